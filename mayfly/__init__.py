@@ -1,0 +1,29 @@
+"""Mayfly: a message queue manager in which every message has a lifetime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+__all__ = ["MQError", "QueueManager", "SystemClock", "__version__"]
+
+if TYPE_CHECKING:
+    from mayfly.lifetime.times import SystemClock
+    from mayfly.mqi.errors import MQError
+    from mayfly.queue_manager import QueueManager
+
+_HOMES = {
+    "MQError": "mayfly.mqi.errors",
+    "QueueManager": "mayfly.queue_manager",
+    "SystemClock": "mayfly.lifetime.times",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that the pure rules load without a store."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'mayfly' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

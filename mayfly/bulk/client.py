@@ -1,0 +1,177 @@
+"""Read the ledger of a queue manager over Arrow Flight, by position.
+
+A position is where a reader stands: the number of the last row it has. A range ``(after, until]``
+always gives the same rows, so a reader that fails half way asks again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from mayfly.bulk.errors import NoToken, ServerFailed, from_flight
+
+#: Where a token is taken from when neither ``token`` nor ``token_file`` is given.
+TOKEN_VARIABLE = "MAYFLY_TOKEN"
+#: The verb of reading the ledger, in a ticket.
+LEDGER_VERB = "ledger"
+#: The action that answers with a LedgerInfo.
+INFO_ACTION = "ledger-info"
+#: Record batches of this size are few enough to be cheap and small enough to wait for.
+DEFAULT_MAX_BYTES = 2 * 1024 * 1024
+_INFO_TIMEOUT_SECONDS = 30.0
+_SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
+
+
+class LedgerInfo(NamedTuple):
+    """Whose ledger it is and what it holds; empty when first = last + 1."""
+
+    manager: str
+    instance_id: str
+    first_position: int
+    last_position: int
+
+
+def check_url(url: str) -> str:
+    """Return the url of a Flight server; raises ValueError unless it is grpc://HOST:PORT."""
+    parts = urlsplit(url)
+    # Reading .port is what checks it: it raises ValueError when it is not a number.
+    if parts.scheme not in _SCHEMES or not parts.hostname or parts.port is None:
+        raise ValueError(f"url {url!r} is not grpc://HOST:PORT or grpc+tls://HOST:PORT")
+    return url
+
+
+def check_token(token: str) -> str:
+    """Return a token; raises ValueError for one that cannot stand in a header."""
+    if not token.isascii() or not token.isprintable() or token != token.strip():
+        raise ValueError("the token has characters other than printable ASCII, or spaces around it")
+    return token
+
+
+def read_token(token_file: str | Path | None = None) -> str:
+    """Return the token in a file, without one that in MAYFLY_TOKEN; raises NoToken."""
+    if token_file is not None:
+        try:
+            token = Path(token_file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise NoToken(f"token file {token_file} cannot be read: {error.strerror}") from error
+        if not token:
+            raise NoToken(f"token file {token_file} is empty")
+        return token
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not token:
+        raise NoToken(f"no token: name a token file or set {TOKEN_VARIABLE}")
+    return token
+
+
+class LedgerClient:
+    """A connection to the ledger of one queue manager; use it in a ``with`` block."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        token_file: str | Path | None = None,
+        tls_root_certs: bytes | None = None,
+        manager: str | None = None,
+    ) -> None:
+        """Prepare a connection; the first call makes it.
+
+        ``manager`` names the queue manager where the server serves several. Raises ValueError for
+        a url or token that cannot be one and NoToken when there is no token to be found.
+        """
+        self.url = check_url(url)
+        self._manager = manager
+        bearer = check_token(read_token(token_file) if token is None else token)
+        self._headers = [(b"authorization", f"Bearer {bearer}".encode())]
+        self._flight = flight.connect(url, tls_root_certs=tls_root_certs)
+
+    def __repr__(self) -> str:
+        """Show where it leads, never the token."""
+        return f"LedgerClient({self.url!r})"
+
+    def __enter__(self) -> LedgerClient:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._flight.close()
+
+    def info(self) -> LedgerInfo:
+        """Ask whose ledger it is and which positions it holds; raises BulkError."""
+        action = flight.Action(INFO_ACTION, json.dumps({"manager": self._manager}).encode())
+        options = flight.FlightCallOptions(timeout=_INFO_TIMEOUT_SECONDS, headers=self._headers)
+        try:
+            [answer] = self._flight.do_action(action, options)
+        except flight.FlightError as error:
+            raise from_flight(error, self.url) from error
+        return LedgerInfo(**json.loads(answer.body.to_pybytes()))
+
+    def read(
+        self,
+        after_position: int,
+        until_position: int,
+        *,
+        instance_id: str | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``(after_position, until_position]`` in batches of schema LEDGER.
+
+        ``instance_id`` is the store the positions were learned from. Every position comes exactly
+        once and in order, or a BulkError is raised: OtherInstance, PositionTrimmed,
+        PositionBeyondEnd, or ServerFailed when what came is not what was asked for.
+        """
+        request = {
+            "manager": self._manager,
+            "instance_id": instance_id,
+            "after": after_position,
+            "until": until_position,
+            "max_bytes": max_bytes,
+        }
+        position = after_position
+        try:
+            for batch in self._batches({LEDGER_VERB: request}):
+                position = self._next_position(batch, position)
+                yield batch
+        except flight.FlightError as error:
+            raise from_flight(error, self.url) from error
+        if position != until_position:
+            raise ServerFailed(
+                f"the server {self.url} ended at position {position}, not {until_position}"
+            )
+
+    def _batches(self, ticket: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        options = flight.FlightCallOptions(headers=self._headers)
+        reader = self._flight.do_get(flight.Ticket(json.dumps(ticket).encode()), options)
+        try:
+            for chunk in reader:
+                yield chunk.data
+        finally:
+            # A reader given up half way would keep the server's generator alive.
+            reader.cancel()
+
+    def _next_position(self, batch: pa.RecordBatch, position: int) -> int:
+        """Return the position after a batch; raises ServerFailed unless it follows on."""
+        expected = range(position + 1, position + 1 + batch.num_rows)
+        if batch.column("position").to_numpy().tolist() != list(expected):
+            raise ServerFailed(f"the server {self.url} left out rows after position {position}")
+        return expected.stop - 1

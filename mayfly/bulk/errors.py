@@ -1,0 +1,121 @@
+"""What can go wrong between a reader of the bulk plane and its server, and how it travels.
+
+BulkError
+├── WrongToken          wrong-token          the server does not know this token
+├── NoToken             no-token             no token was given
+├── BadRequest          bad-request          the server cannot make sense of what was asked
+├── UnknownManager      unknown-manager      the server serves no queue manager of this name
+├── OtherInstance       other-instance       the positions belong to another store
+├── PositionTrimmed     position-trimmed     the ledger no longer holds what comes next
+├── PositionBeyondEnd   position-beyond-end  the ledger ends before the position
+├── ServerNotReachable  server-not-reachable nobody answers at the url
+└── ServerFailed        server-failed        anything else, the server's own words in it
+"""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import pyarrow.flight as flight
+
+_PREFIX = "mayfly:"
+
+
+class BulkError(Exception):
+    """A call on the bulk plane that did not succeed; ``reason`` is for programs."""
+
+    reason: ClassVar[str]
+
+    def __init__(self, text: str) -> None:
+        """Say in ``text`` what happened, with the values concerned."""
+        super().__init__(text)
+        self.text = text
+
+
+class WrongToken(BulkError):
+    """The server does not know this token."""
+
+    reason = "wrong-token"
+
+
+class NoToken(BulkError):
+    """No token was given and none is in MAYFLY_TOKEN."""
+
+    reason = "no-token"
+
+
+class BadRequest(BulkError):
+    """The server cannot make sense of what was asked."""
+
+    reason = "bad-request"
+
+
+class UnknownManager(BulkError):
+    """The server serves no queue manager of this name."""
+
+    reason = "unknown-manager"
+
+
+class OtherInstance(BulkError):
+    """The positions belong to another store: a queue manager made anew, or another one."""
+
+    reason = "other-instance"
+
+
+class PositionTrimmed(BulkError):
+    """The ledger no longer holds the row after the position: retention has removed it."""
+
+    reason = "position-trimmed"
+
+
+class PositionBeyondEnd(BulkError):
+    """The ledger ends before the position: the store was restored from an older copy."""
+
+    reason = "position-beyond-end"
+
+
+class ServerNotReachable(BulkError):
+    """Nobody answers at the url."""
+
+    reason = "server-not-reachable"
+
+
+class ServerFailed(BulkError):
+    """The server failed for a reason that is none of the others."""
+
+    reason = "server-failed"
+
+
+_BY_REASON: dict[str, type[BulkError]] = {
+    kind.reason: kind
+    for kind in (
+        WrongToken,
+        BadRequest,
+        UnknownManager,
+        OtherInstance,
+        PositionTrimmed,
+        PositionBeyondEnd,
+    )
+}
+
+
+def to_flight(error: BulkError) -> flight.FlightError:
+    """Return the Flight error a server raises: ``mayfly: REASON TEXT``, and both as JSON."""
+    kind = flight.FlightServerError
+    if isinstance(error, WrongToken):
+        kind = flight.FlightUnauthenticatedError
+    detail = json.dumps({"reason": error.reason, "text": error.text})
+    return kind(f"{_PREFIX} {error.reason} {error.text}", detail.encode())
+
+
+def from_flight(error: flight.FlightError, url: str) -> BulkError:
+    """Return what a Flight error says, in our terms and with the url of the server."""
+    try:
+        detail = json.loads(error.extra_info)
+        return _BY_REASON[detail["reason"]](f"{detail['text']} (server {url})")
+    except (ValueError, KeyError, TypeError):
+        pass
+    if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+        return ServerNotReachable(f"no Mayfly server answers at {url}: {error}")
+    return ServerFailed(f"the server {url} failed: {error}")

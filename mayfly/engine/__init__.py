@@ -1,0 +1,1 @@
+"""The queue manager: the rules of ``lifetime`` applied inside transactions of ``store``."""

@@ -1,0 +1,230 @@
+"""Definitions change: define, alter, delete, clear, and the status of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, Value, defaults_of
+from mayfly.engine.core import Core, Work
+from mayfly.engine.counting import counts
+from mayfly.engine.delivery import life_of
+from mayfly.engine.disposal import remove
+from mayfly.engine.objects import (
+    DEAD_LETTER_QUEUE,
+    DEFAULT_OBJECTS,
+    STAGING_QUEUE,
+    Definition,
+    check_name,
+)
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.search import ANY, in_order
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQMDS_FIFO, MQQDT_TEMPORARY_DYNAMIC
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.errors import mq_error
+
+_SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
+_CLEAR_BATCH = 1_000
+_CLEARED = next_state(State.AVAILABLE, Event.CLEAR)
+
+
+def define(
+    core: Core,
+    kind: str,
+    name: str,
+    attributes: Mapping[str, Value],
+    *,
+    replace: bool = False,
+) -> None:
+    """Define a queue; attributes left out have their default.
+
+    With ``replace`` an existing one of the same kind takes the attributes given and keeps its
+    messages. Raises MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR.
+    """
+    check_name(name)
+    with core.latch:
+        core.check_running()
+        existing = core.registry.find(name)
+        if existing is not None and replace and existing.kind == kind:
+            _change(core, existing, {**defaults_of(kind), **attributes})
+        elif existing is not None:
+            raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{existing.kind} {name} exists")
+        else:
+            enter_queue(core, Definition(kind, name, {**defaults_of(kind), **attributes}))
+    core.run_deferred()
+
+
+def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes; for kind QMGR the name is not looked at.
+
+    A change acts on later calls only: messages on the queue keep their deadline and place (X4, G1).
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR.
+    """
+    with core.latch:
+        core.check_running()
+        if kind == QMGR:
+            definition = core.registry.queue_manager
+        else:
+            definition = _find(core, kind, name)
+        _change(core, definition, attributes)
+    core.run_deferred()
+
+
+def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
+    """Delete a queue; a local one must be closed and, without ``purge``, empty.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
+    """
+    with core.latch:
+        definition = _find(core, kind, name)
+    if kind == QLOCAL:
+        delete_queue(core, core.registry.queue(name), purge=purge)
+        return
+    with core.latch:
+        _forget(core, definition)
+    core.run_deferred()
+
+
+def clear(core: Core, name: str) -> int:
+    """Remove all messages of a local queue without expiration reports; return how many.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE.
+    """
+    with core.latch:
+        _find(core, QLOCAL, name)
+        queue = core.registry.queue(name)
+        _check_unused(queue, 0)
+    return _clear(core, queue)
+
+
+def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int = 0) -> None:
+    """Delete a local queue that nobody but ``own_handles`` handles has open."""
+    with core.latch:
+        _check_unused(queue, own_handles)
+        if queue.depth and not purge:
+            raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
+    _clear(core, queue)
+    core.store.write_balances()
+    with core.latch:
+        _check_unused(queue, own_handles)
+        for waiter in list(queue.waiters):
+            waiter.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"))
+            core.waiters.discard(waiter)
+        _forget(core, queue.definition)
+        core.store.book.forget_queue(queue.number)
+    core.run_deferred()
+
+
+def enter_queue(core: Core, definition: Definition) -> None:
+    """Enter a new definition, to be stored by the next deferred work; latch held."""
+    queue = core.registry.add(definition)
+    number = 0
+    if queue is not None:
+        number = queue.number
+        core.store.book.open_queue(number, definition.name)
+        core.store.book.open_queue(-number, definition.name)
+    # A temporary queue is gone after a restart; only its totals are stored.
+    if definition.definition_type != MQQDT_TEMPORARY_DYNAMIC:
+        _save(core, definition, number)
+
+
+def system_objects(platform: str) -> list[Definition]:
+    """Return what a new queue manager has; on z/OS the staging queue is left to be defined (D14)."""
+    objects = [Definition(kind, name, defaults_of(kind)) for kind, name in DEFAULT_OBJECTS.items()]
+    dead_letter = Definition(QLOCAL, DEAD_LETTER_QUEUE, defaults_of(QLOCAL))
+    dead_letter.attributes["MAXDEPTH"] = 999_999_999
+    objects.append(dead_letter)
+    if platform != "zos":
+        staging = Definition(QLOCAL, STAGING_QUEUE, defaults_of(QLOCAL))
+        staging.attributes.update(MAXDEPTH=999_999_999, MAXMSGL=104_857_600, MSGDLVSQ=MQMDS_FIFO)
+        objects.append(staging)
+    return objects
+
+
+def queue_status(core: Core, name: str) -> dict[str, int | str]:
+    """Return DISPLAY QSTATUS of a local queue; MSGAGE in seconds, of the oldest message."""
+    with core.latch:
+        _find(core, QLOCAL, name)
+        queue = core.registry.queue(name)
+        now_ms = core.now_ms()
+        oldest_ms = min(
+            (row.put_ms for row, _side in in_order(core, queue, ANY, queue.low)), default=now_ms
+        )
+        counted = counts(core, queue)
+        return {
+            "CURDEPTH": queue.depth,
+            "IPPROCS": queue.input_count,
+            "OPPROCS": queue.output_count,
+            "UNCOM": "YES" if queue.has_uncommitted_work else "NO",
+            "MSGAGE": (now_ms - oldest_ms) // SECOND_MS,
+            "STAGED": counted.staged,
+            "LIVE": counted.live,
+            "EXPIRED": counted.expired_present,
+        }
+
+
+def _find(core: Core, kind: str, name: str) -> Definition:
+    definition = core.registry.find(name)
+    if definition is None:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
+    if definition.kind != kind:
+        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{name} is a {definition.kind}, not a {kind}")
+    return definition
+
+
+def _check_unused(queue: LocalQueue, own_handles: int) -> None:
+    if queue.input_count + queue.output_count > own_handles or queue.has_uncommitted_work:
+        raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open or has uncommitted work")
+
+
+def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
+    definition.attributes.update(attributes)
+    core.registry.changed()
+    queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
+    if definition.definition_type != MQQDT_TEMPORARY_DYNAMIC:
+        _save(core, definition, 0 if queue is None else queue.number)
+    if definition.kind in (QLOCAL, QALIAS):
+        # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
+        for waiting in core.registry.queues():
+            if waiting.waiters:
+                core.offer(waiting)
+    core.must_wake = True
+
+
+def _save(core: Core, definition: Definition, number: int) -> None:
+    work = Work()
+    row = (definition.kind, definition.name, number, definition.to_json())
+    work.unit.statements.append((_SAVE, row))
+    core.deferred.append(work)
+
+
+def _forget(core: Core, definition: Definition) -> None:
+    number = None
+    if definition.kind == QLOCAL:
+        number = core.registry.queue(definition.name).number
+    core.registry.remove(definition.name)
+    work = Work()
+    work.unit.statements.append(
+        ("DELETE FROM object WHERE kind = ? AND name = ?", (definition.kind, definition.name))
+    )
+    if number is not None:
+        work.unit.statements.append(("DELETE FROM counter WHERE queue_id = ?", (number,)))
+    core.deferred.append(work)
+
+
+def _clear(core: Core, queue: LocalQueue) -> int:
+    cleared = 0
+    while True:
+        with core.latch:
+            work, now_ms = Work(), core.now_ms()
+            for row, side in in_order(core, queue, ANY, queue.low):
+                life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _CLEARED)
+                remove(core, work, (queue, row, side), life)
+                if len(work.departures) == _CLEAR_BATCH:
+                    break
+        if not work.departures:
+            return cleared
+        cleared += len(work.departures)
+        core.run(work)

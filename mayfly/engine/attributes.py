@@ -1,0 +1,143 @@
+"""The attribute table: one row an attribute; MQSC, MQINQ/MQSET and later consoles follow from it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from mayfly.mqi import constants as c
+from mayfly.mqi import selectors as s
+
+QLOCAL: Final = "QLOCAL"
+QALIAS: Final = "QALIAS"
+QMODEL: Final = "QMODEL"
+QMGR: Final = "QMGR"
+QUEUE_KINDS: Final = (QLOCAL, QALIAS, QMODEL)
+
+Value: TypeAlias = int | str
+
+
+class Attribute(NamedTuple):
+    """One attribute: its MQSC keyword, the objects that have it, its values and its selector.
+
+    A number lies within ``low`` .. ``high`` or is one of ``words``, which stand for numbers; an
+    attribute with words and no range takes only those. A text is at most ``length`` long; with
+    ``length`` 48 it is an object name. ``selector`` is the MQIA_/MQCA_ value for MQINQ.
+    """
+
+    keyword: str
+    objects: tuple[str, ...]
+    default: Value
+    selector: int | None = None
+    low: int = 0
+    high: int = -1
+    words: tuple[tuple[str, int], ...] = ()
+    length: int = 0
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is text."""
+        return self.length > 0
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether MQSC writes it without a value, as KEYWORD or NOKEYWORD."""
+        return self.keyword in _FLAGS
+
+
+_FLAGS = ("SHARE", "HARDENBO")
+_ENABLED_PUT = (("ENABLED", c.MQQA_PUT_ALLOWED), ("DISABLED", c.MQQA_PUT_INHIBITED))
+_ENABLED_GET = (("ENABLED", c.MQQA_GET_ALLOWED), ("DISABLED", c.MQQA_GET_INHIBITED))
+_YES_NO = (("NO", c.MQPER_NOT_PERSISTENT), ("YES", c.MQPER_PERSISTENT))
+_HOLDERS = (QLOCAL, QMODEL)
+_LARGEST = 999_999_999
+_LONGEST_MESSAGE_BYTES = 104_857_600
+
+ATTRIBUTES: tuple[Attribute, ...] = (
+    Attribute("DESCR", QUEUE_KINDS, "", s.MQCA_Q_DESC, length=64),
+    Attribute("TARGET", (QALIAS,), "", s.MQCA_BASE_OBJECT_NAME, length=48),
+    Attribute("PUT", QUEUE_KINDS, c.MQQA_PUT_ALLOWED, s.MQIA_INHIBIT_PUT, words=_ENABLED_PUT),
+    Attribute("GET", QUEUE_KINDS, c.MQQA_GET_ALLOWED, s.MQIA_INHIBIT_GET, words=_ENABLED_GET),
+    Attribute("DEFPRTY", QUEUE_KINDS, 0, s.MQIA_DEF_PRIORITY, 0, 9),
+    Attribute(
+        "DEFPSIST", QUEUE_KINDS, c.MQPER_NOT_PERSISTENT, s.MQIA_DEF_PERSISTENCE, words=_YES_NO
+    ),
+    Attribute("MAXDEPTH", _HOLDERS, 5_000, s.MQIA_MAX_Q_DEPTH, 0, _LARGEST),
+    Attribute("MAXMSGL", _HOLDERS, 4_194_304, s.MQIA_MAX_MSG_LENGTH, 0, _LONGEST_MESSAGE_BYTES),
+    Attribute(
+        "MSGDLVSQ",
+        _HOLDERS,
+        c.MQMDS_PRIORITY,
+        s.MQIA_MSG_DELIVERY_SEQUENCE,
+        words=(("PRIORITY", c.MQMDS_PRIORITY), ("FIFO", c.MQMDS_FIFO)),
+    ),
+    Attribute(
+        "SHARE",
+        _HOLDERS,
+        c.MQQA_SHAREABLE,
+        s.MQIA_SHAREABILITY,
+        words=(("SHARE", c.MQQA_SHAREABLE), ("NOSHARE", c.MQQA_NOT_SHAREABLE)),
+    ),
+    Attribute(
+        "DEFSOPT",
+        _HOLDERS,
+        c.MQOO_INPUT_SHARED,
+        s.MQIA_DEF_INPUT_OPEN_OPTION,
+        words=(("SHARED", c.MQOO_INPUT_SHARED), ("EXCL", c.MQOO_INPUT_EXCLUSIVE)),
+    ),
+    Attribute("BOTHRESH", _HOLDERS, 0, s.MQIA_BACKOUT_THRESHOLD, 0, _LARGEST),
+    Attribute("BOQNAME", _HOLDERS, "", s.MQCA_BACKOUT_REQ_Q_NAME, length=48),
+    Attribute(
+        "HARDENBO",
+        _HOLDERS,
+        c.MQQA_BACKOUT_HARDENED,
+        s.MQIA_HARDEN_GET_BACKOUT,
+        words=(
+            ("HARDENBO", c.MQQA_BACKOUT_HARDENED),
+            ("NOHARDENBO", c.MQQA_BACKOUT_NOT_HARDENED),
+        ),
+    ),
+    Attribute(
+        "CAPEXPRY",
+        QUEUE_KINDS,
+        c.MQCEX_NOLIMIT,
+        s.MQIA_CAP_EXPIRY,
+        1,
+        _LARGEST,
+        (("NOLIMIT", c.MQCEX_NOLIMIT),),
+    ),
+    Attribute("CUSTOM", QUEUE_KINDS, "", s.MQCA_CUSTOM, length=128),
+    Attribute(
+        "DEFTYPE",
+        (QMODEL,),
+        c.MQQDT_TEMPORARY_DYNAMIC,
+        s.MQIA_DEFINITION_TYPE,
+        words=(
+            ("TEMPDYN", c.MQQDT_TEMPORARY_DYNAMIC),
+            ("PERMDYN", c.MQQDT_PERMANENT_DYNAMIC),
+        ),
+    ),
+    Attribute("DESCR", (QMGR,), "", s.MQCA_Q_MGR_DESC, length=64),
+    Attribute("DEADQ", (QMGR,), "", s.MQCA_DEAD_LETTER_Q_NAME, length=48),
+    Attribute("MAXMSGL", (QMGR,), 4_194_304, s.MQIA_MAX_MSG_LENGTH, 32_768, _LONGEST_MESSAGE_BYTES),
+    Attribute("MAXHANDS", (QMGR,), 256, s.MQIA_MAX_HANDLES, 1, _LARGEST),
+    Attribute("MAXUMSGS", (QMGR,), 10_000, s.MQIA_MAX_UNCOMMITTED_MSGS, 1, _LARGEST),
+    Attribute(
+        "EXPRYINT",
+        (QMGR,),
+        c.MQEXPI_OFF,
+        s.MQIA_EXPIRY_INTERVAL,
+        1,
+        99_999_999,
+        (("OFF", c.MQEXPI_OFF),),
+    ),
+)
+
+
+def attributes_of(kind: str) -> dict[str, Attribute]:
+    """Return the attributes an object kind has, by keyword, in display order."""
+    return {a.keyword: a for a in ATTRIBUTES if kind in a.objects}
+
+
+def defaults_of(kind: str) -> dict[str, Value]:
+    """Return the values a new object has."""
+    return {keyword: a.default for keyword, a in attributes_of(kind).items()}

@@ -1,0 +1,174 @@
+"""MQGET, browsing: a cursor that reads messages in their place, and the lock on the one it is at."""
+
+from __future__ import annotations
+
+from mayfly.engine.core import Core, Work
+from mayfly.engine.disposal import discard_expired
+from mayfly.engine.get import Found, GetRequest, GetResult, seen, take_row
+from mayfly.engine.objects import Path
+from mayfly.engine.queues import PERSISTENT, VOLATILE
+from mayfly.engine.search import in_order
+from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine.waiting import Waiter
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQWI_UNLIMITED
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.units import StoredMessage
+
+
+class Cursor:
+    """The place of one browsing handle on its queue, before the first message at the start (B1)."""
+
+    def __init__(self, core: Core, path: Path) -> None:
+        """Begin before the first message."""
+        self._core = core
+        self._path = path
+        self._key: int | None = None
+        self._locked: Found | None = None
+
+    def browse(self, request: GetRequest, *, first: bool, lock: bool) -> GetResult:
+        """Return the next matching message, the first one with ``first``; it stays on the queue.
+
+        Expired messages that would have been returned are discarded and reported on (E8). A lock
+        of this cursor ends with this call, whatever its outcome (B5).
+
+        Raises MQRC_NO_MSG_AVAILABLE at the end, the cursor staying where it is; MQRC_GET_INHIBITED.
+        """
+        core, waiter = self._core, None
+        with core.latch:
+            core.check_running()
+            self._release()
+            result = self._step(request, first=first, lock=lock)
+            if result is None and request.wait_ms:
+                until_ms = _until(core, request.wait_ms)
+                waiter = Waiter(
+                    self._path.queue,
+                    lambda: self._step(request, first=first, lock=lock),
+                    until_ms,
+                )
+                self._path.queue.waiters.append(waiter)
+                core.waiters.add(waiter)
+                core.must_wake = True
+        core.run_deferred()
+        if waiter is not None:
+            result = waiter.wait()
+        if result is None:
+            raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no more messages on {self._path.name}")
+        return result
+
+    def browse_under_cursor(self, request: GetRequest) -> GetResult:
+        """Read the message at the cursor again; raises MQRC_NO_MSG_UNDER_CURSOR (B4)."""
+        core = self._core
+        with core.latch:
+            core.check_running()
+            self._check_get()
+            was_locked = self._locked is not None
+            self._release()
+            queue, row, side = self._at_cursor()
+            if was_locked:
+                self._lock((queue, row, side))
+            return seen(request, queue, row, core.now_ms())
+
+    def get_under_cursor(self, request: GetRequest, unit_of_work: UnitOfWork | None) -> GetResult:
+        """Take the message at the cursor, match options ignored (B4).
+
+        Raises MQRC_NO_MSG_UNDER_CURSOR when there is none, or when it has expired: it is then
+        discarded, with its report, by this call (E16).
+        """
+        core = self._core
+        try:
+            with core.latch:
+                core.check_running()
+                self._check_get()
+                if unit_of_work is not None:
+                    unit_of_work.check_room()
+                self._release()
+                found = self._at_cursor()
+                result = seen(request, found[0], found[1], core.now_ms())
+                work: Work | None = None
+                if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
+                    work = take_row(core, found, request, unit_of_work)
+        finally:
+            core.run_deferred()
+        if work is not None:
+            core.run(work)
+        return result
+
+    def unlock(self) -> bool:
+        """Release the lock; False when nothing was locked (B6)."""
+        with self._core.latch:
+            was_locked = self._locked is not None
+            self._release()
+        self._core.run_deferred()
+        return was_locked
+
+    def _step(self, request: GetRequest, *, first: bool, lock: bool) -> GetResult | None:
+        core = self._core
+        self._check_get()
+        queue, now_ms = self._path.queue, core.now_ms()
+        low = queue.low if first or self._key is None else self._key + 1
+        expired: list[Found] = []
+        alive: tuple[StoredMessage, int] | None = None
+        for row, side in in_order(core, queue, request.match, low):
+            if not is_expired(row.expire_at_ms, now_ms):
+                alive = row, side
+                break
+            expired.append((queue, row, side))
+        if expired and (alive or core.settings.discard_on_empty):
+            core.deferred.append(discard_expired(core, expired, now_ms))
+        if alive is None:
+            return None
+        row, side = alive
+        result = seen(request, queue, row, now_ms)
+        if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
+            self._key = row.k
+            if lock:
+                self._lock((queue, row, side))
+        return result
+
+    def _check_get(self) -> None:
+        self._path = self._core.registry.refreshed(self._path)
+        if self._path.get_inhibited:
+            raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {self._path.name}")
+
+    def _at_cursor(self) -> Found:
+        core, queue = self._core, self._path.queue
+        found = None if self._key is None else self._row(self._key)
+        if found is None or found[1].k in core.hidden:
+            raise self._nothing_there()
+        if is_expired(found[1].expire_at_ms, core.now_ms()):
+            core.deferred.append(discard_expired(core, [found], core.now_ms()))
+            raise self._nothing_there()
+        assert found[0] is queue
+        return found
+
+    def _row(self, key: int) -> Found | None:
+        for side in (VOLATILE, PERSISTENT):
+            row = self._core.messages(side).row(key)
+            if row is not None:
+                return self._path.queue, row, side
+        return None
+
+    def _nothing_there(self) -> MQError:
+        return mq_error(
+            rc.MQRC_NO_MSG_UNDER_CURSOR, f"no message under the cursor on {self._path.name}"
+        )
+
+    def _lock(self, found: Found) -> None:
+        self._core.hidden[found[1].k] = self
+        found[0].browse_locked += 1
+        self._locked = found
+
+    def _release(self) -> None:
+        if self._locked is None:
+            return
+        queue, row, side = self._locked
+        self._locked = None
+        queue.browse_locked -= 1
+        self._core.reveal(queue, row.k, side)
+        self._core.offer(queue)
+
+
+def _until(core: Core, wait_ms: int) -> int | None:
+    return None if wait_ms == MQWI_UNLIMITED else core.now_ms() + wait_ms

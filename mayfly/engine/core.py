@@ -1,0 +1,219 @@
+"""What all verbs share: latch, store, definitions, and how a piece of work becomes effective."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from mayfly.engine.objects import Registry
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.settings import Settings
+from mayfly.lifetime.times import Clock
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import due_ms_of
+from mayfly.store.messages import Messages
+from mayfly.store.store import Store
+from mayfly.store.units import StoredMessage, Unit
+
+if TYPE_CHECKING:
+    from mayfly.engine.staging import StagingOrder
+    from mayfly.engine.waiting import Waiter
+
+_LOG = logging.getLogger("mayfly")
+
+
+class Work:
+    """Changes that take effect together: a unit of the store and what follows in memory.
+
+    An arrival is already reserved (depth and uncommitted raised), a departure already hidden; the
+    end of the work settles both, its failure takes both back. Built with the latch held.
+    """
+
+    __slots__ = ("arrivals", "departures", "staged", "unit")
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.unit = Unit()
+        self.arrivals: list[tuple[LocalQueue, StoredMessage, int]] = []
+        self.departures: list[tuple[LocalQueue, StoredMessage, int]] = []
+        #: How many more, or fewer, staged messages wait to reach a queue.
+        self.staged: list[tuple[LocalQueue, int]] = []
+
+
+class Core:
+    """The state of a queue manager; everything but the clock and the store's files is under ``latch``.
+
+    ``hidden`` maps the key of a message that must not be seen to who hides it: a unit of work, a
+    browsing handle, or a work on its way to the disk.
+    """
+
+    def __init__(self, name: str, clock: Clock, settings: Settings) -> None:
+        """Begin without a store; the queue manager opens it."""
+        self.name = name
+        self.clock = clock
+        self.settings = settings
+        self.latch = threading.RLock()
+        self.registry = Registry(name)
+        self.hidden: dict[int, object] = {}
+        #: Works found under the latch that somebody must run after leaving it.
+        self.deferred: list[Work] = []
+        self.is_stopped = False
+        #: Waits by handle on any queue, for their deadlines.
+        self.waiters: set[Waiter] = set()
+        #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
+        self.staging_due_ms: int | None = None
+        #: Delayed messages in open units of work, whose staging keys are given already.
+        self.uncommitted_delays = 0
+        #: Tells the clock that work may fall due earlier than it knows; the queue manager sets it.
+        self.wake: Callable[[], None] = lambda: None
+        #: Set under the latch, acted on after leaving it: the clock may run what is due at once.
+        self.must_wake = False
+        self._floor_ms = 0
+        self._running = 0
+        self._pausing = False
+        self._quiet = threading.Condition(self.latch)
+        self.store: Store
+        self.staging_order: StagingOrder
+
+    def now_ms(self) -> int:
+        """Return the queue manager's time, which never falls behind what its store has seen."""
+        now_ms = self.clock.now_ms()
+        return max(self._floor_ms, now_ms)
+
+    def messages(self, side: int) -> Messages:
+        """Return the persistent or the volatile messages."""
+        return self.store.persistent if side else self.store.volatile
+
+    def check_running(self) -> None:
+        """Raise MQRC_CONNECTION_BROKEN once the queue manager has stopped."""
+        if self.is_stopped:
+            raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
+
+    def reserve(self, queue: LocalQueue) -> None:
+        """Count a put that is not effective yet."""
+        queue.depth += 1
+        queue.uncommitted += 1
+
+    def arrive(
+        self, work: Work, queue: LocalQueue, row: StoredMessage, *, persistent: bool
+    ) -> None:
+        """Add a reserved message to a work."""
+        work.unit.put(queue.number, row, persistent=persistent)
+        work.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
+
+    def run(self, *works: Work) -> None:
+        """Make works effective and return when they are durable; call it without the latch.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed) or MQRC_CONNECTION_BROKEN (outcome
+        unknown, the queue manager stops).
+        """
+        with self.latch:
+            while self._pausing:
+                self._quiet.wait()
+            self._running += 1
+        try:
+            if self.store.is_sequence_low():
+                self.store.extend_sequence()
+            self.store.commit([work.unit for work in works])
+        finally:
+            self._settle(works)
+        self.run_deferred()
+
+    def run_deferred(self) -> None:
+        """Run the works that were found under the latch, and those they lead to; then wake the clock.
+
+        Everybody calls it who may have left something to do, once the latch is free again.
+        """
+        while self.deferred:
+            with self.latch:
+                works, self.deferred = self.deferred, []
+            if works:
+                self.run(*works)
+        if self.store.must_flush():
+            self.store.flush()
+        if self.must_wake:
+            self.must_wake = False
+            self.wake()
+
+    def pause(self) -> None:
+        """Hold new works back and wait until none is under way; call it with the latch held."""
+        self._pausing = True
+        while self._running:
+            self._quiet.wait()
+
+    def resume(self) -> None:
+        """Let works run again after :meth:`pause`."""
+        self._pausing = False
+        self._quiet.notify_all()
+
+    def reveal(self, queue: LocalQueue, key: int, side: int) -> None:
+        """Let a hidden message be seen again."""
+        self.hidden.pop(key, None)
+        queue.reveal(key, side)
+        if queue.is_staging:
+            self._note_due(key)
+
+    def offer(self, queue: LocalQueue) -> None:
+        """Give waiting gets on a queue what they can have now; call it with the latch held."""
+        for waiter in list(queue.waiters):
+            if waiter.attempt():
+                queue.waiters.remove(waiter)
+                self.waiters.discard(waiter)
+
+    def _settle(self, works: Iterable[Work]) -> None:
+        with self.latch:
+            self._running -= 1
+            offered: dict[int, LocalQueue] = {}
+            for work in works:
+                if work.unit.error is None and not (
+                    self.store.group.is_broken and work.unit.is_durable()
+                ):
+                    self._take_effect(work, offered)
+                else:
+                    self._take_back(work)
+            for queue in offered.values():
+                self.offer(queue)
+            if not self._running:
+                self._quiet.notify_all()
+            if self.store.group.is_broken and not self.is_stopped:
+                self._break()
+
+    def _take_effect(self, work: Work, offered: dict[int, LocalQueue]) -> None:
+        self.store.apply(work.unit)
+        for queue, row, side in work.departures:
+            self.hidden.pop(row.k, None)
+            queue.present[side] -= 1
+        for queue, change in work.staged:
+            queue.staged_for += change
+        for queue, row, side in work.arrivals:
+            queue.present[side] += 1
+            queue.uncommitted -= 1
+            queue.reveal(row.k, side)
+            if queue.is_staging:
+                self._note_due(row.k)
+            elif queue.waiters:
+                offered[queue.number] = queue
+
+    def _take_back(self, work: Work) -> None:
+        for queue, row, side in work.departures:
+            queue.depth += 1
+            self.reveal(queue, row.k, side)
+        for queue, _row, _side in work.arrivals:
+            queue.depth -= 1
+            queue.uncommitted -= 1
+
+    def _note_due(self, key: int) -> None:
+        due_ms = due_ms_of(key)
+        if self.staging_due_ms is None or due_ms < self.staging_due_ms:
+            self.staging_due_ms = due_ms
+            self.must_wake = True
+
+    def _break(self) -> None:
+        self.is_stopped = True
+        _LOG.critical("queue manager %s stops: its store has failed", self.name)
+        for waiter in list(self.waiters):
+            waiter.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed"))
+        self.waiters.clear()

@@ -1,0 +1,99 @@
+"""Counts of one queue, and the proof that counters, totals and messages agree."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.lifetime.window import is_expired
+
+
+class Counts(NamedTuple):
+    """Messages of one queue by where they stand.
+
+    ``staged`` wait on the staging queue to come here; ``live`` could be got now; ``uncommitted``
+    are puts of open units of work; ``locked`` are got in open units of work or locked by a browse;
+    ``expired_present`` have passed their deadline and are not discarded yet (E8, E12).
+    """
+
+    staged: int
+    live: int
+    uncommitted: int
+    locked: int
+    expired_present: int
+
+
+class Verification(NamedTuple):
+    """What ``verify`` found; ``ok`` when nothing is wrong."""
+
+    ok: bool
+    problems: tuple[str, ...]
+    queues: int
+    messages: int
+
+
+def counts(core: Core, queue: LocalQueue) -> Counts:
+    """Return the counts of a queue now; call it with the latch held."""
+    now_ms = core.now_ms()
+    hidden = [key for key in core.hidden if queue.low <= key < queue.high]
+    expired = sum(
+        core.messages(side).count_expired(queue.low, queue.high, now_ms)
+        for side in (VOLATILE, PERSISTENT)
+        if queue.present[side]
+    )
+    for key in hidden:
+        for side in (VOLATILE, PERSISTENT):
+            row = core.messages(side).row(key)
+            if row is not None and is_expired(row.expire_at_ms, now_ms):
+                expired -= 1
+    live = queue.depth - queue.uncommitted - queue.browse_locked - expired
+    return Counts(
+        queue.staged_for, live, queue.uncommitted, queue.locked + queue.browse_locked, expired
+    )
+
+
+def verify(core: Core) -> Verification:
+    """Recount every queue and compare with counters and totals; new work is held back meanwhile."""
+    core.store.flush()
+    problems: list[str] = []
+    messages = 0
+    with core.latch:
+        core.pause()
+        try:
+            for queue in core.registry.queues():
+                messages += _check_queue(core, queue, problems)
+            problems.extend(core.store.check())
+        finally:
+            core.resume()
+    return Verification(not problems, tuple(problems), len(core.registry.queues()), messages)
+
+
+def _check_queue(core: Core, queue: LocalQueue, problems: list[str]) -> int:
+    name = queue.name
+    present = [core.messages(side).count(queue.low, queue.high) for side in (VOLATILE, PERSISTENT)]
+    if present != queue.present:
+        problems.append(f"{name}: {present} messages by side, counted as {queue.present}")
+    taken = queue.locked
+    if queue.depth != sum(present) - taken + queue.uncommitted:
+        problems.append(
+            f"{name}: depth {queue.depth}, but {sum(present)} present, {taken} taken, "
+            f"{queue.uncommitted} uncommitted"
+        )
+    totals = core.store.book.totals.get(queue.number)
+    if totals is None:
+        problems.append(f"{name}: no totals")
+    elif totals.puts != sum(totals.ended) + totals.present:
+        problems.append(
+            f"{name}: {totals.puts} put, but {sum(totals.ended)} ended and {totals.present} present"
+        )
+    elif totals.present != sum(present) or totals.present_volatile != present[VOLATILE]:
+        problems.append(
+            f"{name}: totals say {totals.present} present ({totals.present_volatile} volatile), "
+            f"found {present}"
+        )
+    staged_for = core.store.book.totals.get(-queue.number)
+    expected = 0 if staged_for is None or not queue.number else staged_for.present
+    if queue.number and expected != queue.staged_for:
+        problems.append(f"{name}: {queue.staged_for} staged for it, totals say {expected}")
+    return sum(present)

@@ -1,0 +1,131 @@
+"""How a message gets onto a local queue: its row, its key, the checks a put makes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.core import Core, Work
+from mayfly.engine.descriptors import Prepared
+from mayfly.engine.objects import Path
+from mayfly.engine.queues import LocalQueue
+from mayfly.lifetime.life import LifeRecord, State
+from mayfly.lifetime.window import Window
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import generated_id, id_hash, optional_id_hash, order_key
+from mayfly.store.units import StoredMessage
+
+ID_BYTES = 24
+_ZERO_ID = bytes(ID_BYTES)
+
+
+class Ids(NamedTuple):
+    """MsgId, CorrelId (24 bytes each, CorrelId empty for all zeros) and the life continued."""
+
+    msg_id: bytes
+    correl_id: bytes
+    origin_id: bytes | None = None
+
+
+def stored_id(identifier: bytes | None) -> bytes:
+    """Return an id as it is stored: 24 bytes padded with NUL, empty when absent or all zeros.
+
+    Raises MQRC_MD_ERROR when it is longer.
+    """
+    if not identifier:
+        return b""
+    if len(identifier) > ID_BYTES:
+        raise mq_error(rc.MQRC_MD_ERROR, f"id {identifier!r} is longer than {ID_BYTES} bytes")
+    padded = identifier.ljust(ID_BYTES, b"\0")
+    return b"" if padded == _ZERO_ID else padded
+
+
+def new_id(core: Core) -> bytes:
+    """Return a new MsgId; call it with the latch held."""
+    return generated_id(core.name, core.store.instance, core.store.next_sequence())
+
+
+def check_room(core: Core, path: Path, body_bytes: int, *, persistent: bool) -> None:
+    """Raise what refuses a message of this size on a path now (C5, P7, P8).
+
+    MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL,
+    MQRC_PERSISTENT_NOT_ALLOWED; MQRC_NOT_AUTHORIZED for the staging queue, which takes delayed
+    messages only.
+    """
+    queue = path.queue
+    if queue.is_staging:
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, f"only delivery delay puts on {queue.name}")
+    if path.put_inhibited:
+        raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on the way to {path.name}")
+    if body_bytes > path.max_message_bytes:
+        raise mq_error(
+            rc.MQRC_MSG_TOO_BIG_FOR_Q,
+            f"{body_bytes} bytes; {queue.name} takes MAXMSGL({path.max_message_bytes})",
+        )
+    largest = core.registry.queue_manager.number("MAXMSGL")
+    if body_bytes > largest:
+        raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, f"{body_bytes} bytes; MAXMSGL({largest})")
+    if queue.depth >= path.max_depth:
+        raise mq_error(rc.MQRC_Q_FULL, f"{queue.name} holds MAXDEPTH({path.max_depth})")
+    if persistent and queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
+        raise mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
+
+
+def new_row(
+    core: Core, path: Path, prepared: Prepared, window: Window, ids: Ids, body: bytes
+) -> StoredMessage:
+    """Return the row of a message on an ordinary queue; call it with the latch held."""
+    queue = path.queue
+    priority = prepared.order_priority if path.fifo_priority is None else path.fifo_priority
+    return StoredMessage(
+        order_key(queue.number, priority, core.store.next_sequence()),
+        window.put_ms,
+        None if window.deliver_at_ms == window.put_ms else window.deliver_at_ms,
+        window.expire_at_ms,
+        id_hash(ids.msg_id),
+        optional_id_hash(ids.correl_id) if ids.correl_id else None,
+        0,
+        ids.msg_id,
+        ids.correl_id,
+        ids.origin_id,
+        prepared.packed,
+        body,
+    )
+
+
+def arrive(core: Core, work: Work, path: Path, prepared: Prepared, row: StoredMessage) -> None:
+    """Reserve room for a row and add it to a work."""
+    core.reserve(path.queue)
+    core.arrive(work, path.queue, row, persistent=prepared.persistent)
+
+
+def life_of(
+    queue: LocalQueue,
+    row: StoredMessage,
+    descriptor: Descriptor,
+    ended_ms: int,
+    outcome: State,
+    reason: int = 0,
+) -> LifeRecord:
+    """Return the record of a life that ends now."""
+    return LifeRecord(
+        queue.definition.name,
+        row.msg_id,
+        row.correl_id,
+        row.origin_id,
+        row.put_ms,
+        row.put_ms if row.deliver_at_ms is None else row.deliver_at_ms,
+        row.expire_at_ms,
+        ended_ms,
+        outcome.value,
+        reason,
+        descriptor.priority,
+        descriptor.persistence,
+        len(row.body),
+        descriptor.report,
+        descriptor.reply_to_q,
+        row.backout_count,
+        descriptor.user_identifier,
+    )

@@ -1,0 +1,167 @@
+"""Checks the descriptor of a put, rule P1, and resolves it against queue and user; cached."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor, pack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.layout import Layout, is_big_endian
+from mayfly.mqi.structures import DLH, IIH, MDE, RFH2, TM, TMC2
+from mayfly.store.keys import MAX_PRIORITY
+
+#: Formats whose header the queue manager checks when the MQMD is version 2 (P12).
+_CHECKED_HEADERS: dict[str, Layout] = {
+    "MQDEAD": DLH,
+    "MQHMDE": MDE,
+    "MQIMS": IIH,
+    "MQTRIG": TM,
+    "MQCTRG": TMC2,
+    "MQHRF2": RFH2,
+}
+_WITH_REPLY = (
+    c.MQRO_EXCEPTION_WITH_FULL_DATA
+    | c.MQRO_EXPIRATION_WITH_FULL_DATA
+    | c.MQRO_COA_WITH_FULL_DATA
+    | c.MQRO_COD_WITH_FULL_DATA
+    | c.MQRO_PAN
+    | c.MQRO_NAN
+    | c.MQRO_ACTIVITY
+)
+_KNOWN_REPORT = (
+    _WITH_REPLY
+    | c.MQRO_PASS_MSG_ID
+    | c.MQRO_PASS_CORREL_ID
+    | c.MQRO_DISCARD_MSG
+    | c.MQRO_PASS_DISCARD_AND_EXPIRY
+)
+_KNOWN_FLAGS = (
+    c.MQMF_SEGMENTATION_ALLOWED
+    | c.MQMF_MSG_IN_GROUP
+    | c.MQMF_LAST_MSG_IN_GROUP
+    | c.MQMF_SEGMENT
+    | c.MQMF_LAST_SEGMENT
+)
+_U32 = 0xFFFFFFFF
+
+
+class Context(NamedTuple):
+    """Who puts: what the queue manager fills in with the default context (P6)."""
+
+    user_identifier: str
+    put_appl_type: int
+    put_appl_name: str
+    manager_name: str
+
+
+class Prepared(NamedTuple):
+    """A descriptor as it will be stored; ``warning`` is a reason code or 0."""
+
+    descriptor: Descriptor
+    packed: bytes
+    order_priority: int
+    persistent: bool
+    warning: int
+    checks_header: bool
+
+
+@lru_cache(maxsize=4096)
+def prepare(
+    descriptor: Descriptor,
+    default_priority: int,
+    default_persistence: int,
+    context: Context,
+    context_option: int = c.MQPMO_NONE,
+) -> Prepared:
+    """Check a descriptor and fill in what the queue and the user give.
+
+    Raises the reason code of the first wrong field: MQRC_MSG_TYPE_ERROR, FEEDBACK_ERROR,
+    PRIORITY_ERROR, PERSISTENCE_ERROR, REPORT_OPTIONS_ERROR, MSG_FLAGS_ERROR, MISSING_REPLY_TO_Q.
+    """
+    warning = _check(descriptor)
+    priority = default_priority if descriptor.priority < 0 else descriptor.priority
+    persistence = descriptor.persistence
+    if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
+        persistence = default_persistence
+    resolved = _with_context(descriptor, context, context_option)._replace(
+        priority=priority,
+        persistence=persistence,
+        reply_to_q_mgr=descriptor.reply_to_q_mgr
+        or (context.manager_name if descriptor.reply_to_q else ""),
+    )
+    return Prepared(
+        resolved,
+        pack_descriptor(resolved),
+        min(priority, MAX_PRIORITY),
+        persistence == c.MQPER_PERSISTENT,
+        warning,
+        descriptor.version >= c.MQMD_VERSION_2 and descriptor.format in _CHECKED_HEADERS,
+    )
+
+
+def check_header(descriptor: Descriptor, body: bytes) -> None:
+    """Raise the structure's own reason code when the announced header is not in the data (P12)."""
+    big_endian = is_big_endian(descriptor.encoding)
+    _CHECKED_HEADERS[descriptor.format].unpack(body, big_endian=big_endian)
+
+
+def _check(d: Descriptor) -> int:
+    if not c.MQMT_SYSTEM_FIRST <= d.msg_type <= c.MQMT_APPL_LAST:
+        raise _wrong(rc.MQRC_MSG_TYPE_ERROR, "MsgType", d.msg_type)
+    if not c.MQFB_NONE <= d.feedback <= c.MQFB_APPL_LAST:
+        raise _wrong(rc.MQRC_FEEDBACK_ERROR, "Feedback", d.feedback)
+    if d.priority < c.MQPRI_PRIORITY_AS_Q_DEF:
+        raise _wrong(rc.MQRC_PRIORITY_ERROR, "Priority", d.priority)
+    if not c.MQPER_NOT_PERSISTENT <= d.persistence <= c.MQPER_PERSISTENCE_AS_Q_DEF:
+        raise _wrong(rc.MQRC_PERSISTENCE_ERROR, "Persistence", d.persistence)
+    if d.msg_flags & c.MQMF_REJECT_UNSUP_MASK & ~_KNOWN_FLAGS:
+        raise _wrong(rc.MQRC_MSG_FLAGS_ERROR, "MsgFlags", d.msg_flags)
+    if not -(2**31) <= d.report < 2**32:
+        raise _wrong(rc.MQRC_REPORT_OPTIONS_ERROR, "Report", d.report)
+    unknown = d.report & _U32 & ~_KNOWN_REPORT
+    # A queue that is not a transmission queue must know the accept-if-xmit options, too (P2).
+    if unknown & (c.MQRO_REJECT_UNSUP_MASK | c.MQRO_ACCEPT_UNSUP_IF_XMIT_MASK):
+        raise _wrong(rc.MQRC_REPORT_OPTIONS_ERROR, "Report", d.report)
+    if not d.reply_to_q and (d.msg_type == c.MQMT_REQUEST or d.report & _WITH_REPLY):
+        raise mq_error(
+            rc.MQRC_MISSING_REPLY_TO_Q,
+            f"ReplyToQ is blank with MsgType {d.msg_type}, Report {d.report:#x}",
+        )
+    if d.priority > MAX_PRIORITY:
+        return rc.MQRC_PRIORITY_EXCEEDS_MAXIMUM
+    return rc.MQRC_UNKNOWN_REPORT_OPTION if unknown else rc.MQRC_NONE
+
+
+def _with_context(d: Descriptor, context: Context, option: int) -> Descriptor:
+    if option == c.MQPMO_SET_ALL_CONTEXT:
+        return d
+    if option == c.MQPMO_NO_CONTEXT:
+        return d._replace(
+            user_identifier="",
+            accounting_token=b"",
+            appl_identity_data="",
+            put_appl_type=c.MQAT_NO_CONTEXT,
+            put_appl_name="",
+            appl_origin_data="",
+            put_date=" ",
+            put_time=" ",
+        )
+    origin = d._replace(
+        put_appl_type=context.put_appl_type,
+        put_appl_name=context.put_appl_name[:28],
+        appl_origin_data="",
+        put_date="",
+        put_time="",
+    )
+    if option == c.MQPMO_SET_IDENTITY_CONTEXT:
+        return origin
+    return origin._replace(
+        user_identifier=context.user_identifier[:12], accounting_token=b"", appl_identity_data=""
+    )
+
+
+def _wrong(reason: int, field: str, value: int) -> MQError:
+    return mq_error(reason, f"{field} {value} is not valid")

@@ -1,0 +1,153 @@
+"""A message leaves its queue other than by a get: discarded for age, dead-lettered, reported on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from mayfly.engine.core import Core, Work
+from mayfly.engine.delivery import Ids, arrive, check_room, life_of, new_id, new_row
+from mayfly.engine.descriptors import Context, Prepared, prepare
+from mayfly.engine.objects import Path
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.staging import count_staged, read_staged
+from mayfly.lifetime.life import Event, LifeRecord, State, next_state
+from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
+from mayfly.lifetime.times import put_date, put_time
+from mayfly.lifetime.window import Window, remaining_ms, window_at_put
+from mayfly.mqi.constants import MQAT_QMGR, MQPMO_SET_ALL_CONTEXT
+from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.structures import DLH
+from mayfly.store.units import StoredMessage
+
+_LOG = logging.getLogger("mayfly.disposal")
+_EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
+
+
+def discard_expired(
+    core: Core, found: Iterable[tuple[LocalQueue, StoredMessage, int]], now_ms: int
+) -> Work:
+    """Return the work that discards expired messages and sends the reports they owe (E13, E14).
+
+    The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
+    """
+    work = Work()
+    for queue, row, side in found:
+        descriptor = unpack_descriptor(row.descriptor)
+        remove(core, work, (queue, row, side), life_of(queue, row, descriptor, now_ms, _EXPIRED))
+        if descriptor.report:
+            original = original_of(queue, row, descriptor, now_ms)
+            send_report(core, work, Cause.EXPIRATION, original)
+    return work
+
+
+def remove(
+    core: Core, work: Work, found: tuple[LocalQueue, StoredMessage, int], life: LifeRecord
+) -> None:
+    """Add the end of a visible message's life to a work."""
+    queue, row, side = found
+    core.hidden[row.k] = work
+    queue.depth -= 1
+    work.unit.end(queue.number, row.k, life)
+    work.departures.append(found)
+    if queue.is_staging:
+        count_staged(core, work, row, -1, persistent=bool(side))
+
+
+def original_of(
+    queue: LocalQueue, row: StoredMessage, descriptor: Descriptor, now_ms: int
+) -> Original:
+    """Return the message as its sender knows it: without the staging header (R9, D18)."""
+    left_ms = remaining_ms(row.expire_at_ms, now_ms)
+    if queue.is_staging:
+        staged = read_staged(row, descriptor)
+        return Original(
+            staged.descriptor, staged.ids.msg_id, staged.ids.correl_id, staged.body, left_ms
+        )
+    return Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
+
+
+def send_report(core: Core, work: Work, cause: Cause, original: Original, reason: int = 0) -> bool:
+    """Add the report of a cause to a work if it is owed; False when it could not be delivered.
+
+    An undeliverable report goes to the dead-letter queue (R4); where that fails, too, it is dropped
+    and the work goes on (R5).
+    """
+    if not is_owed(cause, original.descriptor):
+        return True
+    report = build_report(cause, original, core.name, reason)
+    window = window_at_put(core.now_ms(), report.life_ms)
+    ids = Ids(new_id(core) if report.msg_id is None else report.msg_id, report.correl_id)
+    try:
+        _put_report(core, work, report, window, ids)
+    except MQError as failure:
+        prepared = as_given(core, report.descriptor)
+        target = report.reply_to_q
+        try:
+            dead_letter(core, work, (prepared, window, ids, report.body), failure.reason, target)
+        except MQError as error:
+            _LOG.warning("%s report to %r dropped: %s", cause.name, target, error)
+            return False
+    return True
+
+
+def dead_letter(
+    core: Core,
+    work: Work,
+    message: tuple[Prepared, Window, Ids, bytes],
+    reason: int,
+    target: str,
+) -> None:
+    """Add a message to the dead-letter queue behind an MQDLH (Q1); its life goes on (E21, Q2).
+
+    Raises the reason why it cannot go there; MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
+    """
+    prepared, window, ids, body = message
+    path = core.registry.resolve(core.registry.queue_manager.text("DEADQ"))
+    now_ms = core.now_ms()
+    descriptor = prepared.descriptor
+    header = DLH.pack(
+        {
+            "Reason": reason,
+            "DestQName": target,
+            "DestQMgrName": core.name,
+            "Encoding": descriptor.encoding,
+            "CodedCharSetId": descriptor.coded_char_set_id,
+            "Format": descriptor.format,
+            "PutApplType": MQAT_QMGR,
+            "PutApplName": core.name[:28],
+            "PutDate": put_date(now_ms),
+            "PutTime": put_time(now_ms),
+        }
+    )
+    check_room(core, path, len(header) + len(body), persistent=prepared.persistent)
+    dead = as_given(core, descriptor._replace(format="MQDEAD"))
+    # It can be got at once, whatever delay it once had.
+    immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
+    arrive(core, work, path, dead, new_row(core, path, dead, immediate, ids, header + body))
+
+
+def as_given(core: Core, descriptor: Descriptor) -> Prepared:
+    """Return a descriptor the queue manager itself puts, with the context it already has."""
+    context = Context("", MQAT_QMGR, core.name, core.name)
+    report = descriptor.report
+    # A message in transit may ask for reports without naming a queue; nobody is left to refuse it.
+    prepared = prepare(descriptor._replace(report=0), 0, 0, context, MQPMO_SET_ALL_CONTEXT)
+    if not report:
+        return prepared
+    whole = prepared.descriptor._replace(report=report)
+    return prepared._replace(descriptor=whole, packed=pack_descriptor(whole), warning=0)
+
+
+def _put_report(core: Core, work: Work, report: Report, window: Window, ids: Ids) -> None:
+    path = core.registry.resolve(report.reply_to_q)
+    prepared = as_given(core, report.descriptor)
+    check_room(core, path, len(report.body), persistent=prepared.persistent)
+    capped = _capped(window, path)
+    arrive(core, work, path, prepared, new_row(core, path, prepared, capped, ids, report.body))
+
+
+def _capped(window: Window, path: Path) -> Window:
+    left_ms = None if window.expire_at_ms is None else window.expire_at_ms - window.put_ms
+    return window_at_put(window.put_ms, left_ms, 0, path.cap_ms)

@@ -1,0 +1,211 @@
+"""MQGET, destructive: the next matching message that is alive, taken off its queue."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.core import Core, Work
+from mayfly.engine.delivery import life_of
+from mayfly.engine.disposal import discard_expired, original_of, remove, send_report
+from mayfly.engine.message import Message, message_of
+from mayfly.engine.objects import Path
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.search import ANY, Match, in_order
+from mayfly.engine.unit_of_work import Pending, UnitOfWork
+from mayfly.engine.waiting import Waiter
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.reports import Cause
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQRO_COD, MQWI_UNLIMITED
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.errors import mq_error
+from mayfly.store.units import StoredMessage
+
+_GOT = next_state(State.AVAILABLE, Event.GET)
+_CANCELLED = next_state(State.DELAYED, Event.CANCEL)
+
+Found = tuple[LocalQueue, StoredMessage, int]
+
+
+class GetRequest(NamedTuple):
+    """What a getter asks for; ``max_length`` None takes a body of any length.
+
+    ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever. ``persistent_only_syncpoint`` is
+    MQGMO_SYNCPOINT_IF_PERSISTENT.
+    """
+
+    match: Match = ANY
+    wait_ms: int = 0
+    max_length: int | None = None
+    accept_truncated: bool = False
+    persistent_only_syncpoint: bool = False
+
+
+class GetResult(NamedTuple):
+    """A message and a warning: 0, MQRC_TRUNCATED_MSG_ACCEPTED, or _FAILED (it stays there)."""
+
+    message: Message
+    warning: int
+    data_length: int
+
+
+def get(core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | None) -> GetResult:
+    """Take the next message, waiting for it if asked to; in a unit of work until its commit.
+
+    Raises MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR,
+    MQRC_SYNCPOINT_LIMIT_REACHED. Expired messages met on the way are discarded and reported on
+    before this returns, whatever becomes of the unit of work (E9, E14).
+    """
+    if request.wait_ms < MQWI_UNLIMITED:
+        raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms} is below -1")
+    getter = Getter(core, path, request, unit_of_work)
+    waiter = None
+    with core.latch:
+        core.check_running()
+        outcome = getter.take()
+        if outcome is None and request.wait_ms:
+            waiter = _enqueue(core, path, getter, request.wait_ms)
+    core.run_deferred()
+    if waiter is not None:
+        outcome = waiter.wait()
+    if outcome is None:
+        raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
+    result, work = outcome
+    if work is not None:
+        core.run(work)
+    return result
+
+
+def _enqueue(core: Core, path: Path, getter: Getter, wait_ms: int) -> Waiter:
+    until_ms = None if wait_ms == MQWI_UNLIMITED else core.now_ms() + wait_ms
+    waiter = Waiter(path.queue, getter.take, until_ms)
+    path.queue.waiters.append(waiter)
+    core.waiters.add(waiter)
+    core.must_wake = until_ms is not None
+    return waiter
+
+
+class Getter:
+    """One get: tries to take a message, at once and again whenever one arrives."""
+
+    def __init__(
+        self, core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | None
+    ) -> None:
+        """Prepare a get on what a name resolved to."""
+        self._core = core
+        self._path = path
+        self._request = request
+        self._unit_of_work = unit_of_work
+
+    def take(self) -> tuple[GetResult, Work | None] | None:
+        """Take a message now, under the latch; None when there is none.
+
+        The work, if any, makes the get final and must be run by the getter without the latch.
+        """
+        core, unit_of_work = self._core, self._unit_of_work
+        path = core.registry.refreshed(self._path)
+        if path.get_inhibited:
+            raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {path.name}")
+        if unit_of_work is not None:
+            unit_of_work.check_room()
+        queue, now_ms = path.queue, core.now_ms()
+        found, own = self._next_alive(queue, now_ms)
+        if own is not None:
+            return self._take_own(own, now_ms)
+        if found is None:
+            return None
+        row, side = found
+        result = seen(self._request, queue, row, now_ms)
+        if result.warning == rc.MQRC_TRUNCATED_MSG_FAILED:
+            return result, None
+        self._advance(queue, row, side)
+        return result, take_row(core, (queue, row, side), self._request, unit_of_work)
+
+    def _next_alive(
+        self, queue: LocalQueue, now_ms: int
+    ) -> tuple[tuple[StoredMessage, int] | None, Pending | None]:
+        """Return the next live message, or the own uncommitted put that comes before it."""
+        core = self._core
+        candidates = in_order(core, queue, self._request.match, queue.low)
+        own = self._own_put(queue, now_ms)
+        expired: list[Found] = []
+        alive = None
+        for row, side in candidates:
+            if own is not None and own.row.k < row.k:
+                break
+            if not is_expired(row.expire_at_ms, now_ms):
+                alive = row, side
+                break
+            expired.append((queue, row, side))
+        if expired and (alive or own or core.settings.discard_on_empty):
+            for _queue, row, side in expired:
+                self._advance(queue, row, side)
+            core.deferred.append(discard_expired(core, expired, now_ms))
+        return alive, own if alive is None else None
+
+    def _own_put(self, queue: LocalQueue, now_ms: int) -> Pending | None:
+        if self._unit_of_work is None:
+            return None
+        for pending in self._unit_of_work.own_puts(queue):
+            # An expired one stays until the commit: no discard and no report before it (E17).
+            row = pending.row
+            if self._request.match.accepts(row) and not is_expired(row.expire_at_ms, now_ms):
+                return pending
+        return None
+
+    def _advance(self, queue: LocalQueue, row: StoredMessage, side: int) -> None:
+        # Everything from queue.first up to this row was looked at and is hidden or is this row.
+        if self._request.match is ANY and row.k >= queue.first[side]:
+            queue.first[side] = row.k + 1
+
+    def _take_own(self, own: Pending, now_ms: int) -> tuple[GetResult, Work | None]:
+        result = seen(self._request, own.queue, own.row, now_ms)
+        if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
+            assert self._unit_of_work is not None
+            self._unit_of_work.take_own(own)
+            _confirm_delivery(self._core, (own.queue, own.row, 0), None, self._unit_of_work)
+        return result, None
+
+
+def seen(request: GetRequest, queue: LocalQueue, row: StoredMessage, now_ms: int) -> GetResult:
+    """Return what a getter or browser with this buffer sees of a row (G5)."""
+    length = len(row.body)
+    message = message_of(queue.name, row, now_ms)
+    if request.max_length is None or length <= request.max_length:
+        return GetResult(message, rc.MQRC_NONE, length)
+    warning = (
+        rc.MQRC_TRUNCATED_MSG_ACCEPTED if request.accept_truncated else rc.MQRC_TRUNCATED_MSG_FAILED
+    )
+    return GetResult(message.cut_to(request.max_length), warning, length)
+
+
+def take_row(
+    core: Core, found: Found, request: GetRequest, unit_of_work: UnitOfWork | None
+) -> Work | None:
+    """Take a row under the latch: into the unit of work, or by a work to be run."""
+    queue, row, side = found
+    if unit_of_work is not None and (side or not request.persistent_only_syncpoint):
+        unit_of_work.take(queue, row, side)
+        work = None
+    else:
+        work = Work()
+        outcome = _CANCELLED if queue.is_staging else _GOT
+        descriptor = unpack_descriptor(row.descriptor)
+        remove(core, work, found, life_of(queue, row, descriptor, core.now_ms(), outcome))
+    _confirm_delivery(core, found, work, unit_of_work)
+    return work
+
+
+def _confirm_delivery(
+    core: Core, found: Found, work: Work | None, unit_of_work: UnitOfWork | None
+) -> None:
+    """Add the COD report, which is part of the getter's unit of work."""
+    queue, row, _side = found
+    descriptor = unpack_descriptor(row.descriptor)
+    if not descriptor.report & MQRO_COD or queue.is_staging:
+        return
+    report = Work() if work is None else work
+    send_report(core, report, Cause.COD, original_of(queue, row, descriptor, core.now_ms()))
+    if work is None and unit_of_work is not None:
+        unit_of_work.adopt(report)

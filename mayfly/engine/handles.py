@@ -1,0 +1,189 @@
+"""An open queue: what MQOPEN gave and what may be done through it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mayfly.engine.browse import Cursor
+from mayfly.engine.core import Core
+from mayfly.engine.get import GetRequest, GetResult, get
+from mayfly.engine.objects import Path
+from mayfly.engine.put import PutRequest, PutResult, put
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+if TYPE_CHECKING:
+    from mayfly.engine.session import Session
+
+_INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+_BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
+_SYNCPOINT = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
+#: Get options this queue manager knows; any other bit is MQRC_OPTIONS_ERROR.
+_KNOWN_GET = (
+    c.MQGMO_WAIT
+    | c.MQGMO_FAIL_IF_QUIESCING
+    | c.MQGMO_NO_SYNCPOINT
+    | _SYNCPOINT
+    | _BROWSE
+    | c.MQGMO_MSG_UNDER_CURSOR
+    | c.MQGMO_LOCK
+    | c.MQGMO_UNLOCK
+    | c.MQGMO_ACCEPT_TRUNCATED_MSG
+    | c.MQGMO_CONVERT
+    | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+    | c.MQGMO_NO_PROPERTIES
+    | c.MQGMO_PROPERTIES_COMPATIBILITY
+)
+_KNOWN_PUT = (
+    c.MQPMO_SYNCPOINT
+    | c.MQPMO_NO_SYNCPOINT
+    | c.MQPMO_NEW_MSG_ID
+    | c.MQPMO_NEW_CORREL_ID
+    | c.MQPMO_DEFAULT_CONTEXT
+    | c.MQPMO_NO_CONTEXT
+    | c.MQPMO_SET_IDENTITY_CONTEXT
+    | c.MQPMO_SET_ALL_CONTEXT
+    | c.MQPMO_FAIL_IF_QUIESCING
+    | c.MQPMO_ASYNC_RESPONSE
+    | c.MQPMO_SYNC_RESPONSE
+    | c.MQPMO_RESOLVE_LOCAL_Q
+    | c.MQPMO_MD_FOR_OUTPUT_ONLY
+)
+_CONTEXTS = (
+    c.MQPMO_DEFAULT_CONTEXT,
+    c.MQPMO_NO_CONTEXT,
+    c.MQPMO_SET_IDENTITY_CONTEXT,
+    c.MQPMO_SET_ALL_CONTEXT,
+)
+
+
+class Handle:
+    """One open queue of one session; closed by :meth:`close` or with its session."""
+
+    def __init__(self, core: Core, session: Session, path: Path, options: int) -> None:
+        """Take what the session has opened; Session.open checks and counts."""
+        self._core = core
+        self._session = session
+        self._path = path
+        self.options = options
+        self.is_open = True
+        #: Whether closing it deletes its temporary dynamic queue.
+        self.owns_queue = False
+        self._cursor = Cursor(core, path)
+
+    @property
+    def queue_name(self) -> str:
+        """The name of the local queue behind the handle."""
+        return self._path.queue.name
+
+    @property
+    def path(self) -> Path:
+        """What the name resolves to, with its definitions as they stand now."""
+        self._path = self._core.registry.refreshed(self._path)
+        return self._path
+
+    def put(self, body: bytes, request: PutRequest, options: int = c.MQPMO_NONE) -> PutResult:
+        """MQPUT with MQPMO options; raises the reason codes of ``put.put`` and C8, P10."""
+        self._check_open()
+        if not self.options & c.MQOO_OUTPUT:
+            raise _not_open(rc.MQRC_NOT_OPEN_FOR_OUTPUT, "MQOO_OUTPUT")
+        check_put_options(options)
+        self._check_context(options)
+        return put(
+            self._core,
+            self.path,
+            body,
+            request._replace(context_option=_context_of(options)),
+            context=self._session.context,
+            unit_of_work=self._session.unit_of_work if options & c.MQPMO_SYNCPOINT else None,
+        )
+
+    def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
+        """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s."""
+        self._check_open()
+        check_get_options(options)
+        if options & (_BROWSE | c.MQGMO_MSG_UNDER_CURSOR) and not self.options & c.MQOO_BROWSE:
+            raise _not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
+        if not options & _BROWSE and not self.options & _INPUT:
+            raise _not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
+        request = request._replace(
+            wait_ms=request.wait_ms if options & c.MQGMO_WAIT else 0,
+            accept_truncated=bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
+            persistent_only_syncpoint=bool(options & c.MQGMO_SYNCPOINT_IF_PERSISTENT),
+        )
+        if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
+            return self._cursor.browse_under_cursor(request)
+        if options & _BROWSE:
+            return self._cursor.browse(
+                request,
+                first=bool(options & c.MQGMO_BROWSE_FIRST),
+                lock=bool(options & c.MQGMO_LOCK),
+            )
+        unit_of_work = self._session.unit_of_work if options & _SYNCPOINT else None
+        if options & c.MQGMO_MSG_UNDER_CURSOR:
+            return self._cursor.get_under_cursor(request, unit_of_work)
+        return get(self._core, self.path, request, unit_of_work)
+
+    def unlock(self) -> int:
+        """MQGMO_UNLOCK: release the browse lock; returns MQRC_NO_MSG_LOCKED or 0 (B6)."""
+        self._check_open()
+        if not self.options & c.MQOO_BROWSE:
+            raise _not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
+        return rc.MQRC_NONE if self._cursor.unlock() else rc.MQRC_NO_MSG_LOCKED
+
+    def close(self, options: int = c.MQCO_NONE) -> None:
+        """MQCLOSE; releases the lock and, for a dynamic queue, deletes as asked (C9)."""
+        self._check_open()
+        self._session.close_handle(self, options)
+
+    def let_go(self) -> None:
+        """Release what the handle holds; the session calls it once."""
+        self.is_open = False
+        self._cursor.unlock()
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self._path.name} is closed")
+
+    def _check_context(self, options: int) -> None:
+        if options & c.MQPMO_SET_ALL_CONTEXT and not self.options & c.MQOO_SET_ALL_CONTEXT:
+            raise _not_open(rc.MQRC_NOT_OPEN_FOR_SET_ALL, "MQOO_SET_ALL_CONTEXT")
+        allowed = c.MQOO_SET_IDENTITY_CONTEXT | c.MQOO_SET_ALL_CONTEXT
+        if options & c.MQPMO_SET_IDENTITY_CONTEXT and not self.options & allowed:
+            raise _not_open(rc.MQRC_NOT_OPEN_FOR_SET_IDENT, "MQOO_SET_IDENTITY_CONTEXT")
+
+
+def check_get_options(options: int) -> None:
+    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQGMO bits (B8)."""
+    browse = options & _BROWSE
+    wrong = (
+        options & ~_KNOWN_GET
+        or browse & (browse - 1)
+        or (browse and options & (_SYNCPOINT | c.MQGMO_UNLOCK | c.MQGMO_MSG_UNDER_CURSOR))
+        or (options & c.MQGMO_LOCK and not browse)
+        or (options & c.MQGMO_UNLOCK and options & ~(c.MQGMO_UNLOCK | c.MQGMO_NO_SYNCPOINT))
+        or (options & _SYNCPOINT and options & c.MQGMO_NO_SYNCPOINT)
+        or options & _SYNCPOINT == _SYNCPOINT
+    )
+    if wrong:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x}")
+
+
+def check_put_options(options: int) -> None:
+    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQPMO bits (P10)."""
+    both = c.MQPMO_SYNCPOINT | c.MQPMO_NO_SYNCPOINT
+    contexts = sum(1 for bit in _CONTEXTS if options & bit)
+    if options & ~_KNOWN_PUT or options & both == both or contexts > 1:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x}")
+
+
+def _context_of(options: int) -> int:
+    for bit in _CONTEXTS:
+        if options & bit:
+            return bit
+    return c.MQPMO_NONE
+
+
+def _not_open(reason: int, option: str) -> MQError:
+    return mq_error(reason, f"the queue was not opened with {option}")

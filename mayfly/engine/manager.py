@@ -1,0 +1,268 @@
+"""The queue manager: opens and closes its store, hands out sessions, and runs what falls due."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from types import TracebackType
+
+from mayfly.engine.administration import enter_queue, system_objects
+from mayfly.engine.attributes import QLOCAL, QMGR
+from mayfly.engine.core import Core, Work
+from mayfly.engine.counting import Counts, Verification, counts, verify
+from mayfly.engine.delay_processor import DelayProcessor
+from mayfly.engine.delivery import life_of
+from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.objects import Definition, check_name
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.session import Session
+from mayfly.engine.settings import Settings, SettingValue
+from mayfly.engine.staging import StagingOrder
+from mayfly.engine.waiting import Waiter
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.keys import due_ms_of
+from mayfly.store.ledger import Ledger
+from mayfly.store.store import Store
+
+_LOG = logging.getLogger("mayfly")
+PLATFORMS = ("distributed", "zos")
+#: What this queue manager calls itself; 9.4 has everything that Mayfly implements.
+COMMAND_LEVEL = 940
+#: Lives of non-persistent messages and balance rows are written at the latest after this.
+SETTLE_MS = SECOND_MS
+_LOSS_BATCH = 5_000
+_LOST = next_state(State.AVAILABLE, Event.RESTART)
+#: Open queue managers of this process by name, for those who connect by name.
+_OPEN: weakref.WeakValueDictionary[str, Manager] = weakref.WeakValueDictionary()
+
+
+class Manager(Core):
+    """A queue manager without its command language; see ``mayfly.QueueManager`` for the whole."""
+
+    def __init__(
+        self,
+        name: str,
+        path: str | FilePath | None = None,
+        clock: Clock | None = None,
+        *,
+        platform: str = "distributed",
+        command_level: int = COMMAND_LEVEL,
+        settings: Mapping[str, SettingValue] | None = None,
+    ) -> None:
+        """Open the queue manager of a folder, made when missing, or one in memory without it.
+
+        Raises ValueError for a wrong platform or setting, MQRC_Q_MGR_NAME_ERROR for a wrong name,
+        FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that cannot be used.
+        """
+        if platform not in PLATFORMS:
+            raise ValueError(f"platform {platform!r} is not one of {PLATFORMS}")
+        try:
+            check_name(name)
+        except MQError as error:
+            raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, error.detail) from None
+        clock = SystemClock() if clock is None else clock
+        super().__init__(name, clock, Settings(settings, os.environ))
+        self.platform = platform
+        self.command_level = command_level
+        self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
+        self._floor_ms = self.store.high_water_ms
+        self.staging_order = StagingOrder(self)
+        self._delay_processor = DelayProcessor(self)
+        self._expiry_scan = ExpiryScan(self)
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._due_lock = threading.RLock()
+        self._is_running_due = False
+        self._load()
+        self.run_due()
+        self.wake = lambda: clock.wake(self)
+        clock.attach(self)
+        _OPEN[name] = self
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of ended lives, by position."""
+        return self.store.ledger
+
+    def session(
+        self, user: str | None = None, transacted: bool = False, program: str = "mayfly"
+    ) -> Session:
+        """Connect; ``program`` becomes MQMD.PutApplName. Raises MQRC_CONNECTION_BROKEN if closed."""
+        self.check_running()
+        session = Session(self, user, transacted=transacted, program=program)
+        self._sessions.add(session)
+        return session
+
+    def counts(self, queue: str) -> Counts:
+        """Return staged, live, uncommitted, locked and expired_present of a local queue."""
+        with self.latch:
+            return counts(self, self.registry.resolve(queue).queue)
+
+    def curdepth(self, queue: str) -> int:
+        """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
+        with self.latch:
+            return self.registry.resolve(queue).queue.depth
+
+    def verify(self) -> Verification:
+        """Recount everything and compare; see ``counting.verify``."""
+        return verify(self)
+
+    def next_due_ms(self) -> int | None:
+        """Return the moment of the next due work, None when nothing is to come."""
+        with self.latch:
+            if self.is_stopped:
+                return None
+            since_ms = self.store.unsettled_since_ms
+            moments = [
+                None if since_ms is None else since_ms + SETTLE_MS,
+                self._delay_processor.next_due_ms(),
+                self._expiry_scan.next_due_ms(),
+                *(waiter.until_ms for waiter in self.waiters),
+            ]
+        return min((m for m in moments if m is not None), default=None)
+
+    def run_due(self) -> None:
+        """Do everything that is due now: release, scan, end waits, settle the ledger.
+
+        A message that becomes available at the very end of a wait wins: waits end last.
+        """
+        with self._due_lock:
+            if self.is_stopped or self._is_running_due:
+                return
+            self._is_running_due = True
+            try:
+                self._delay_processor.run()
+                self._expiry_scan.run()
+                self._end_waits()
+                self._settle_ledger()
+            except MQError as error:
+                # A full disk leaves everything as it was; the work is due again.
+                if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
+                    raise
+                _LOG.error("due work of %s postponed: %s", self.name, error)
+            finally:
+                self._is_running_due = False
+
+    def close(self) -> None:
+        """End: backs out open units of work, records what a restart loses, closes the store."""
+        if self.is_stopped and not hasattr(self, "store"):
+            return
+        self.clock.detach(self)
+        with contextlib.suppress(KeyError):
+            if _OPEN.get(self.name) is self:
+                del _OPEN[self.name]
+        if not self.is_stopped:
+            for session in list(self._sessions):
+                session.close(commit=False)
+            self._end_all_waits()
+            self._lose_volatile()
+            self.store.write_balances()
+            self.is_stopped = True
+        self.store.close()
+
+    def __enter__(self) -> Manager:
+        """Return the queue manager."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _load(self) -> None:
+        stored = self.store.objects()
+        for kind, name, number, attributes in stored:
+            definition = Definition.from_json(kind, name, attributes)
+            if kind == QMGR:
+                self.registry.queue_manager = definition
+            else:
+                queue = self.registry.add(definition, number if kind == QLOCAL else None)
+                if queue is not None:
+                    self.store.book.open_queue(queue.number, name)
+                    self.store.book.open_queue(-queue.number, name)
+        self._recover_totals()
+        if not stored:
+            with self.latch:
+                self.registry.queue_manager.name = self.name
+                for definition in system_objects(self.platform):
+                    enter_queue(self, definition)
+            self.run_deferred()
+
+    def _recover_totals(self) -> None:
+        """Account for non-persistent messages that a crash has taken; load the counters."""
+        work = self.store.book.recovery()
+        if work.deltas or work.statements:
+            self.store.book.request_balances()
+            self.store.group.commit(work)
+            self.store.book.forget_strangers({q.number for q in self.registry.queues()})
+        for queue in self.registry.queues():
+            totals = self.store.book.totals[queue.number]
+            queue.present[PERSISTENT] = queue.depth = totals.present
+            queue.staged_for = self.store.book.totals[-queue.number].present
+        staging = self.registry.staging()
+        if staging is not None and staging.depth:
+            key = self.store.persistent.lowest_key(staging.low, staging.high)
+            self.staging_due_ms = None if key is None else due_ms_of(key)
+
+    def _end_waits(self) -> None:
+        with self.latch:
+            now_ms = self.now_ms()
+            over = [w for w in self.waiters if w.until_ms is not None and w.until_ms <= now_ms]
+            for waiter in sorted(over, key=lambda w: w.until_ms or 0):
+                waiter.end()
+                self._forget_waiter(waiter)
+        self.run_deferred()
+
+    def _end_all_waits(self) -> None:
+        with self.latch:
+            for waiter in list(self.waiters):
+                waiter.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
+                self._forget_waiter(waiter)
+
+    def _settle_ledger(self) -> None:
+        since_ms = self.store.unsettled_since_ms
+        if since_ms is not None and since_ms + SETTLE_MS <= self.now_ms():
+            self.store.write_balances()
+            self.store.trim_ledger(self.settings.ledger_retention_count)
+
+    def _lose_volatile(self) -> None:
+        """Record the end of non-persistent messages, which a restart does not keep."""
+        if self.store.folder is None:
+            return
+        for queue in self.registry.queues():
+            while queue.present[VOLATILE] and self._lose_batch(queue):
+                pass
+
+    def _lose_batch(self, queue: LocalQueue) -> bool:
+        with self.latch:
+            work, now_ms = Work(), self.now_ms()
+            rows = self.store.volatile.in_order(queue.low, queue.high, _LOSS_BATCH)
+            for row in rows:
+                life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _LOST)
+                work.unit.end(queue.number, row.k, life)
+                work.departures.append((queue, row, VOLATILE))
+                queue.depth -= 1
+        self.run(work)
+        return bool(rows)
+
+    def _forget_waiter(self, waiter: Waiter) -> None:
+        self.waiters.discard(waiter)
+        if waiter in waiter.queue.waiters:
+            waiter.queue.waiters.remove(waiter)
+
+
+def open_managers() -> dict[str, Manager]:
+    """Return the queue managers open in this process, by name."""
+    return dict(_OPEN)

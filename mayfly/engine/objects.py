@@ -1,0 +1,254 @@
+"""Definitions of queues and the queue manager, and the resolution of a name to a queue."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, Value, defaults_of
+from mayfly.engine.queues import LocalQueue
+from mayfly.lifetime.window import lowest_cap_ms
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import (
+    MQMDS_FIFO,
+    MQQA_GET_INHIBITED,
+    MQQA_PUT_INHIBITED,
+    MQQDT_PREDEFINED,
+)
+from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
+
+STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
+DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
+DEFAULT_OBJECTS: dict[str, str] = {
+    QLOCAL: "SYSTEM.DEFAULT.LOCAL.QUEUE",
+    QALIAS: "SYSTEM.DEFAULT.ALIAS.QUEUE",
+    QMODEL: "SYSTEM.DEFAULT.MODEL.QUEUE",
+}
+_NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
+_CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
+_NO_LIMIT = -1
+
+
+class Definition:
+    """One defined object; ``kind`` is the MQSC object type, ``attributes`` its values by keyword."""
+
+    def __init__(self, kind: str, name: str, attributes: dict[str, Value]) -> None:
+        """Hold a definition."""
+        self.kind = kind
+        self.name = name
+        self.attributes = attributes
+        #: MQQDT_*; dynamic queues remember how they came to be.
+        self.definition_type = MQQDT_PREDEFINED
+
+    def number(self, keyword: str) -> int:
+        """Return a numeric attribute."""
+        value = self.attributes[keyword]
+        assert isinstance(value, int)
+        return value
+
+    def text(self, keyword: str) -> str:
+        """Return a text attribute."""
+        value = self.attributes[keyword]
+        assert isinstance(value, str)
+        return value
+
+    @property
+    def cap_tenths(self) -> int:
+        """CAPEXPRY in tenths, or MQCEX_NOLIMIT; CUSTOM('CAPEXPRY(n)') wins when both stand (X2)."""
+        custom = _CUSTOM_CAP.search(self.text("CUSTOM"))
+        if custom is None:
+            return self.number("CAPEXPRY")
+        return _NO_LIMIT if custom[1].upper() == "NOLIMIT" else int(custom[1])
+
+    def to_json(self) -> str:
+        """Return the stored form of the attributes."""
+        return json.dumps({"definition_type": self.definition_type, **self.attributes})
+
+    @classmethod
+    def from_json(cls, kind: str, name: str, stored: str) -> Definition:
+        """Return a definition from its stored form; attributes it lacks take their default."""
+        values = json.loads(stored)
+        definition_type = values.pop("definition_type")
+        definition = cls(kind, name, {**defaults_of(kind), **values})
+        definition.definition_type = definition_type
+        return definition
+
+
+class Path:
+    """What a name resolves to: the objects passed and the queue at the end.
+
+    Priority and persistence defaults come from the first object (P7, D16); an inhibit on any object
+    counts (C5); the lowest cap wins (X3).
+    """
+
+    __slots__ = (
+        "cap_ms",
+        "default_persistence",
+        "default_priority",
+        "fifo_priority",
+        "get_inhibited",
+        "max_depth",
+        "max_message_bytes",
+        "name",
+        "names",
+        "put_inhibited",
+        "queue",
+        "version",
+    )
+
+    def __init__(self, objects: list[Definition], queue: LocalQueue, version: int) -> None:
+        """Derive the values that every call needs from the definitions as they stand."""
+        first, last = objects[0], objects[-1]
+        self.names = [o.name for o in objects]
+        self.version = version
+        self.name = first.name
+        self.queue = queue
+        self.cap_ms = lowest_cap_ms(o.cap_tenths for o in objects)
+        self.default_priority = first.number("DEFPRTY")
+        self.default_persistence = first.number("DEFPSIST")
+        self.put_inhibited = any(o.number("PUT") == MQQA_PUT_INHIBITED for o in objects)
+        self.get_inhibited = any(o.number("GET") == MQQA_GET_INHIBITED for o in objects)
+        self.max_depth = last.number("MAXDEPTH")
+        self.max_message_bytes = last.number("MAXMSGL")
+        #: On a FIFO queue all messages stand in one priority slot, that of the default, where they
+        #: also stay when the queue becomes a PRIORITY queue (G1); None on a PRIORITY queue.
+        self.fifo_priority: int | None = (
+            last.number("DEFPRTY") if last.number("MSGDLVSQ") == MQMDS_FIFO else None
+        )
+
+
+class Registry:
+    """All definitions of a queue manager and the queues they stand for; guarded by the latch.
+
+    ``version`` rises with every change, so that whoever keeps a Path knows when to ask again.
+    """
+
+    def __init__(self, manager_name: str) -> None:
+        """Begin with the queue manager object alone."""
+        self.queue_manager = Definition(QMGR, manager_name, defaults_of(QMGR))
+        self.version = 0
+        self._definitions: dict[str, Definition] = {}
+        self._queues: dict[str, LocalQueue] = {}
+        self._numbers: dict[int, LocalQueue] = {}
+        self._paths: dict[str, Path] = {}
+
+    def find(self, name: str) -> Definition | None:
+        """Return the definition of a queue, None when there is none."""
+        return self._definitions.get(name)
+
+    def definitions(self) -> list[Definition]:
+        """Return all queue definitions by name."""
+        return [self._definitions[name] for name in sorted(self._definitions)]
+
+    def queues(self) -> list[LocalQueue]:
+        """Return all local queues."""
+        return list(self._queues.values())
+
+    def queue(self, name: str) -> LocalQueue:
+        """Return a local queue by its own name; raises MQRC_UNKNOWN_OBJECT_NAME."""
+        queue = self._queues.get(name)
+        if queue is None:
+            raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{name!r} is not a local queue here")
+        return queue
+
+    def by_name(self, name: str) -> LocalQueue | None:
+        """Return a local queue by its own name, None when there is none."""
+        return self._queues.get(name)
+
+    def by_number(self, number: int) -> LocalQueue | None:
+        """Return the queue that owns a number."""
+        return self._numbers.get(number)
+
+    def staging(self) -> LocalQueue | None:
+        """Return the staging queue, None where it is not defined."""
+        return self._numbers.get(STAGING_NUMBER)
+
+    def resolve(self, name: str) -> Path:
+        """Return what a queue or alias name leads to.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when an alias leads nowhere, and
+        MQRC_ALIAS_BASE_Q_TYPE_ERROR when it leads to something else than a local queue.
+        """
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = self._resolve(name)
+        return path
+
+    def refreshed(self, path: Path) -> Path:
+        """Return a path as its definitions stand now, the queue at its end staying the same.
+
+        Raises MQRC_Q_DELETED when that queue or the name's object is gone.
+        """
+        if path.version == self.version:
+            return path
+        objects = [self._definitions.get(name) for name in path.names]
+        queue = self._queues.get(path.queue.name)
+        if queue is not path.queue or None in objects:
+            raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} was deleted")
+        return Path([o for o in objects if o is not None], queue, self.version)
+
+    def add(self, definition: Definition, number: int | None = None) -> LocalQueue | None:
+        """Enter a new definition; a local queue takes the lowest free number unless one is given."""
+        self._definitions[definition.name] = definition
+        self.changed()
+        if definition.kind != QLOCAL:
+            return None
+        if number is None:
+            number = self.number_for(definition.name)
+        queue = LocalQueue(definition, number)
+        self._queues[definition.name] = self._numbers[number] = queue
+        return queue
+
+    def number_for(self, name: str) -> int:
+        """Return the number a new queue of this name takes."""
+        if name == STAGING_QUEUE:
+            return STAGING_NUMBER
+        for number in range(1, LARGEST_QUEUE_NUMBER + 1):
+            if number not in self._numbers:
+                return number
+        raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {LARGEST_QUEUE_NUMBER} queues")
+
+    def remove(self, name: str) -> None:
+        """Forget a definition and its queue."""
+        del self._definitions[name]
+        queue = self._queues.pop(name, None)
+        if queue is not None:
+            del self._numbers[queue.number]
+        self.changed()
+
+    def changed(self) -> None:
+        """Note that a definition has changed."""
+        self.version += 1
+        self._paths.clear()
+
+    def _resolve(self, name: str) -> Path:
+        objects = list(self._walk(name))
+        return Path(objects, self._queues[objects[-1].name], self.version)
+
+    def _walk(self, name: str) -> Iterator[Definition]:
+        definition = self._definitions.get(name)
+        if definition is None or definition.kind == QMODEL:
+            raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {name!r} is not defined")
+        yield definition
+        if definition.kind == QALIAS:
+            target = definition.text("TARGET")
+            base = self._definitions.get(target)
+            if base is None:
+                raise mq_error(
+                    rc.MQRC_UNKNOWN_ALIAS_BASE_Q, f"alias {name}: TARGET {target!r} is not defined"
+                )
+            if base.kind != QLOCAL:
+                raise mq_error(
+                    rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR, f"alias {name}: TARGET {target} is {base.kind}"
+                )
+            yield base
+
+
+def check_name(name: str) -> None:
+    """Raise MQRC_OBJECT_NAME_ERROR unless a name is 1 to 48 of A-Z a-z 0-9 . / _ %."""
+    if not _NAME.fullmatch(name):
+        raise mq_error(
+            rc.MQRC_OBJECT_NAME_ERROR, f"{name!r} is not 1 to 48 characters of A-Z a-z 0-9 . / _ %"
+        )

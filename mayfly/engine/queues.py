@@ -1,0 +1,88 @@
+"""What is known in memory of one local queue: counters, places to start reading, who waits.
+
+Everything here is guarded by the queue manager's latch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mayfly.store.keys import STAGING_NUMBER, queue_range
+
+if TYPE_CHECKING:
+    from mayfly.engine.objects import Definition
+    from mayfly.engine.waiting import Waiter
+
+#: Index of the non-persistent and of the persistent side in pairs of values.
+VOLATILE, PERSISTENT = 0, 1
+
+
+class LocalQueue:
+    """One queue that holds messages.
+
+    ``depth`` is CURDEPTH: committed and uncommitted puts, less messages got in open units of work.
+    ``present`` counts rows by side (VOLATILE, PERSISTENT), taken ones included, so that an empty
+    side is not read; ``first`` is by side the lowest key that may be visible.
+    """
+
+    __slots__ = (
+        "browse_locked",
+        "definition",
+        "depth",
+        "exclusive_holder",
+        "first",
+        "high",
+        "input_count",
+        "locked",
+        "low",
+        "number",
+        "output_count",
+        "present",
+        "staged_for",
+        "uncommitted",
+        "waiters",
+    )
+
+    def __init__(self, definition: Definition, number: int) -> None:
+        """Begin empty; the manager sets the counters when it opens a store."""
+        self.definition = definition
+        self.number = number
+        self.low, self.high = queue_range(number)
+        self.first = [self.low, self.low]
+        self.present = [0, 0]
+        self.depth = 0
+        self.uncommitted = 0
+        self.locked = 0
+        self.browse_locked = 0
+        #: Messages on the staging queue that wait to come here.
+        self.staged_for = 0
+        self.input_count = 0
+        self.output_count = 0
+        self.exclusive_holder: object | None = None
+        self.waiters: deque[Waiter] = deque()
+
+    @property
+    def name(self) -> str:
+        """The name of the queue."""
+        return self.definition.name
+
+    @property
+    def is_staging(self) -> bool:
+        """Whether delayed messages wait here."""
+        return self.number == STAGING_NUMBER
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a handle is open on the queue."""
+        return bool(self.input_count or self.output_count)
+
+    @property
+    def has_uncommitted_work(self) -> bool:
+        """Whether a unit of work has put or got here and not ended."""
+        return bool(self.uncommitted or self.locked)
+
+    def reveal(self, key: int, side: int) -> None:
+        """Note that a message has become visible, so that reading starts no later than there."""
+        if key < self.first[side]:
+            self.first[side] = key

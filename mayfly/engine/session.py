@@ -1,0 +1,283 @@
+"""The native verbs: one connection of one user to a queue manager, with its unit of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from types import TracebackType
+
+from mayfly.engine.browse import Cursor
+from mayfly.engine.core import Core
+from mayfly.engine.delivery import stored_id
+from mayfly.engine.descriptors import Context
+from mayfly.engine.dynamic import create_dynamic_queue, drop_dynamic_queue
+from mayfly.engine.get import GetRequest, get
+from mayfly.engine.handles import Handle
+from mayfly.engine.message import Message
+from mayfly.engine.objects import Path
+from mayfly.engine.put import PutRequest, put
+from mayfly.engine.search import ANY, Match
+from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.lifetime.window import check_life_ms
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import NoMessage, mq_error
+
+_INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+_KNOWN_OPEN = (
+    _INPUT
+    | c.MQOO_BROWSE
+    | c.MQOO_OUTPUT
+    | c.MQOO_INQUIRE
+    | c.MQOO_SET
+    | c.MQOO_SAVE_ALL_CONTEXT
+    | c.MQOO_PASS_IDENTITY_CONTEXT
+    | c.MQOO_PASS_ALL_CONTEXT
+    | c.MQOO_SET_IDENTITY_CONTEXT
+    | c.MQOO_SET_ALL_CONTEXT
+    | c.MQOO_ALTERNATE_USER_AUTHORITY
+    | c.MQOO_FAIL_IF_QUIESCING
+    | c.MQOO_BIND_ON_OPEN
+    | c.MQOO_BIND_NOT_FIXED
+    | c.MQOO_BIND_ON_GROUP
+    | c.MQOO_NO_READ_AHEAD
+    | c.MQOO_READ_AHEAD
+    | c.MQOO_RESOLVE_LOCAL_Q
+)
+
+
+class Session:
+    """One connection; used by one thread at a time.
+
+    Transacted, every put and get is part of its unit of work: leaving the ``with`` block normally
+    commits, leaving it by an exception backs out. Verbs raise MQError with the reason code; only an
+    empty queue is no error for the native get, which then returns None.
+    """
+
+    def __init__(self, core: Core, user: str | None, *, transacted: bool, program: str) -> None:
+        """Connect; the queue manager calls this."""
+        self._core = core
+        self._transacted = transacted
+        self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
+        self.unit_of_work = UnitOfWork(core)
+        self._handles: set[Handle] = set()
+        self.is_open = True
+
+    def put(
+        self,
+        queue: str,
+        body: bytes,
+        *,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        priority: int | None = None,
+        persistent: bool | None = None,
+        msg_id: bytes | None = None,
+        correl_id: bytes | None = None,
+        report: int = c.MQRO_NONE,
+        reply_to_q: str = "",
+        msg_type: int = c.MQMT_DATAGRAM,
+        format: str = "",
+    ) -> bytes:
+        """Put a message and return its MsgId (24 bytes).
+
+        ``time_to_live_ms`` None is unlimited; ``delay_ms`` holds it back on the staging queue;
+        ``priority`` and ``persistent`` None are the queue's. Not transacted, it is durable on return
+        when persistent. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME, MQRC_Q_FULL,
+        MQRC_PUT_INHIBITED and the others of P1 and P8; nothing is put then.
+        """
+        check_life_ms(time_to_live_ms)
+        if type(body) is not bytes:
+            body = _bytes_of(body)
+        request = PutRequest(
+            _descriptor(priority, persistent, report, reply_to_q, msg_type, format),
+            stored_id(msg_id) if msg_id else b"",
+            stored_id(correl_id) if correl_id else b"",
+            time_to_live_ms,
+            delay_ms,
+        )
+        result = put(
+            self._core,
+            self._core.registry.resolve(queue),
+            body,
+            request,
+            context=self.context,
+            unit_of_work=self.unit_of_work if self._usable() else None,
+        )
+        return result.msg_id
+
+    def get(
+        self,
+        queue: str,
+        *,
+        wait_ms: int = 0,
+        msg_id: bytes | None = None,
+        correl_id: bytes | None = None,
+    ) -> Message | None:
+        """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever).
+
+        Raises MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE when another
+        session has the queue open for exclusive input.
+        """
+        unit_of_work = self.unit_of_work if self._usable() else None
+        path = self._core.registry.resolve(queue)
+        if path.queue.exclusive_holder is not None:
+            self._check_exclusive(path)
+        request = GetRequest(_match(msg_id, correl_id), wait_ms)
+        try:
+            return get(self._core, path, request, unit_of_work).message
+        except NoMessage:
+            return None
+
+    def browse(
+        self, queue: str, *, msg_id: bytes | None = None, correl_id: bytes | None = None
+    ) -> Iterator[Message]:
+        """Yield the messages of a queue in get order, each read when it is asked for."""
+        self._usable()
+        cursor = Cursor(self._core, self._core.registry.resolve(queue))
+        request = GetRequest(_match(msg_id, correl_id))
+        while True:
+            try:
+                result = cursor.browse(request, first=False, lock=False)
+            except NoMessage:
+                return
+            yield result.message
+
+    def commit(self) -> None:
+        """Commit the unit of work; raises as UnitOfWork.commit."""
+        self._usable()
+        self.unit_of_work.commit()
+
+    def backout(self) -> None:
+        """Back the unit of work out: puts vanish, gets return with their backout count raised."""
+        self._usable()
+        self.unit_of_work.backout()
+
+    def open(self, name: str, options: int, *, dynamic_name: str = "AMQ.*") -> Handle:
+        """MQOPEN: return a handle on a queue; a model queue's name makes a dynamic queue.
+
+        Raises MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE (C4),
+        MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_DYNAMIC_Q_NAME_ERROR.
+        """
+        self._usable()
+        core = self._core
+        inputs = options & _INPUT
+        if options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not options:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
+        with core.latch:
+            limit = core.registry.queue_manager.number("MAXHANDS")
+            if len(self._handles) >= limit:
+                raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
+            created = create_dynamic_queue(core, name, dynamic_name)
+            path = core.registry.resolve(name if created is None else created)
+            handle = Handle(core, self, path, options)
+            handle.owns_queue = created is not None
+            if inputs:
+                self._open_input(handle, path, inputs)
+            path.queue.output_count += bool(options & c.MQOO_OUTPUT)
+            self._handles.add(handle)
+        if created is not None:
+            core.run_deferred()
+        return handle
+
+    def close_handle(self, handle: Handle, options: int = c.MQCO_NONE) -> None:
+        """Close a handle; MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue (C9).
+
+        Raises MQRC_OPTIONS_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; the handle stays open then.
+        """
+        drop_dynamic_queue(self._core, handle, options)
+        queue = handle.path.queue if handle.is_open else None
+        with self._core.latch:
+            handle.let_go()
+            self._handles.discard(handle)
+            if queue is not None:
+                queue.input_count -= bool(handle.options & _INPUT)
+                queue.output_count -= bool(handle.options & c.MQOO_OUTPUT)
+                if queue.exclusive_holder is handle:
+                    queue.exclusive_holder = None
+
+    def close(self, *, commit: bool = True) -> None:
+        """Disconnect: commits what is open (MQDISC), or backs it out (G9)."""
+        if not self.is_open:
+            return
+        try:
+            if self._core.is_stopped:
+                return
+            if commit:
+                self.unit_of_work.commit()
+            else:
+                self.unit_of_work.backout()
+            for handle in list(self._handles):
+                self.close_handle(handle)
+        finally:
+            self.is_open = False
+
+    def __enter__(self) -> Session:
+        """Return the session."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit or, after an exception, back out; then disconnect."""
+        self.close(commit=kind is None)
+
+    def _usable(self) -> bool:
+        """Raise MQRC_HCONN_ERROR when closed; tell whether verbs are under syncpoint."""
+        if not self.is_open:
+            raise mq_error(rc.MQRC_HCONN_ERROR, "the session is closed")
+        return self._transacted
+
+    def _open_input(self, handle: Handle, path: Path, inputs: int) -> None:
+        queue = path.queue
+        if inputs == c.MQOO_INPUT_AS_Q_DEF:
+            inputs = queue.definition.number("DEFSOPT")
+        exclusive = (
+            inputs == c.MQOO_INPUT_EXCLUSIVE
+            or queue.definition.number("SHARE") == c.MQQA_NOT_SHAREABLE
+        )
+        if queue.exclusive_holder is not None or (exclusive and queue.input_count):
+            raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open for input elsewhere")
+        queue.input_count += 1
+        if exclusive:
+            queue.exclusive_holder = handle
+
+    def _check_exclusive(self, path: Path) -> None:
+        if path.queue.exclusive_holder not in self._handles:
+            raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{path.queue.name} is open for exclusive input")
+
+
+@lru_cache(maxsize=1024)
+def _descriptor(
+    priority: int | None,
+    persistent: bool | None,
+    report: int,
+    reply_to_q: str,
+    *rest: int | str,
+) -> Descriptor:
+    msg_type, format_name = rest
+    assert isinstance(msg_type, int) and isinstance(format_name, str)
+    return Descriptor(
+        report=report,
+        msg_type=msg_type,
+        priority=c.MQPRI_PRIORITY_AS_Q_DEF if priority is None else priority,
+        persistence=c.MQPER_PERSISTENCE_AS_Q_DEF if persistent is None else int(persistent),
+        reply_to_q=reply_to_q,
+        format=format_name,
+    )
+
+
+def _match(msg_id: bytes | None, correl_id: bytes | None) -> Match:
+    if msg_id is None and correl_id is None:
+        return ANY
+    return Match(stored_id(msg_id) or None, stored_id(correl_id) or None)
+
+
+def _bytes_of(body: object) -> bytes:
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return bytes(body)
+    raise TypeError(f"body must be bytes, not {type(body).__name__}")

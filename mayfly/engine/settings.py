@@ -1,0 +1,81 @@
+"""The settings table: where the source documents disagree, the default and its switch (mq.md §13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+SettingValue: TypeAlias = str | int | bool
+
+
+class Setting(NamedTuple):
+    """One row of the table; ``choices`` are the allowed values, or None for any positive number."""
+
+    name: str
+    default: SettingValue
+    choices: tuple[SettingValue, ...] | None
+    meaning: str
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "expiry.max_check",
+        "env",
+        ("env", "always", "never"),
+        "K1: whether an Expiry above 999,999,999 fails with MQRC_EXPIRY_ERROR; env = while "
+        "AMQ_ENFORCE_MAX_EXPIRY_ERROR is in the environment at the start of the queue manager",
+    ),
+    Setting(
+        "expiry.zero_check",
+        "always",
+        ("always", "env"),
+        "K2: whether an Expiry of 0 fails always or only under AMQ_ENFORCE_MAX_EXPIRY_ERROR; "
+        "where it does not fail, the message has expired at once",
+    ),
+    Setting(
+        "expiry.discard_on_empty",
+        True,
+        (True, False),
+        "K7: whether a get or browse that finds nothing alive discards the expired messages it "
+        "met; False discards only on the way to a live one",
+    ),
+    Setting(
+        "ledger.retention_count",
+        10_000_000,
+        None,
+        "how many ledger rows are kept; a reader of an older position gets PositionTrimmed",
+    ),
+)
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+MAX_EXPIRY_VARIABLE = "AMQ_ENFORCE_MAX_EXPIRY_ERROR"
+
+
+class Settings:
+    """The settings of one queue manager, resolved against the environment at its start."""
+
+    def __init__(
+        self, values: Mapping[str, SettingValue] | None, environment: Mapping[str, str]
+    ) -> None:
+        """Check the given values; raises ValueError naming an unknown setting or a wrong value."""
+        chosen = {setting.name: setting.default for setting in SETTINGS}
+        for name, value in (values or {}).items():
+            chosen[name] = _checked(name, value)
+        # The value of the variable does not matter, even empty text or "False" enforces (E3).
+        enforced = MAX_EXPIRY_VARIABLE in environment
+        max_check = chosen["expiry.max_check"]
+        self.enforce_maximum_expiry = max_check == "always" or (max_check == "env" and enforced)
+        self.refuse_zero_expiry = chosen["expiry.zero_check"] == "always" or enforced
+        self.discard_on_empty = bool(chosen["expiry.discard_on_empty"])
+        self.ledger_retention_count = int(chosen["ledger.retention_count"])
+
+
+def _checked(name: str, value: SettingValue) -> SettingValue:
+    setting = _BY_NAME.get(name)
+    if setting is None:
+        raise ValueError(f"unknown setting {name!r}; known are {', '.join(_BY_NAME)}")
+    if setting.choices is None:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"setting {name}: {value!r} is not a positive number")
+    elif value not in setting.choices:
+        raise ValueError(f"setting {name}: {value!r} is not one of {setting.choices}")
+    return value

@@ -1,0 +1,182 @@
+"""Syncpoint: what a session has put and got and not committed yet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.core import Core, Work
+from mayfly.engine.delivery import life_of
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.staging import count_staged
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQPER_PERSISTENT
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.errors import mq_error
+from mayfly.store.units import StoredMessage
+
+_GOT = next_state(State.LOCKED, Event.COMMIT)
+_CANCELLED = next_state(State.LOCKED, Event.CANCEL)
+
+
+class Pending(NamedTuple):
+    """A message put in a unit of work, still in memory."""
+
+    queue: LocalQueue
+    row: StoredMessage
+    persistent: bool
+
+
+class Taken(NamedTuple):
+    """A message got in a unit of work, still in the store."""
+
+    queue: LocalQueue
+    row: StoredMessage
+    side: int
+
+
+class UnitOfWork:
+    """The uncommitted puts and gets of one session."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin an empty unit of work."""
+        self._core = core
+        self._puts: dict[int, Pending] = {}
+        self._takes: list[Taken] = []
+        self._through: list[Pending] = []
+        self._operation_count = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been put or got."""
+        return not (self._puts or self._takes or self._through)
+
+    def put(self, pending: Pending) -> None:
+        """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
+        self.check_room()
+        if pending.queue.is_staging:
+            self._core.uncommitted_delays += 1
+        else:
+            self._core.reserve(pending.queue)
+        self._puts[pending.row.k] = pending
+        self._operation_count += 1
+
+    def adopt(self, work: Work) -> None:
+        """Take over what a work would put, reports above all, as puts of this unit of work."""
+        for queue, row, side in work.arrivals:
+            # It is reserved already.
+            self._puts[row.k] = Pending(queue, row, bool(side))
+
+    def take(self, queue: LocalQueue, row: StoredMessage, side: int) -> None:
+        """Add a get of a committed message, which is hidden from now on."""
+        self._core.hidden[row.k] = self
+        queue.depth -= 1
+        queue.locked += 1
+        self._takes.append(Taken(queue, row, side))
+        self._operation_count += 1
+
+    def own_puts(self, queue: LocalQueue) -> list[Pending]:
+        """Return its own uncommitted messages on a queue, in key order (P9)."""
+        if not self._puts or queue.is_staging:
+            return []
+        return [self._puts[k] for k in sorted(self._puts) if self._puts[k].queue is queue]
+
+    def take_own(self, pending: Pending) -> None:
+        """Add a get of an own uncommitted put; nobody else will ever see it."""
+        del self._puts[pending.row.k]
+        pending.queue.depth -= 1
+        self._through.append(pending)
+        self._operation_count += 1
+
+    def check_room(self) -> None:
+        """Raise MQRC_SYNCPOINT_LIMIT_REACHED when MAXUMSGS operations are in it."""
+        limit = self._core.registry.queue_manager.number("MAXUMSGS")
+        if self._operation_count >= limit:
+            raise mq_error(rc.MQRC_SYNCPOINT_LIMIT_REACHED, f"MAXUMSGS is {limit}")
+
+    def commit(self) -> None:
+        """Make puts visible and gets final, durably together.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL (everything is undone, backout counts as they were) or
+        MQRC_CONNECTION_BROKEN (outcome unknown).
+        """
+        core = self._core
+        if self.is_empty:
+            return
+        with core.latch:
+            core.check_running()
+            work = self._work()
+        takes = self._takes
+        self._clear()
+        try:
+            core.run(work)
+        finally:
+            with core.latch:
+                for taken in takes:
+                    taken.queue.locked -= 1
+
+    def backout(self) -> None:
+        """Withdraw puts and give gets back to their place, backout count one higher (G8)."""
+        core = self._core
+        if self.is_empty:
+            return
+        takes, puts, through = self._takes, self._puts.values(), self._through
+        self._clear()
+        with core.latch:
+            for pending in puts:
+                if pending.queue.is_staging:
+                    core.uncommitted_delays -= 1
+                else:
+                    pending.queue.uncommitted -= 1
+                    pending.queue.depth -= 1
+            for pending in through:
+                pending.queue.uncommitted -= 1
+            work = Work()
+            for taken in takes:
+                unit = work.unit
+                (unit.backouts if taken.side else unit.volatile_backouts).append((taken.row.k,))
+        try:
+            if takes and not core.is_stopped:
+                core.run(work)
+        finally:
+            self._give_back(takes)
+
+    def _give_back(self, takes: list[Taken]) -> None:
+        core = self._core
+        with core.latch:
+            for taken in takes:
+                taken.queue.locked -= 1
+                taken.queue.depth += 1
+                core.reveal(taken.queue, taken.row.k, taken.side)
+            for queue in {id(t.queue): t.queue for t in takes}.values():
+                core.offer(queue)
+        core.run_deferred()
+
+    def _work(self) -> Work:
+        core, work = self._core, Work()
+        now_ms = core.now_ms()
+        for pending in self._puts.values():
+            if pending.queue.is_staging:
+                core.uncommitted_delays -= 1
+                core.reserve(pending.queue)
+                count_staged(core, work, pending.row, +1, persistent=pending.persistent)
+            core.arrive(work, pending.queue, pending.row, persistent=pending.persistent)
+        for pending in self._through:
+            descriptor = unpack_descriptor(pending.row.descriptor)
+            life = life_of(pending.queue, pending.row, descriptor, now_ms, _GOT)
+            work.unit.pass_through(pending.queue.number, life)
+            pending.queue.uncommitted -= 1
+        for taken in self._takes:
+            queue, row = taken.queue, taken.row
+            outcome = _CANCELLED if queue.is_staging else _GOT
+            descriptor = unpack_descriptor(row.descriptor)
+            assert taken.side == (descriptor.persistence == MQPER_PERSISTENT)
+            work.unit.end(queue.number, row.k, life_of(queue, row, descriptor, now_ms, outcome))
+            work.departures.append(taken)
+            if queue.is_staging:
+                count_staged(core, work, row, -1, persistent=bool(taken.side))
+        return work
+
+    def _clear(self) -> None:
+        self._puts, self._takes, self._through = {}, [], []
+        self._operation_count = 0

@@ -1,0 +1,1 @@
+"""All rules about time: pure functions of data and ``now_ms``, importable without store or engine."""

@@ -1,0 +1,142 @@
+"""The rules of `window` over whole columns: the same answers for arrays and Spark columns at once.
+
+A column is a NumPy array of int64, an Arrow array whose nulls mean "none", or one int for all rows.
+Inside, NONE (-1) stands for "none", as in the optional columns of the ledger: no end, no cap,
+never. Times are epoch ms and never negative.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mayfly.lifetime.times import tenths_of_ms
+from mayfly.lifetime.window import LATEST_DUE_MS
+from mayfly.mqi.constants import MQEI_UNLIMITED
+from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Column: TypeAlias = "Ints | pa.Array | pa.ChunkedArray | int"
+
+#: No end, no cap, never: what a null of an Arrow column becomes.
+NONE = -1
+
+
+class Windows(NamedTuple):
+    """The windows of many messages; a refused row has NONE for both times and a reason.
+
+    ``reason`` is MQRC_NONE for a put that is accepted.
+    """
+
+    deliver_at_ms: Ints
+    expire_at_ms: Ints
+    reason: Ints
+
+    @property
+    def refused(self) -> Mask:
+        """Tell which puts are refused."""
+        mask: Mask = self.reason != MQRC_NONE
+        return mask
+
+
+class SparkWindow(NamedTuple):
+    """The same three as Spark columns; "none" is null."""
+
+    deliver_at_ms: Any
+    expire_at_ms: Any
+    reason: Any
+
+
+def ints(column: Column) -> Ints:
+    """Return a column as int64, its nulls as NONE."""
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return np.asarray(pc.fill_null(column.cast(pa.int64()), NONE), dtype=np.int64)
+    return np.asarray(column, dtype=np.int64)
+
+
+def nullable(values: Ints) -> pa.Array:
+    """Return int64 values as an Arrow column in which NONE is null."""
+    return pa.array(values, type=pa.int64(), mask=values == NONE)
+
+
+def windows_at_put(
+    put_ms: Column, life_ms: Column, delay_ms: Column = 0, cap_ms: Column = NONE
+) -> Windows:
+    """Return the windows of messages put at ``put_ms``: `window.window_at_put` row by row.
+
+    ``life_ms`` and ``cap_ms`` may be NONE; a delay that is null is 0. Where the scalar rule raises,
+    the row carries its reason: MQRC_OPTIONS_ERROR, MQRC_EXPIRY_ERROR (D7, D31).
+    """
+    put, life, delay, cap = np.broadcast_arrays(
+        ints(put_ms), ints(life_ms), _delays(delay_ms), ints(cap_ms)
+    )
+    life = np.where((cap != NONE) & ((life == NONE) | (life > cap)), cap, life)
+    reason = np.full(put.shape, MQRC_NONE, dtype=np.int64)
+    reason[(life != NONE) & (delay > life)] = MQRC_EXPIRY_ERROR
+    # Compared on this side: a sum could pass the end of int64.
+    reason[(delay != 0) & ((delay < 0) | (delay > LATEST_DUE_MS - put))] = MQRC_OPTIONS_ERROR
+    accepted = reason == MQRC_NONE
+    return Windows(
+        np.where(accepted, put + np.where(accepted, delay, 0), NONE),
+        np.where(accepted & (life != NONE), put + life, NONE),
+        reason,
+    )
+
+
+def is_expired(expire_at_ms: Column, now_ms: Column) -> Mask:
+    """Tell which deadlines have been reached: from that very millisecond on (E4, E8)."""
+    expire_at = ints(expire_at_ms)
+    mask: Mask = (expire_at != NONE) & (ints(now_ms) >= expire_at)
+    return mask
+
+
+def is_due(deliver_at_ms: Column, now_ms: Column) -> Mask:
+    """Tell which delivery times have come: from that very millisecond on (D1)."""
+    mask: Mask = ints(now_ms) >= ints(deliver_at_ms)
+    return mask
+
+
+def remaining_tenths(expire_at_ms: Column, now_ms: Column) -> Ints:
+    """Return the Expiry getters see, in tenths rounded up, or MQEI_UNLIMITED (E4, E5)."""
+    expire_at = ints(expire_at_ms)
+    left_ms = np.maximum(expire_at - ints(now_ms), 0)
+    return np.where(expire_at == NONE, MQEI_UNLIMITED, tenths_of_ms(left_ms))
+
+
+def spark_window(
+    functions: ModuleType, put_ms: Any, life_ms: Any, delay_ms: Any, cap_ms: Any
+) -> SparkWindow:
+    """Return `windows_at_put` as Spark expressions over bigint columns whose nulls mean "none".
+
+    ``functions`` is ``pyspark.sql.functions``, handed in so that nothing here needs Spark.
+    """
+    f = functions
+    life = f.least(life_ms, cap_ms)
+    delay = f.coalesce(delay_ms, f.lit(0))
+    bad_delay = (delay != 0) & ((delay < 0) | (delay > f.lit(LATEST_DUE_MS) - put_ms))
+    reason = (
+        f.when(bad_delay, f.lit(MQRC_OPTIONS_ERROR))
+        .when(delay > life, f.lit(MQRC_EXPIRY_ERROR))
+        .otherwise(f.lit(MQRC_NONE))
+        .cast("int")
+    )
+    accepted = reason == MQRC_NONE
+    return SparkWindow(f.when(accepted, put_ms + delay), f.when(accepted, put_ms + life), reason)
+
+
+def spark_is_expired(functions: ModuleType, expire_at_ms: Any, now_ms: Any) -> Any:
+    """Return `is_expired` as a Spark expression that is never null."""
+    return functions.coalesce(now_ms >= expire_at_ms, functions.lit(False))
+
+
+def _delays(delay_ms: Column) -> Ints:
+    if isinstance(delay_ms, pa.Array | pa.ChunkedArray):
+        # Not by NONE: a delay of -1 is a caller's error, a null is no delay.
+        delay_ms = pc.fill_null(delay_ms.cast(pa.int64()), 0)
+    return ints(delay_ms)

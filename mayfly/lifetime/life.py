@@ -1,0 +1,178 @@
+"""The life of a message on one queue: states, events, what may follow what, and its record.
+
+A life is one MsgId on one queue. It begins when the message becomes part of the queue and ends
+once; the end writes one :class:`LifeRecord`. Staging queue to target and queue to dead-letter queue
+end one life and begin the next, which names the one before by ``origin_id``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class State(StrEnum):
+    """Where a message stands on its queue, or how its life there ended."""
+
+    #: Put under syncpoint; leaves by its owner's commit or backout, never by expiry (E17).
+    UNCOMMITTED = "uncommitted"
+    #: On the staging queue until its delivery time; the delay processor moves it out.
+    DELAYED = "delayed"
+    #: Can be got. Leaves by a get, by disposal, or with its queue.
+    AVAILABLE = "available"
+    #: Got under syncpoint; leaves by the owner's commit or backout, never by expiry (E15).
+    LOCKED = "locked"
+    #: The put was backed out: it was never part of the queue and leaves no record.
+    WITHDRAWN = "withdrawn"
+    GOT = "got"
+    EXPIRED = "expired"
+    DEAD_LETTERED = "dead_lettered"
+    DISCARDED = "discarded"
+    TRANSMITTED = "transmitted"
+    RELEASED = "released"
+    CLEARED = "cleared"
+    CANCELLED = "cancelled"
+    LOST_AT_RESTART = "lost_at_restart"
+
+
+class Event(StrEnum):
+    """What can happen to a message."""
+
+    COMMIT = "commit"
+    COMMIT_DELAYED = "commit_delayed"
+    BACKOUT = "backout"
+    GET = "get"
+    GET_UNDER_SYNCPOINT = "get_under_syncpoint"
+    DUE = "due"
+    #: Its deadline has passed and a get, a browse, the scan or the delay processor met it.
+    DEADLINE_SEEN = "deadline_seen"
+    DEAD_LETTER = "dead_letter"
+    DISCARD = "discard"
+    TRANSMIT = "transmit"
+    CLEAR = "clear"
+    #: Taken off the staging queue before its time (D3).
+    CANCEL = "cancel"
+    RESTART = "restart"
+
+
+_LEAVES_A_QUEUE: dict[Event, State] = {
+    Event.DEADLINE_SEEN: State.EXPIRED,
+    Event.DEAD_LETTER: State.DEAD_LETTERED,
+    Event.DISCARD: State.DISCARDED,
+    Event.CLEAR: State.CLEARED,
+    Event.RESTART: State.LOST_AT_RESTART,
+}
+
+#: What may happen next. A pair that is missing is a bug in the engine, not a caller's error.
+NEXT: dict[State, dict[Event, State]] = {
+    State.UNCOMMITTED: {
+        Event.COMMIT: State.AVAILABLE,
+        Event.COMMIT_DELAYED: State.DELAYED,
+        Event.BACKOUT: State.WITHDRAWN,
+        # P9: the unit of work that put a message may get it before it commits.
+        Event.GET_UNDER_SYNCPOINT: State.LOCKED,
+    },
+    State.DELAYED: {
+        Event.DUE: State.RELEASED,
+        Event.CANCEL: State.CANCELLED,
+        Event.GET_UNDER_SYNCPOINT: State.LOCKED,
+        **_LEAVES_A_QUEUE,
+    },
+    State.AVAILABLE: {
+        Event.GET: State.GOT,
+        Event.GET_UNDER_SYNCPOINT: State.LOCKED,
+        Event.TRANSMIT: State.TRANSMITTED,
+        **_LEAVES_A_QUEUE,
+    },
+    # Nothing but its unit of work moves a locked message; after a backout past its deadline it is
+    # AVAILABLE again and the next get finds it expired (E15).
+    State.LOCKED: {
+        Event.COMMIT: State.GOT,
+        Event.CANCEL: State.CANCELLED,
+        Event.BACKOUT: State.AVAILABLE,
+    },
+}
+
+#: How a life can end, in the order in which reports list them; each has a record.
+OUTCOMES: tuple[State, ...] = (
+    State.GOT,
+    State.EXPIRED,
+    State.DEAD_LETTERED,
+    State.DISCARDED,
+    State.TRANSMITTED,
+    State.RELEASED,
+    State.CLEARED,
+    State.CANCELLED,
+    State.LOST_AT_RESTART,
+)
+
+
+class TransitionError(AssertionError):
+    """The engine asked for something a message cannot do in its state: a bug of ours."""
+
+
+def next_state(state: State, event: Event) -> State:
+    """Return the state that follows; raises TransitionError when the table has no such pair."""
+    try:
+        return NEXT[state][event]
+    except KeyError:
+        raise TransitionError(f"a message that is {state} cannot {event}") from None
+
+
+class LifeRecord(NamedTuple):
+    """One ended life; the position in the ledger is given when it is written.
+
+    Times are epoch ms; ``deliver_at_ms`` equals ``put_ms`` without a delay; ``expire_at_ms`` None
+    is unlimited. ``origin_id`` is the MsgId of the life this one continues. ``reason`` is the
+    MQRC_*/MQFB_* for which a dead-lettered or discarded message left, else 0.
+    """
+
+    queue: str
+    msg_id: bytes
+    correl_id: bytes
+    origin_id: bytes | None
+    put_ms: int
+    deliver_at_ms: int
+    expire_at_ms: int | None
+    ended_ms: int
+    outcome: str
+    reason: int
+    priority: int
+    persistent: int
+    body_bytes: int
+    report: int
+    reply_to_q: str
+    backout_count: int
+    user_identifier: str
+
+
+class Balance(NamedTuple):
+    """What has happened on one queue up to a position: puts = sum of ended + present.
+
+    ``ended`` counts by outcome, in the order of OUTCOMES. All counts run from the creation of the
+    queue; they are exact at the position at which the row stands in the ledger.
+    """
+
+    queue: str
+    at_ms: int
+    puts: int
+    present: int
+    ended: tuple[int, ...]
+
+    def is_balanced(self) -> bool:
+        """Tell whether every message put is accounted for."""
+        return self.puts == sum(self.ended) + self.present
+
+
+#: Columns of a ledger row. ``kind`` 0 is a life, 1 a balance; a balance fills queue, ended_ms (its
+#: at_ms), puts, present and ended (JSON list in the order of OUTCOMES), a life everything else.
+LEDGER_COLUMNS: tuple[str, ...] = (
+    "position",
+    "kind",
+    *LifeRecord._fields,
+    "puts",
+    "present",
+    "ended",
+)
+KIND_LIFE = 0
+KIND_BALANCE = 1

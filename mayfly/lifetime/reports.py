@@ -1,0 +1,118 @@
+"""Which report a cause owes and what it looks like (mq.md §4.3); the engine sends it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from mayfly.lifetime.times import ms_of_tenths
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.headers import headers_length
+
+#: Bytes of application data in a report WITH_DATA (R1).
+DATA_BYTES = 100
+#: What IBM MQ gives an expiration report that passes on an expiry of which nothing remains.
+_EXPIRED_REPORT_LIFE_MS = ms_of_tenths(600)
+_DATA_STEP, _FULL_STEP = 2, 4
+
+
+class Cause(Enum):
+    """Why a report is made; the value is its plain request bit in MQMD.Report."""
+
+    EXCEPTION = c.MQRO_EXCEPTION
+    EXPIRATION = c.MQRO_EXPIRATION
+    COA = c.MQRO_COA
+    COD = c.MQRO_COD
+
+
+_FEEDBACK = {
+    Cause.EXPIRATION: c.MQFB_EXPIRATION,
+    Cause.COA: c.MQFB_COA,
+    Cause.COD: c.MQFB_COD,
+}
+_NEVER_CONFIRMED = {
+    Cause.COA: frozenset(("MQXMIT", "MQDEAD")),
+    Cause.COD: frozenset(("MQDEAD",)),
+}
+
+
+class Original(NamedTuple):
+    """The message a report is about."""
+
+    descriptor: Descriptor
+    msg_id: bytes
+    correl_id: bytes
+    body: bytes
+    remaining_ms: int | None
+
+
+class Report(NamedTuple):
+    """A report to be put; ``msg_id`` None asks for a new one, ``life_ms`` None is unlimited."""
+
+    descriptor: Descriptor
+    msg_id: bytes | None
+    correl_id: bytes
+    body: bytes
+    life_ms: int | None
+    reply_to_q: str
+
+
+def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
+    """Tell whether a message asked for the report of a cause.
+
+    COA is not made for MQXMIT and MQDEAD formats, COD not for MQDEAD.
+    """
+    if not descriptor.report & cause.value:
+        return False
+    return descriptor.format not in _NEVER_CONFIRMED.get(cause, frozenset())
+
+
+def build_report(cause: Cause, original: Original, manager_name: str, reason: int = 0) -> Report:
+    """Return the report about a message; ``reason`` is the Feedback of an exception report."""
+    descriptor = original.descriptor
+    options = descriptor.report
+    body = _data(cause, original)
+    passes_on = bool(options & c.MQRO_PASS_DISCARD_AND_EXPIRY)
+    report = c.MQRO_DISCARD_MSG if passes_on and options & c.MQRO_DISCARD_MSG else c.MQRO_NONE
+    return Report(
+        descriptor=descriptor._replace(
+            report=report,
+            msg_type=c.MQMT_REPORT,
+            feedback=_FEEDBACK.get(cause, reason),
+            format=descriptor.format if body else "",
+            reply_to_q="",
+            reply_to_q_mgr=manager_name,
+            put_appl_type=c.MQAT_QMGR,
+            put_appl_name=manager_name[:28],
+            appl_origin_data="",
+            put_date="",
+            put_time="",
+            original_length=_original_length(descriptor, original.body),
+        ),
+        msg_id=original.msg_id if options & c.MQRO_PASS_MSG_ID else None,
+        correl_id=original.correl_id if options & c.MQRO_PASS_CORREL_ID else original.msg_id,
+        body=body,
+        life_ms=_life_ms(cause, original) if passes_on else None,
+        reply_to_q=descriptor.reply_to_q,
+    )
+
+
+def _data(cause: Cause, original: Original) -> bytes:
+    """Return the data part: none, the first 100 bytes after leading MQ headers, or all (R1)."""
+    options, body = original.descriptor.report, original.body
+    if options & (cause.value * _FULL_STEP):
+        return body
+    if options & (cause.value * _DATA_STEP):
+        return body[: headers_length(original.descriptor.format, body) + DATA_BYTES]
+    return b""
+
+
+def _life_ms(cause: Cause, original: Original) -> int | None:
+    if cause is Cause.EXPIRATION:
+        return _EXPIRED_REPORT_LIFE_MS
+    return original.remaining_ms
+
+
+def _original_length(descriptor: Descriptor, body: bytes) -> int:
+    return len(body) if descriptor.version >= c.MQMD_VERSION_2 else c.MQOL_UNDEFINED

@@ -1,0 +1,213 @@
+"""Where time comes from and how its units convert: clocks, milliseconds, tenths, seconds.
+
+Everything inside Mayfly is integer milliseconds since the epoch, UTC. Tenths of a second exist in
+MQ fields (Expiry, CAPEXPRY), seconds in EXPRYINT; both are converted here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Protocol
+
+TENTH_MS = 100
+SECOND_MS = 1000
+_NS_PER_MS = 1_000_000
+#: Differences up to this are a time service slewing the wall clock, not a step.
+_SLEW_MS = 1_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOG = logging.getLogger("mayfly.clock")
+
+
+def ms_of_tenths(tenths: int) -> int:
+    """Return tenths of a second as milliseconds."""
+    return tenths * TENTH_MS
+
+
+def tenths_of_ms(duration_ms: int) -> int:
+    """Return milliseconds as tenths of a second, rounded up: what is left never shows as 0 (E4)."""
+    return -(-duration_ms // TENTH_MS)
+
+
+def ms_of_seconds(seconds: int) -> int:
+    """Return whole seconds as milliseconds."""
+    return seconds * SECOND_MS
+
+
+@lru_cache(maxsize=1024)
+def put_date(at_ms: int) -> str:
+    """Return MQMD.PutDate (``YYYYMMDD``, UTC) of a moment."""
+    return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y%m%d")
+
+
+@lru_cache(maxsize=1024)
+def put_time(at_ms: int) -> str:
+    """Return MQMD.PutTime (``HHMMSSTH``, UTC, hundredths of a second) of a moment."""
+    moment = _EPOCH + timedelta(milliseconds=at_ms)
+    return f"{moment:%H%M%S}{moment.microsecond // 10_000:02d}"
+
+
+class Driven(Protocol):
+    """What a clock drives: a queue manager with work that falls due."""
+
+    def next_due_ms(self) -> int | None:
+        """Return the moment of the next due work, or None when there is none."""
+
+    def run_due(self) -> None:
+        """Do what is due by the clock's present time; afterwards ``next_due_ms`` lies ahead."""
+
+
+class Clock(Protocol):
+    """Tells the time and runs due work at its moment."""
+
+    def now_ms(self) -> int:
+        """Return milliseconds since the epoch, UTC; never less than an earlier answer."""
+
+    def attach(self, driven: Driven) -> None:
+        """Begin to run the due work of a queue manager."""
+
+    def detach(self, driven: Driven) -> None:
+        """Stop running it; on return no run is under way on another thread."""
+
+    def wake(self, driven: Driven) -> None:
+        """Look at ``driven.next_due_ms()`` again: it may have come nearer."""
+
+
+class SystemClock:
+    """The machine's time, protected against steps of its wall clock.
+
+    Elapsed time comes from the boot clock, which runs on through suspend. The wall clock is
+    followed forward up to ``tolerance_ms``; a larger step forward is counted and not followed until
+    an operator calls :meth:`accept_wall`, so that one bad time server cannot expire everything. A
+    step backwards is never followed: nothing comes back to life and nothing is released early.
+    """
+
+    def __init__(
+        self,
+        tolerance_ms: int = 3_600_000,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
+        elapsed_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+    ) -> None:
+        """Start at the present wall clock; the two sources of time can be handed in."""
+        self.tolerance_ms = tolerance_ms
+        self.step_count = 0
+        self._wall_ns = wall_ns
+        self._elapsed_ns = elapsed_ns
+        self._offset_ns = wall_ns() - elapsed_ns()
+        self._last_ms = 0
+        self._seen_difference_ms = 0
+        self._drivers: dict[int, _Driver] = {}
+
+    def now_ms(self) -> int:
+        """Return milliseconds since the epoch, UTC; never less than an earlier answer."""
+        wall_ns = self._wall_ns()
+        own_ns = self._elapsed_ns() + self._offset_ns
+        difference_ms = (wall_ns - own_ns) // _NS_PER_MS
+        if difference_ms:
+            own_ns = self._follow(own_ns, difference_ms)
+        now_ms = own_ns // _NS_PER_MS
+        if now_ms < self._last_ms:
+            return self._last_ms
+        self._last_ms = now_ms
+        return now_ms
+
+    def difference_ms(self) -> int:
+        """Return wall clock minus own time: how far the two have parted."""
+        return (self._wall_ns() - self._elapsed_ns() - self._offset_ns) // _NS_PER_MS
+
+    def accept_wall(self) -> None:
+        """Follow the wall clock to where it is now, however far ahead."""
+        if self.difference_ms() > 0:
+            self._offset_ns = self._wall_ns() - self._elapsed_ns()
+            self._seen_difference_ms = 0
+
+    def attach(self, driven: Driven) -> None:
+        """Start the thread that runs the due work of one queue manager."""
+        self._drivers[id(driven)] = _Driver(self, driven)
+
+    def detach(self, driven: Driven) -> None:
+        """Stop that thread and wait for the run under way to finish."""
+        driver = self._drivers.pop(id(driven), None)
+        if driver is not None:
+            driver.stop()
+
+    def wake(self, driven: Driven) -> None:
+        """Let the thread look again at when it is next needed."""
+        driver = self._drivers.get(id(driven))
+        if driver is not None:
+            driver.wake()
+
+    def _follow(self, own_ns: int, difference_ms: int) -> int:
+        if -_SLEW_MS <= difference_ms < 0:
+            # Held by now_ms until the wall clock has caught up.
+            return own_ns + difference_ms * _NS_PER_MS
+        if abs(difference_ms) > _SLEW_MS:
+            self._note_step(difference_ms)
+        if 0 < difference_ms <= self.tolerance_ms:
+            self._offset_ns += difference_ms * _NS_PER_MS
+            self._seen_difference_ms = 0
+            return own_ns + difference_ms * _NS_PER_MS
+        return own_ns
+
+    def _note_step(self, difference_ms: int) -> None:
+        if abs(difference_ms - self._seen_difference_ms) <= _SLEW_MS:
+            return
+        self._seen_difference_ms = difference_ms
+        self.step_count += 1
+        followed = 0 < difference_ms <= self.tolerance_ms
+        _LOG.warning(
+            "wall clock stepped by %d ms; %s",
+            difference_ms,
+            "followed" if followed else "own time kept",
+        )
+
+
+class _Driver:
+    """The thread that sleeps until a queue manager's next due moment and runs what is due."""
+
+    #: A step of the wall clock must not be noticed later than this.
+    _LONGEST_SLEEP_SECONDS = 1.0
+
+    def __init__(self, clock: SystemClock, driven: Driven) -> None:
+        self._clock = clock
+        self._driven = driven
+        self._condition = threading.Condition()
+        self._woken = False
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="mayfly-due", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        with self._condition:
+            self._woken = True
+            self._condition.notify()
+
+    def stop(self) -> None:
+        with self._condition:
+            self._stopped = True
+            self._condition.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            due_ms = self._driven.next_due_ms()
+            with self._condition:
+                if not self._woken and not self._stopped:
+                    self._condition.wait(self._sleep_seconds(due_ms))
+                self._woken = False
+                if self._stopped:
+                    return
+            if due_ms is None or due_ms <= self._clock.now_ms():
+                self._driven.run_due()
+
+    def _sleep_seconds(self, due_ms: int | None) -> float:
+        if due_ms is None:
+            return self._LONGEST_SLEEP_SECONDS
+        ahead = (due_ms - self._clock.now_ms()) / SECOND_MS
+        return min(max(ahead, 0.0), self._LONGEST_SLEEP_SECONDS)

@@ -1,0 +1,75 @@
+"""A clock that moves only when told to: jumps from due moment to due moment, years in a blink."""
+
+from __future__ import annotations
+
+import threading
+
+from mayfly.lifetime.times import Driven
+
+_START_MS = 1_700_000_000_000
+
+
+class VirtualClock:
+    """Time under control, for tests, demonstrations and simulation; drives many queue managers.
+
+    ``advance`` decides, on its own thread and at its exact moment, everything that falls due on the
+    way: releases, scans, and whether a waiting get has its message or its timeout. It never waits
+    for application code: a thread that is not back in a wait yet starts its next wait at the time
+    it then sees.
+    """
+
+    def __init__(self, start_ms: int = _START_MS) -> None:
+        """Stand still at ``start_ms``, epoch milliseconds."""
+        self._now_ms = start_ms
+        self._driven: list[Driven] = []
+        self._advancing = threading.Lock()
+        self._advancer: int | None = None
+
+    def now_ms(self) -> int:
+        """Return the virtual time in ms since the epoch."""
+        return self._now_ms
+
+    def advance(self, ms: int) -> None:
+        """Move time on by ``ms`` and run what falls due up to and at the new moment.
+
+        An advance from another thread waits until the one under way is done. Raises ValueError for
+        a negative step and RuntimeError from inside of something that the advance itself runs.
+        """
+        if ms < 0:
+            raise ValueError(f"ms {ms}: time does not go back")
+        if self._advancer == threading.get_ident():
+            raise RuntimeError("advance() inside of what an advance runs")
+        with self._advancing:
+            self._advancer = threading.get_ident()
+            try:
+                self._advance_to(self._now_ms + ms)
+            finally:
+                self._advancer = None
+
+    def attach(self, driven: Driven) -> None:
+        """Drive a queue manager from now on."""
+        self._driven.append(driven)
+
+    def detach(self, driven: Driven) -> None:
+        """Stop driving it."""
+        if driven in self._driven:
+            self._driven.remove(driven)
+
+    def wake(self, driven: Driven) -> None:
+        """Run what is due at the present moment; what lies ahead waits for ``advance``."""
+        due_ms = driven.next_due_ms()
+        if due_ms is not None and due_ms <= self._now_ms and self._advancer is None:
+            driven.run_due()
+
+    def _advance_to(self, target_ms: int) -> None:
+        while True:
+            due = [d for driven in list(self._driven) if (d := driven.next_due_ms()) is not None]
+            next_ms = min(due, default=None)
+            if next_ms is None or next_ms > target_ms:
+                break
+            self._now_ms = max(self._now_ms, next_ms)
+            for driven in list(self._driven):
+                at_ms = driven.next_due_ms()
+                if at_ms is not None and at_ms <= self._now_ms:
+                    driven.run_due()
+        self._now_ms = target_ms

@@ -1,0 +1,122 @@
+"""When a message may be got: delivery delay and expiry as one half-open window.
+
+A message can be got at ``now_ms`` when ``deliver_at_ms <= now_ms < expire_at_ms``. The window is
+fixed at the put (E17, D17) and runs through units of work, staging, locks and dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mayfly.lifetime.times import ms_of_tenths, tenths_of_ms
+from mayfly.mqi.constants import MQCEX_NOLIMIT, MQEI_UNLIMITED
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_OPTIONS_ERROR
+
+#: The upper bound of MQMD.Expiry while AMQ_ENFORCE_MAX_EXPIRY_ERROR is set (E3).
+MAXIMUM_EXPIRY_TENTHS = 999_999_999
+#: What the 32-bit field can say (X10), as milliseconds; no lifetime is longer.
+LONGEST_LIFE_MS = ms_of_tenths(2**31 - 1)
+#: Due moments fit into 42 bits of the staging key: the year 2109.
+LATEST_DUE_MS = 2**42 - 1
+
+
+class Window(NamedTuple):
+    """The time in which a message may be got, with the moment of its put."""
+
+    put_ms: int
+    deliver_at_ms: int
+    expire_at_ms: int | None
+
+
+def life_ms_of_expiry(
+    expiry_tenths: int, *, enforce_maximum: bool = False, refuse_zero: bool = True
+) -> int | None:
+    """Return the lifetime that MQMD.Expiry asks for, in ms; None is unlimited.
+
+    Raises MQRC_EXPIRY_ERROR for 0 (E2; with ``refuse_zero`` False, setting
+    ``expiry.zero_check=env``, it is accepted and has elapsed at once), for negative values other
+    than MQEI_UNLIMITED, and above 999,999,999 with ``enforce_maximum`` (E3).
+    """
+    if expiry_tenths == MQEI_UNLIMITED:
+        return None
+    if expiry_tenths < 0 or (expiry_tenths == 0 and refuse_zero):
+        raise mq_error(
+            MQRC_EXPIRY_ERROR, f"Expiry {expiry_tenths} is neither positive nor MQEI_UNLIMITED"
+        )
+    if enforce_maximum and expiry_tenths > MAXIMUM_EXPIRY_TENTHS:
+        raise mq_error(
+            MQRC_EXPIRY_ERROR, f"Expiry {expiry_tenths} is above {MAXIMUM_EXPIRY_TENTHS}"
+        )
+    return ms_of_tenths(expiry_tenths)
+
+
+def lowest_cap_ms(caps_tenths: Iterable[int]) -> int | None:
+    """Return the lowest CAPEXPRY of the objects on a path, in ms; None when none limits (X3)."""
+    limits = [cap for cap in caps_tenths if cap != MQCEX_NOLIMIT]
+    return ms_of_tenths(min(limits)) if limits else None
+
+
+def window_at_put(
+    put_ms: int, life_ms: int | None, delay_ms: int = 0, cap_ms: int | None = None
+) -> Window:
+    """Return the window in which a message put at ``put_ms`` may be got.
+
+    Both intervals run from the put, not from the commit (E17, D12, D17). The cap can only shorten,
+    silently, and unlimited counts as above it (X3). A delay equal to the life is allowed and the
+    message then is never gettable (D18).
+
+    Raises MQRC_EXPIRY_ERROR when the delay is longer than the resulting life (D7, D31) and
+    MQRC_OPTIONS_ERROR when the delay is negative or its end lies beyond the year 2109.
+    """
+    if cap_ms is not None and (life_ms is None or life_ms > cap_ms):
+        life_ms = cap_ms
+    if life_ms is None:
+        expire_at_ms = None
+    else:
+        expire_at_ms = put_ms + life_ms
+    if not delay_ms:
+        return Window(put_ms, put_ms, expire_at_ms)
+    deliver_at_ms = put_ms + delay_ms
+    if delay_ms < 0 or deliver_at_ms > LATEST_DUE_MS:
+        raise mq_error(MQRC_OPTIONS_ERROR, f"delay_ms {delay_ms} is negative or too long")
+    if life_ms is not None and delay_ms > life_ms:
+        raise mq_error(
+            MQRC_EXPIRY_ERROR, f"delay_ms {delay_ms} is longer than the lifetime of {life_ms} ms"
+        )
+    return Window(put_ms, deliver_at_ms, expire_at_ms)
+
+
+def check_life_ms(life_ms: int | None) -> None:
+    """Raise MQRC_EXPIRY_ERROR unless a lifetime in ms is None or within 1 .. 2^31-1 tenths."""
+    if life_ms is not None and not 0 < life_ms <= LONGEST_LIFE_MS:
+        raise mq_error(
+            MQRC_EXPIRY_ERROR,
+            f"time_to_live_ms {life_ms} is not within 1 .. {LONGEST_LIFE_MS}",
+        )
+
+
+def is_expired(expire_at_ms: int | None, now_ms: int) -> bool:
+    """Tell whether a deadline has been reached: from that very millisecond on (E4, E8)."""
+    return expire_at_ms is not None and now_ms >= expire_at_ms
+
+
+def is_due(deliver_at_ms: int, now_ms: int) -> bool:
+    """Tell whether a delivery time has come: from that very millisecond on (D1)."""
+    return now_ms >= deliver_at_ms
+
+
+def remaining_ms(expire_at_ms: int | None, now_ms: int) -> int | None:
+    """Return what is left of a life in ms, 0 when it is over, None when it has no end."""
+    return None if expire_at_ms is None else max(expire_at_ms - now_ms, 0)
+
+
+def remaining_tenths(expire_at_ms: int | None, now_ms: int) -> int:
+    """Return the Expiry a getter sees, in tenths, or MQEI_UNLIMITED (E5).
+
+    Rounded up, so that a message that is still here never shows 0 (E4).
+    """
+    if expire_at_ms is None:
+        return MQEI_UNLIMITED
+    return tenths_of_ms(max(expire_at_ms - now_ms, 0))

@@ -1,0 +1,1 @@
+"""The vocabulary of MQ: constants, reason codes, errors, byte layouts; it knows no behaviour."""

@@ -1,0 +1,99 @@
+"""The part of a message descriptor that stays as it was put: everything but ids, times and counts.
+
+A descriptor is an immutable value, so that most messages of a program share one, together with its
+checked, resolved and packed forms, which are cached.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import NamedTuple
+
+from mayfly.mqi.constants import (
+    MQAT_NO_CONTEXT,
+    MQCCSI_Q_MGR,
+    MQENC_NATIVE,
+    MQFB_NONE,
+    MQMF_NONE,
+    MQMT_DATAGRAM,
+    MQOL_UNDEFINED,
+    MQPER_PERSISTENCE_AS_Q_DEF,
+    MQPRI_PRIORITY_AS_Q_DEF,
+    MQRO_NONE,
+)
+
+
+class Descriptor(NamedTuple):
+    """MQMD fields under Python names; text without its padding, ids and tokens as bytes.
+
+    ``put_date`` and ``put_time`` are filled only when the putter set them (origin context); empty
+    means that they follow from the moment of the put.
+    """
+
+    report: int = MQRO_NONE
+    msg_type: int = MQMT_DATAGRAM
+    feedback: int = MQFB_NONE
+    encoding: int = MQENC_NATIVE
+    coded_char_set_id: int = MQCCSI_Q_MGR
+    priority: int = MQPRI_PRIORITY_AS_Q_DEF
+    persistence: int = MQPER_PERSISTENCE_AS_Q_DEF
+    put_appl_type: int = MQAT_NO_CONTEXT
+    msg_seq_number: int = 1
+    offset: int = 0
+    msg_flags: int = MQMF_NONE
+    original_length: int = MQOL_UNDEFINED
+    version: int = 1
+    format: str = ""
+    reply_to_q: str = ""
+    reply_to_q_mgr: str = ""
+    user_identifier: str = ""
+    appl_identity_data: str = ""
+    put_appl_name: str = ""
+    appl_origin_data: str = ""
+    put_date: str = ""
+    put_time: str = ""
+    accounting_token: bytes = b""
+    group_id: bytes = b""
+
+
+_NUMBERS = struct.Struct("<13i")
+_TEXT_FIELDS = range(13, 22)
+_PACKED_FORMAT = 1
+
+
+@lru_cache(maxsize=4096)
+def pack_descriptor(descriptor: Descriptor) -> bytes:
+    """Return the stored form: a format byte, 13 numbers, nine texts and two byte fields.
+
+    Character fields end at a NUL in MQ, so NUL can part them here.
+    """
+    texts = "\0".join(str(descriptor[n]) for n in _TEXT_FIELDS).encode()
+    token = descriptor.accounting_token.rstrip(b"\0")
+    return b"".join(
+        (
+            bytes((_PACKED_FORMAT, len(token))),
+            token,
+            _NUMBERS.pack(*descriptor[:13]),
+            bytes((24 if descriptor.group_id.strip(b"\0") else 0,)),
+            descriptor.group_id.ljust(24, b"\0") if descriptor.group_id.strip(b"\0") else b"",
+            texts,
+        )
+    )
+
+
+@lru_cache(maxsize=4096)
+def unpack_descriptor(packed: bytes) -> Descriptor:
+    """Return the descriptor of a stored form."""
+    assert packed[0] == _PACKED_FORMAT, f"descriptor format {packed[0]}"
+    token_end = 2 + packed[1]
+    numbers_end = token_end + _NUMBERS.size
+    group_end = numbers_end + 1 + packed[numbers_end]
+    return Descriptor._make(
+        (
+            *_NUMBERS.unpack_from(packed, token_end),
+            *packed[group_end:].decode().split("\0"),
+            packed[2:token_end],
+            packed[numbers_end + 1 : group_end],
+        )
+    )

@@ -1,0 +1,255 @@
+"""Errors of the queue manager: MQ reason codes by what a caller does about them, and the store's.
+
+    MQError                  any failing call; .comp, .reason, .detail
+    +-- ObjectError          name another object, or wait until it is free
+    +-- OptionsError         the program is wrong: change the call
+    +-- ResourceError        full or too big: make room, then try again
+    +-- NoMessage            nothing there: wait, or do something else
+    +-- NotAuthorized        ask for the authority
+    +-- ConnectionBroken     connect again
+    +-- InhibitedError       somebody switched the queue off: wait until it is allowed
+
+    StoreError               the folder of a queue manager cannot be used; .path
+    +-- StoreDamaged         the data on disk is damaged; the queue manager stops
+    +-- FolderInUse          another process or queue manager owns the folder
+    +-- NewerSchema          written by a newer Mayfly than this one
+
+A warning is a result, never an exception.
+"""
+
+from pathlib import Path
+
+import mayfly.mqi.reasons as rc
+from mayfly.mqi.constants import MQCC_FAILED
+
+
+class MQError(Exception):
+    """A call failed with this completion and reason code; detail names the field and its value."""
+
+    def __init__(self, reason: int, detail: str = "", comp: int = MQCC_FAILED) -> None:
+        super().__init__(reason, detail, comp)
+        self.comp = comp
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{rc.reason_name(self.reason)} ({self.reason}): {self.detail or self.text}"
+
+    @property
+    def text(self) -> str:
+        """What the reason code means, in one sentence."""
+        return rc.reason_text(self.reason)
+
+
+class ObjectError(MQError):
+    """The object does not exist, is in use, or is of the wrong kind."""
+
+
+class OptionsError(MQError):
+    """The call itself is wrong: options, descriptor fields, headers or handles."""
+
+
+class ResourceError(MQError):
+    """Something is full or a limit is reached."""
+
+
+class NoMessage(MQError):
+    """There is no message to return."""
+
+
+class NotAuthorized(MQError):
+    """The user lacks the authority."""
+
+
+class ConnectionBroken(MQError):
+    """The connection or the queue manager is gone or going."""
+
+
+class InhibitedError(MQError):
+    """Put, get or subscribe is switched off."""
+
+
+_REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {
+    ObjectError: (
+        rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR,
+        rc.MQRC_DYNAMIC_Q_NAME_ERROR,
+        rc.MQRC_OBJECT_CHANGED,
+        rc.MQRC_OBJECT_IN_USE,
+        rc.MQRC_OBJECT_TYPE_ERROR,
+        rc.MQRC_Q_DELETED,
+        rc.MQRC_Q_NOT_EMPTY,
+        rc.MQRC_Q_TYPE_ERROR,
+        rc.MQRC_Q_MGR_NAME_ERROR,
+        rc.MQRC_UNKNOWN_ALIAS_BASE_Q,
+        rc.MQRC_UNKNOWN_OBJECT_NAME,
+        rc.MQRC_UNKNOWN_OBJECT_Q_MGR,
+        rc.MQRC_UNKNOWN_REMOTE_Q_MGR,
+        rc.MQRC_XMIT_Q_TYPE_ERROR,
+        rc.MQRC_XMIT_Q_USAGE_ERROR,
+        rc.MQRC_OBJECT_ALREADY_EXISTS,
+        rc.MQRC_OBJECT_DAMAGED,
+        rc.MQRC_OBJECT_NAME_ERROR,
+        rc.MQRC_OBJECT_Q_MGR_NAME_ERROR,
+        rc.MQRC_REMOTE_Q_NAME_ERROR,
+        rc.MQRC_CLUSTER_RESOLUTION_ERROR,
+        rc.MQRC_UNKNOWN_XMIT_Q,
+        rc.MQRC_UNKNOWN_DEF_XMIT_Q,
+        rc.MQRC_NO_DESTINATIONS_AVAILABLE,
+        rc.MQRC_NO_SUBSCRIPTION,
+        rc.MQRC_SUBSCRIPTION_IN_USE,
+        rc.MQRC_SUB_ALREADY_EXISTS,
+        rc.MQRC_UNKNOWN_CHANNEL_NAME,
+    ),
+    OptionsError: (
+        rc.MQRC_BUFFER_ERROR,
+        rc.MQRC_BUFFER_LENGTH_ERROR,
+        rc.MQRC_CHAR_ATTR_LENGTH_ERROR,
+        rc.MQRC_DATA_LENGTH_ERROR,
+        rc.MQRC_ENVIRONMENT_ERROR,
+        rc.MQRC_EXPIRY_ERROR,
+        rc.MQRC_FEEDBACK_ERROR,
+        rc.MQRC_HOBJ_ERROR,
+        rc.MQRC_INT_ATTR_COUNT_ERROR,
+        rc.MQRC_MD_ERROR,
+        rc.MQRC_MISSING_REPLY_TO_Q,
+        rc.MQRC_MSG_TYPE_ERROR,
+        rc.MQRC_NOT_OPEN_FOR_BROWSE,
+        rc.MQRC_NOT_OPEN_FOR_INPUT,
+        rc.MQRC_NOT_OPEN_FOR_INQUIRE,
+        rc.MQRC_NOT_OPEN_FOR_OUTPUT,
+        rc.MQRC_NOT_OPEN_FOR_SET,
+        rc.MQRC_OD_ERROR,
+        rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
+        rc.MQRC_OPTIONS_ERROR,
+        rc.MQRC_PERSISTENCE_ERROR,
+        rc.MQRC_PERSISTENT_NOT_ALLOWED,
+        rc.MQRC_PRIORITY_ERROR,
+        rc.MQRC_REPORT_OPTIONS_ERROR,
+        rc.MQRC_SELECTOR_COUNT_ERROR,
+        rc.MQRC_SELECTOR_ERROR,
+        rc.MQRC_SYNCPOINT_NOT_AVAILABLE,
+        rc.MQRC_WAIT_INTERVAL_ERROR,
+        rc.MQRC_NOT_OPEN_FOR_PASS_ALL,
+        rc.MQRC_NOT_OPEN_FOR_PASS_IDENT,
+        rc.MQRC_NOT_OPEN_FOR_SET_ALL,
+        rc.MQRC_NOT_OPEN_FOR_SET_IDENT,
+        rc.MQRC_CONTEXT_HANDLE_ERROR,
+        rc.MQRC_CONTEXT_NOT_AVAILABLE,
+        rc.MQRC_BO_ERROR,
+        rc.MQRC_CNO_ERROR,
+        rc.MQRC_DLH_ERROR,
+        rc.MQRC_HEADER_ERROR,
+        rc.MQRC_IIH_ERROR,
+        rc.MQRC_RECS_PRESENT_ERROR,
+        rc.MQRC_PMO_ERROR,
+        rc.MQRC_INCONSISTENT_PERSISTENCE,
+        rc.MQRC_GMO_ERROR,
+        rc.MQRC_TMC_ERROR,
+        rc.MQRC_CALL_IN_PROGRESS,
+        rc.MQRC_UNIT_OF_WORK_NOT_STARTED,
+        rc.MQRC_INCOMPLETE_GROUP,
+        rc.MQRC_INCOMPLETE_MSG,
+        rc.MQRC_INCONSISTENT_UOW,
+        rc.MQRC_INVALID_MSG_UNDER_CURSOR,
+        rc.MQRC_MATCH_OPTIONS_ERROR,
+        rc.MQRC_MDE_ERROR,
+        rc.MQRC_MSG_FLAGS_ERROR,
+        rc.MQRC_MSG_SEQ_NUMBER_ERROR,
+        rc.MQRC_OFFSET_ERROR,
+        rc.MQRC_ORIGINAL_LENGTH_ERROR,
+        rc.MQRC_SEGMENT_LENGTH_ZERO,
+        rc.MQRC_WRONG_GMO_VERSION,
+        rc.MQRC_WRONG_MD_VERSION,
+        rc.MQRC_GROUP_ID_ERROR,
+        rc.MQRC_INCONSISTENT_BROWSE,
+        rc.MQRC_XQH_ERROR,
+        rc.MQRC_TM_ERROR,
+        rc.MQRC_FUNCTION_NOT_SUPPORTED,
+        rc.MQRC_MSG_TOKEN_ERROR,
+        rc.MQRC_RFH_ERROR,
+        rc.MQRC_RFH_STRING_ERROR,
+        rc.MQRC_RFH_FORMAT_ERROR,
+        rc.MQRC_EPH_ERROR,
+        rc.MQRC_SD_ERROR,
+        rc.MQRC_TOPIC_STRING_ERROR,
+        rc.MQRC_SUB_NAME_ERROR,
+        rc.MQRC_PROPERTY_NAME_ERROR,
+        rc.MQRC_SELECTOR_SYNTAX_ERROR,
+        rc.MQRC_SELECTOR_ALWAYS_FALSE,
+        rc.MQRC_HMSG_ERROR,
+    ),
+    ResourceError: (
+        rc.MQRC_HANDLE_NOT_AVAILABLE,
+        rc.MQRC_SYNCPOINT_LIMIT_REACHED,
+        rc.MQRC_MAX_CONNS_LIMIT_REACHED,
+        rc.MQRC_MSG_TOO_BIG_FOR_Q,
+        rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR,
+        rc.MQRC_Q_FULL,
+        rc.MQRC_Q_SPACE_NOT_AVAILABLE,
+        rc.MQRC_RESOURCE_PROBLEM,
+        rc.MQRC_STORAGE_MEDIUM_FULL,
+        rc.MQRC_PAGESET_ERROR,
+        rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL,
+        rc.MQRC_UOW_NOT_AVAILABLE,
+        rc.MQRC_HMSG_NOT_AVAILABLE,
+    ),
+    NoMessage: (
+        rc.MQRC_NO_MSG_AVAILABLE,
+        rc.MQRC_NO_MSG_UNDER_CURSOR,
+        rc.MQRC_NO_RETAINED_MSG,
+    ),
+    NotAuthorized: (
+        rc.MQRC_NOT_AUTHORIZED,
+        rc.MQRC_SECURITY_ERROR,
+        rc.MQRC_CONNECTION_NOT_AUTHORIZED,
+    ),
+    ConnectionBroken: (
+        rc.MQRC_CONNECTION_BROKEN,
+        rc.MQRC_HCONN_ERROR,
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_QUIESCING,
+        rc.MQRC_Q_MGR_STOPPING,
+        rc.MQRC_CONNECTION_QUIESCING,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_CHANNEL_CONFIG_ERROR,
+    ),
+    InhibitedError: (
+        rc.MQRC_GET_INHIBITED,
+        rc.MQRC_PUT_INHIBITED,
+        rc.MQRC_SUB_INHIBITED,
+    ),
+}
+
+#: Which class an error of a reason code has; a reason missing here is a plain MQError.
+ERROR_CLASSES: dict[int, type[MQError]] = {
+    reason: error for error, reasons in _REASONS_BY_CLASS.items() for reason in reasons
+}
+
+
+def mq_error(reason: int, detail: str = "") -> MQError:
+    """Return the error to raise for a reason code, of the class a caller would catch."""
+    return ERROR_CLASSES.get(reason, MQError)(reason, detail)
+
+
+class StoreError(Exception):
+    """The folder of a queue manager cannot be used; path names the folder or file."""
+
+    def __init__(self, message: str, path: str | Path) -> None:
+        super().__init__(message, path)
+        self.message = message
+        self.path = Path(path)
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.path}"
+
+
+class StoreDamaged(StoreError):
+    """The data on disk is damaged; the queue manager stops rather than guess."""
+
+
+class FolderInUse(StoreError):
+    """Another process, or another queue manager of this process, owns the folder."""
+
+
+class NewerSchema(StoreError):
+    """The store was written by a newer Mayfly and is left as it is."""

@@ -1,0 +1,283 @@
+"""Layout: a table of fields that packs a mapping into the bytes of an MQ structure and back.
+
+Offsets follow from the lengths of the fields in their order; gaps are named as such (`gap`), so
+that nothing depends on a compiler's alignment. Texts are UTF-8; text that is not valid UTF-8, or
+whose UTF-8 does not fit its field, is Latin-1, so that reading never fails and what was read can
+always be written again.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from mayfly.mqi.constants import MQENC_INTEGER_MASK, MQENC_INTEGER_NORMAL
+from mayfly.mqi.errors import MQError, mq_error
+
+Kind = Literal["char", "byte", "i32", "i64", "ptr", "gap"]
+Value = int | str | bytes
+
+_NUMBER_CODES = {"i32": "i", "i64": "q", "ptr": "Q"}
+_LENGTHS = {"i32": 4, "i64": 8, "ptr": 8}
+
+
+class Field(NamedTuple):
+    """One field: length in bytes; initial is the value of a field the caller leaves out."""
+
+    name: str
+    kind: Kind
+    length: int
+    initial: Value
+
+    @property
+    def code(self) -> str:
+        """The field in the language of the struct module."""
+        if self.kind == "gap":
+            return f"{self.length}x"
+        return _NUMBER_CODES.get(self.kind, f"{self.length}s")
+
+
+def char(name: str, length: int, initial: str = "") -> Field:
+    """Text of so many bytes, blank padded."""
+    return Field(name, "char", length, initial)
+
+
+def byte(name: str, length: int) -> Field:
+    """Bytes of this length, NUL padded, zeros at first."""
+    return Field(name, "byte", length, bytes(length))
+
+
+def number(name: str, initial: int = 0, kind: Literal["i32", "i64", "ptr"] = "i32") -> Field:
+    """A number of 4 bytes, or of 8 for i64 and (64-bit) ptr."""
+    return Field(name, kind, _LENGTHS[kind], initial)
+
+
+def gap(length: int) -> Field:
+    """Bytes that mean nothing: written as zeros, not read."""
+    return Field("", "gap", length, 0)
+
+
+def is_big_endian(encoding: int) -> bool:
+    """Tell whether integers in data of this Encoding have their high byte first."""
+    return encoding & MQENC_INTEGER_MASK == MQENC_INTEGER_NORMAL
+
+
+def _bytes_of_text(field: Field, value: object) -> bytes:
+    if isinstance(value, str):
+        raw = value.encode()
+        if len(raw) > field.length and not value.isascii():
+            latin = value.encode("latin-1", "replace")
+            raw = latin if _text_of(latin) == value else raw
+    elif isinstance(value, (bytes, bytearray)):
+        raw = bytes(value)
+    else:
+        raise TypeError(f"{field.name} {value!r} is neither str nor bytes")
+    if len(raw) > field.length:
+        raise ValueError(f"{field.name} {value!r} is longer than {field.length} bytes")
+    return raw.ljust(field.length)
+
+
+def _text_of(raw: bytes) -> str:
+    text = raw.partition(b"\0")[0].rstrip(b" ")
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
+def _bytes_of(field: Field, value: object) -> bytes:
+    if not isinstance(value, (bytes, bytearray)):
+        raise TypeError(f"{field.name} {value!r} is not bytes")
+    if len(value) > field.length:
+        raise ValueError(f"{field.name} {bytes(value)!r} is longer than {field.length} bytes")
+    return bytes(value)
+
+
+class _Form:
+    """A layout cut to the length of one version, with its compiled structs."""
+
+    __slots__ = ("big", "fields", "length", "little", "readers", "template")
+
+    def __init__(self, fields: Iterable[Field], length: int) -> None:
+        cut: list[Field] = []
+        end = 0
+        for field in fields:
+            if end < length:
+                cut.append(field)
+                end += field.length
+        if end != length:
+            raise ValueError(f"fields end at {end}, not at {length}")
+        codes = "".join(field.code for field in cut)
+        self.length = length
+        self.little = struct.Struct("<" + codes)
+        self.big = struct.Struct(">" + codes)
+        self.fields = [field for field in cut if field.kind != "gap"]
+        self.readers = [(field.name, field.kind == "char") for field in self.fields]
+        #: The initial values as struct takes them; packing copies this and fills in what is given.
+        self.template = [
+            _bytes_of_text(field, field.initial) if field.kind == "char" else field.initial
+            for field in self.fields
+        ]
+
+    def codec(self, big_endian: bool) -> struct.Struct:
+        return self.big if big_endian else self.little
+
+
+class Layout:
+    """An MQ structure: its fields in order, and the length of each version of it.
+
+    versions maps a Version to the length in bytes at which it ends. reason is the code of the
+    error that `unpack` raises for data that is no such structure.
+    """
+
+    def __init__(
+        self, name: str, fields: Iterable[Field], *, versions: Mapping[int, int], reason: int
+    ) -> None:
+        self.name = name
+        self.fields = tuple(fields)
+        self.reason = reason
+        self.struc_id = _bytes_of_text(self.fields[0], self.fields[0].initial)
+        self._forms = {version: _Form(self.fields, end) for version, end in versions.items()}
+        self._newest = self._forms[max(versions)]
+        self._index = {field.name: at for at, field in enumerate(self._newest.fields)}
+        self._offsets = self._find_offsets()
+
+    def _find_offsets(self) -> dict[str, int]:
+        offsets: dict[str, int] = {}
+        offset = 0
+        for field in self.fields:
+            if field.kind != "gap":
+                offsets[field.name] = offset
+            offset += field.length
+        return offsets
+
+    def __repr__(self) -> str:
+        return f"<Layout {self.name} {self._newest.length}>"
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions this layout knows, oldest first."""
+        return tuple(sorted(self._forms))
+
+    def length(self, version: int) -> int:
+        """Return the length in bytes of a version; KeyError for one that does not exist."""
+        return self._forms[version].length
+
+    def offset_of(self, field: str) -> int:
+        """Return where a field begins, in bytes from the start; KeyError for an unknown field."""
+        return self._offsets[field]
+
+    def initial(self) -> dict[str, Value]:
+        """Return the initial value of every field of the newest version, as `unpack` spells it."""
+        return {
+            field.name: field.initial.rstrip() if isinstance(field.initial, str) else field.initial
+            for field in self._newest.fields
+        }
+
+    def pack(
+        self, values: Mapping[str, object], *, version: int | None = None, big_endian: bool = False
+    ) -> bytes:
+        """Return the structure as bytes; fields not in values have their initial value.
+
+        version says how many fields are written; by default that follows the Version field. The
+        Version field itself is the one in values, else version.
+
+        Raises KeyError for a field name that does not exist, TypeError for a value of the wrong
+        type, and ValueError for one that does not fit its field or belongs to a later version; all
+        name the field.
+        """
+        form = self._form_to_write(values, version)
+        row = form.template.copy()
+        if version is not None and isinstance(row[1], int):
+            row[1] = version
+        for name, value in values.items():
+            at = self._index[name]
+            given = _to_struct(self._newest.fields[at], value)
+            if at < len(row):
+                row[at] = given
+            elif given != self._newest.template[at]:
+                raise ValueError(f"{name} {value!r} needs a later version of {self.name}")
+        try:
+            return form.codec(big_endian).pack(*row)
+        except struct.error as error:
+            raise ValueError(f"{self.name}: {_first_misfit(form, row)}") from error
+
+    def _form_to_write(self, values: Mapping[str, object], version: int | None) -> _Form:
+        wanted = values.get("Version", self.fields[1].initial) if version is None else version
+        form = self._forms.get(_version_number(wanted))
+        if form is None:
+            raise ValueError(f"Version {wanted!r} of {self.name} does not exist")
+        return form
+
+    def unpack(
+        self,
+        data: bytes | bytearray | memoryview,
+        *,
+        version: int | None = None,
+        big_endian: bool = False,
+    ) -> dict[str, Value]:
+        """Return the fields at the start of data: numbers, texts without padding, and bytes.
+
+        version says how many fields are read; by default that follows the Version field. What
+        stands behind the structure is not looked at.
+
+        Raises the structure's own reason code (rule P12) for a wrong StrucId, a Version that does
+        not exist, or data shorter than the structure.
+        """
+        form = self._form_to_read(data, version, big_endian)
+        row = form.codec(big_endian).unpack_from(data)
+        return {
+            name: _text_of(value) if is_text else value
+            for (name, is_text), value in zip(form.readers, row, strict=True)
+        }
+
+    def _form_to_read(
+        self, data: bytes | bytearray | memoryview, version: int | None, big_endian: bool
+    ) -> _Form:
+        if len(data) < 8:
+            raise self._error(f"{len(data)} bytes are too short")
+        struc_id = bytes(data[:4])
+        if struc_id != self.struc_id:
+            raise self._error(f"StrucId {struc_id!r} is not {self.struc_id!r}")
+        found: Value = bytes(data[4:8])
+        if self.fields[1].kind == "i32":
+            found = int.from_bytes(data[4:8], "big" if big_endian else "little", signed=True)
+        form = self._forms.get(_version_number(found))
+        if form is None:
+            raise self._error(f"Version {found!r} does not exist")
+        if version is not None:
+            form = self._forms[version]
+        if len(data) < form.length:
+            raise self._error(f"{len(data)} bytes are shorter than {form.length}")
+        return form
+
+    def _error(self, detail: str) -> MQError:
+        return mq_error(self.reason, f"{self.name} {detail}")
+
+
+def _to_struct(field: Field, value: object) -> int | bytes:
+    """Return a value as struct takes it; numbers are checked by struct itself, all at once."""
+    if field.kind == "char":
+        return _bytes_of_text(field, value)
+    if field.kind == "byte":
+        return _bytes_of(field, value)
+    if not isinstance(value, int):
+        raise TypeError(f"{field.name} {value!r} is not an integer")
+    return value
+
+
+def _version_number(value: object) -> int:
+    """Return a Version as a number; that of MQTMC2 is text. -1, which no structure has, if bad."""
+    if isinstance(value, int):
+        return value
+    text = _text_of(value) if isinstance(value, bytes) else str(value)
+    return int(text) if len(text) == 4 and text.strip().isdecimal() and text.isascii() else -1
+
+
+def _first_misfit(form: _Form, row: list[int | bytes] | list[Value]) -> str:
+    """Name the first number that does not fit its field."""
+    for field, value in zip(form.fields, row, strict=True):
+        try:
+            struct.pack("<" + field.code, value)
+        except struct.error:
+            return f"{field.name} {value!r} does not fit {field.length} bytes"
+    return "a value does not fit its field"

@@ -1,0 +1,355 @@
+"""The byte layouts of the MQ structures, and of the header of a staged message.
+
+Each is a `Layout`; `LAYOUTS` holds them by name. Names, order and initial values are those of the
+MQ interface on a 64-bit machine; a field of a structure within another has that one's name in
+front: `MsgDesc.Expiry`, `ObjectString.VSPtr`.
+"""
+
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import (
+    MQACTP_NEW,
+    MQCCSI_APPL,
+    MQCCSI_INHERIT,
+    MQCCSI_Q_MGR,
+    MQCCSI_UNDEFINED,
+    MQEI_UNLIMITED,
+    MQENC_NATIVE,
+    MQMO_MATCH_CORREL_ID,
+    MQMO_MATCH_MSG_ID,
+    MQMT_DATAGRAM,
+    MQOL_UNDEFINED,
+    MQOT_Q,
+    MQPER_PERSISTENCE_AS_Q_DEF,
+    MQPRI_PRIORITY_AS_PUBLISHED,
+    MQPRI_PRIORITY_AS_Q_DEF,
+    MQRL_UNDEFINED,
+)
+from mayfly.mqi.layout import Field, Layout, byte, char, gap, number
+
+#: Format of a message that waits on the staging queue: a DDH, then the original data.
+DDH_FORMAT = b"MQHDDLY "
+
+_UTF8_CCSID = 1208
+
+
+def _start(struc_id: str, version: int = 1) -> list[Field]:
+    return [char("StrucId", 4, struc_id), number("Version", version)]
+
+
+def _data_description(encoding: int, ccsid: int) -> list[Field]:
+    """What a header says of the data behind it."""
+    return [number("Encoding", encoding), number("CodedCharSetId", ccsid), char("Format", 8)]
+
+
+def _variable_string(name: str) -> list[Field]:
+    """An MQCHARV."""
+    return [
+        number(f"{name}.VSPtr", kind="ptr"),
+        number(f"{name}.VSOffset"),
+        number(f"{name}.VSBufSize"),
+        number(f"{name}.VSLength"),
+        number(f"{name}.VSCCSID", MQCCSI_APPL),
+    ]
+
+
+def _group_fields() -> list[Field]:
+    """What version 2 of the MQMD adds, and an MQMDE carries beside version 1."""
+    return [
+        byte("GroupId", 24),
+        number("MsgSeqNumber", 1),
+        number("Offset"),
+        number("MsgFlags"),
+        number("OriginalLength", MQOL_UNDEFINED),
+    ]
+
+
+_MD_1 = [
+    *_start("MD  "),
+    number("Report"),
+    number("MsgType", MQMT_DATAGRAM),
+    number("Expiry", MQEI_UNLIMITED),
+    number("Feedback"),
+    *_data_description(MQENC_NATIVE, MQCCSI_Q_MGR),
+    number("Priority", MQPRI_PRIORITY_AS_Q_DEF),
+    number("Persistence", MQPER_PERSISTENCE_AS_Q_DEF),
+    byte("MsgId", 24),
+    byte("CorrelId", 24),
+    number("BackoutCount"),
+    char("ReplyToQ", 48),
+    char("ReplyToQMgr", 48),
+    char("UserIdentifier", 12),
+    byte("AccountingToken", 32),
+    char("ApplIdentityData", 32),
+    number("PutApplType"),
+    char("PutApplName", 28),
+    char("PutDate", 8),
+    char("PutTime", 8),
+    char("ApplOriginData", 4),
+]
+
+#: The message descriptor; Expiry is at offset 16 in both versions.
+MD = Layout("MQMD", _MD_1 + _group_fields(), versions={1: 324, 2: 364}, reason=rc.MQRC_MD_ERROR)
+
+#: The extension that carries the fields of MQMD version 2 where only version 1 can travel.
+MDE = Layout(
+    "MQMDE",
+    [
+        *_start("MDE ", 2),
+        number("StrucLength", 72),
+        *_data_description(MQENC_NATIVE, MQCCSI_UNDEFINED),
+        number("Flags"),
+        *_group_fields(),
+    ],
+    versions={2: 72},
+    reason=rc.MQRC_MDE_ERROR,
+)
+
+#: The transmission queue header with its embedded MQMD version 1: Expiry at offset 120.
+XQH = Layout(
+    "MQXQH",
+    [
+        *_start("XQH "),
+        char("RemoteQName", 48),
+        char("RemoteQMgrName", 48),
+        *(field._replace(name=f"MsgDesc.{field.name}") for field in _MD_1),
+    ],
+    versions={1: 428},
+    reason=rc.MQRC_XQH_ERROR,
+)
+
+#: The dead-letter header.
+DLH = Layout(
+    "MQDLH",
+    [
+        *_start("DLH "),
+        number("Reason"),
+        char("DestQName", 48),
+        char("DestQMgrName", 48),
+        *_data_description(0, MQCCSI_UNDEFINED),
+        number("PutApplType"),
+        char("PutApplName", 28),
+        char("PutDate", 8),
+        char("PutTime", 8),
+    ],
+    versions={1: 172},
+    reason=rc.MQRC_DLH_ERROR,
+)
+
+#: The fixed part of the rules and formatting header 2; folders follow up to StrucLength.
+RFH2 = Layout(
+    "MQRFH2",
+    [
+        *_start("RFH ", 2),
+        number("StrucLength", 36),
+        *_data_description(MQENC_NATIVE, MQCCSI_INHERIT),
+        number("Flags"),
+        number("NameValueCCSID", _UTF8_CCSID),
+    ],
+    versions={2: 36},
+    reason=rc.MQRC_RFH_ERROR,
+)
+
+_TRIGGER_NAMES = [char("QName", 48), char("ProcessName", 48), char("TriggerData", 64)]
+_TRIGGER_PROGRAM = [char("ApplId", 256), char("EnvData", 128), char("UserData", 128)]
+
+#: The trigger message.
+TM = Layout(
+    "MQTM",
+    [*_start("TM  "), *_TRIGGER_NAMES, number("ApplType"), *_TRIGGER_PROGRAM],
+    versions={1: 684},
+    reason=rc.MQRC_TM_ERROR,
+)
+
+#: The trigger message in characters only, as a started program gets it; Version is text too.
+TMC2 = Layout(
+    "MQTMC2",
+    [
+        char("StrucId", 4, "TMC "),
+        char("Version", 4, "   2"),
+        *_TRIGGER_NAMES,
+        char("ApplType", 4),
+        *_TRIGGER_PROGRAM,
+        char("QMgrName", 48),
+    ],
+    versions={2: 732},
+    reason=rc.MQRC_TMC_ERROR,
+)
+
+#: The IMS information header; Flags holds MQIIH_PASS_EXPIRATION.
+IIH = Layout(
+    "MQIIH",
+    [
+        *_start("IIH "),
+        number("StrucLength", 84),
+        *_data_description(0, 0),
+        number("Flags"),
+        char("LTermOverride", 8),
+        char("MFSMapName", 8),
+        char("ReplyToFormat", 8),
+        char("Authenticator", 8),
+        byte("TranInstanceId", 16),
+        char("TranState", 1),
+        char("CommitMode", 1, "0"),
+        char("SecurityScope", 1, "C"),
+        char("Reserved", 1),
+    ],
+    versions={1: 84},
+    reason=rc.MQRC_IIH_ERROR,
+)
+
+#: The get options; WaitInterval is in milliseconds.
+GMO = Layout(
+    "MQGMO",
+    [
+        *_start("GMO "),
+        number("Options"),
+        number("WaitInterval"),
+        number("Signal1"),
+        number("Signal2"),
+        char("ResolvedQName", 48),
+        number("MatchOptions", MQMO_MATCH_MSG_ID + MQMO_MATCH_CORREL_ID),
+        char("GroupStatus", 1),
+        char("SegmentStatus", 1),
+        char("Segmentation", 1),
+        char("Reserved1", 1),
+        byte("MsgToken", 16),
+        number("ReturnedLength", MQRL_UNDEFINED),
+        number("Reserved2"),
+        number("MsgHandle", kind="i64"),
+    ],
+    versions={1: 72, 2: 80, 3: 100, 4: 112},
+    reason=rc.MQRC_GMO_ERROR,
+)
+
+#: The put options.
+PMO = Layout(
+    "MQPMO",
+    [
+        *_start("PMO "),
+        number("Options"),
+        number("Timeout", -1),
+        number("Context"),
+        number("KnownDestCount"),
+        number("UnknownDestCount"),
+        number("InvalidDestCount"),
+        char("ResolvedQName", 48),
+        char("ResolvedQMgrName", 48),
+        number("RecsPresent"),
+        number("PutMsgRecFields"),
+        number("PutMsgRecOffset"),
+        number("ResponseRecOffset"),
+        number("PutMsgRecPtr", kind="ptr"),
+        number("ResponseRecPtr", kind="ptr"),
+        number("OriginalMsgHandle", kind="i64"),
+        number("NewMsgHandle", kind="i64"),
+        number("Action", MQACTP_NEW),
+        number("PubLevel", 9),
+    ],
+    versions={1: 128, 2: 160, 3: 184},
+    reason=rc.MQRC_PMO_ERROR,
+)
+
+#: The object descriptor.
+OD = Layout(
+    "MQOD",
+    [
+        *_start("OD  "),
+        number("ObjectType", MQOT_Q),
+        char("ObjectName", 48),
+        char("ObjectQMgrName", 48),
+        char("DynamicQName", 48, "AMQ.*"),
+        char("AlternateUserId", 12),
+        number("RecsPresent"),
+        number("KnownDestCount"),
+        number("UnknownDestCount"),
+        number("InvalidDestCount"),
+        number("ObjectRecOffset"),
+        number("ResponseRecOffset"),
+        number("ObjectRecPtr", kind="ptr"),
+        number("ResponseRecPtr", kind="ptr"),
+        byte("AlternateSecurityId", 40),
+        char("ResolvedQName", 48),
+        char("ResolvedQMgrName", 48),
+        *_variable_string("ObjectString"),
+        *_variable_string("SelectionString"),
+        *_variable_string("ResObjectString"),
+        number("ResolvedType", -3),  # what pymqi starts with
+        gap(4),
+    ],
+    versions={1: 168, 2: 208, 3: 344, 4: 424},
+    reason=rc.MQRC_OD_ERROR,
+)
+
+#: The subscription descriptor; SubExpiry is the life of the subscription in tenths, at offset 112.
+SD = Layout(
+    "MQSD",
+    [
+        *_start("SD  "),
+        number("Options"),
+        char("ObjectName", 48),
+        char("AlternateUserId", 12),
+        byte("AlternateSecurityId", 40),
+        number("SubExpiry", MQEI_UNLIMITED),
+        gap(4),
+        *_variable_string("ObjectString"),
+        *_variable_string("SubName"),
+        *_variable_string("SubUserData"),
+        byte("SubCorrelId", 24),
+        number("PubPriority", MQPRI_PRIORITY_AS_PUBLISHED),
+        byte("PubAccountingToken", 32),
+        char("PubApplIdentityData", 32),
+        gap(4),
+        *_variable_string("SelectionString"),
+        number("SubLevel", 1),
+        gap(4),
+        *_variable_string("ResObjectString"),
+    ],
+    versions={1: 344},
+    reason=rc.MQRC_SD_ERROR,
+)
+
+#: The header of a staged message, Mayfly's own: a delayed message waits on the staging queue with
+#: Format `DDH_FORMAT` and this in front of its data. Integers are little-endian whatever the
+#: message's own Encoding. Encoding, CodedCharSetId and Format are those of the original data;
+#: DueTime is the delivery time in milliseconds since the epoch, TargetNumber the store's number of
+#: the queue that the target led to at the put, for its counters. A version 2 may only add fields
+#: behind SubId, so that StrucLength always says where the data begins.
+#:
+#:   0 StrucId 4 `DDH `   24 TargetQName 48      168 Encoding 4
+#:   4 Version 4 = 1      72 TargetQMgrName 48   172 CodedCharSetId 4
+#:   8 StrucLength 4     120 OriginalMsgId 24    176 Format 8
+#:  12 TargetNumber 4    144 OriginalCorrelId 24 184 SubId 24 (zeros: the target is a queue)
+#:  16 DueTime 8                                 208 the original data
+DDH = Layout(
+    "DDH",
+    [
+        *_start("DDH "),
+        number("StrucLength", 208),
+        number("TargetNumber"),
+        number("DueTime", kind="i64"),
+        char("TargetQName", 48),
+        char("TargetQMgrName", 48),
+        byte("OriginalMsgId", 24),
+        byte("OriginalCorrelId", 24),
+        *_data_description(MQENC_NATIVE, MQCCSI_Q_MGR),
+        byte("SubId", 24),
+    ],
+    versions={1: 208},
+    reason=rc.MQRC_HEADER_ERROR,
+)
+
+LAYOUTS: dict[str, Layout] = {
+    "MD": MD,
+    "MDE": MDE,
+    "XQH": XQH,
+    "DLH": DLH,
+    "RFH2": RFH2,
+    "TM": TM,
+    "TMC2": TMC2,
+    "IIH": IIH,
+    "GMO": GMO,
+    "PMO": PMO,
+    "OD": OD,
+    "SD": SD,
+    "DDH": DDH,
+}

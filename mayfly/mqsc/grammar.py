@@ -1,0 +1,226 @@
+"""How an MQSC script is written: lines into statements, statements into keywords and values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"(?P<blank>[\s,]+)|(?P<open>\()|(?P<close>\))|(?P<end>;)"
+    r"|(?P<quoted>'(?:[^']|'')*')|(?P<word>[^\s,()';]+)|(?P<quote>')"
+)
+_PLAIN = re.compile(r"[^\s,()';a-z]+")
+_CONTINUED = ("+", "-")
+_COMMENT = "*"
+#: Only ASCII letters fold; names and keywords have no others.
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+
+
+class MqscSyntaxError(Exception):
+    """A command is not right; ``start`` and ``end`` delimit the wrong part of its text."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        """Say what is wrong with which part."""
+        super().__init__(message)
+        self.start = start
+        self.end = end
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What stands together in a script: a command of one or more lines, or a line that is none.
+
+    ``text`` is the command with its lines joined, empty for a comment or blank line; ``parts`` says
+    of each joined part at which offset of the text it begins, on which line and in which column.
+    """
+
+    lines: tuple[str, ...]
+    text: str
+    parts: tuple[tuple[int, int, int], ...] = ()
+    is_unfinished: bool = False
+
+    @property
+    def is_command(self) -> bool:
+        """Whether there is more than a comment or blank line."""
+        return bool(self.parts)
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Return line and column, both from 1, of an offset in the text."""
+        begin, line, column = next(p for p in reversed(self.parts) if p[0] <= offset or not p[0])
+        return line, column + offset - begin
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a statement; ``text`` is folded to upper case unless it was quoted."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is a word or a quoted text."""
+        return self.kind in ("word", "quoted")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """KEYWORD or KEYWORD(value …); ``values`` is None without parentheses."""
+
+    keyword: str
+    values: tuple[Token, ...] | None
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        if self.values is None:
+            return self.keyword
+        return f"{self.keyword}({' '.join(format_value(value.text) for value in self.values)})"
+
+    def wrong(self, message: str) -> MqscSyntaxError:
+        """Return the error that names this parameter."""
+        return MqscSyntaxError(message, self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A verb, the object it is about, and the rest."""
+
+    verb: Parameter
+    object: Parameter
+    parameters: tuple[Parameter, ...]
+
+
+def fold(text: str) -> str:
+    """Return a word as MQSC takes it without quotes, in upper case."""
+    return text.translate(_UPPER)
+
+
+def format_value(value: int | str) -> str:
+    """Return a value as a script has to write it so that it is read back the same."""
+    text = str(value)
+    if _PLAIN.fullmatch(text):
+        return text
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass(slots=True)
+class _Joining:
+    """A statement of which more lines are to come."""
+
+    lines: list[str] = field(default_factory=list)
+    text: str = ""
+    parts: list[tuple[int, int, int]] = field(default_factory=list)
+    sign: str = ""
+
+    def add(self, number: int, line: str) -> None:
+        """Append a line that is neither comment nor blank."""
+        content = line.rstrip()
+        column = 1
+        if self.sign != "-":
+            column += len(content) - len(content.lstrip())
+        self.parts.append((len(self.text), number, column))
+        self.sign = content[-1] if content.endswith(_CONTINUED) else ""
+        self.text += content[column - 1 : len(content) - len(self.sign)]
+
+    def statement(self) -> Statement:
+        """Return what has been joined."""
+        return Statement(tuple(self.lines), self.text, tuple(self.parts), bool(self.sign))
+
+
+def statements(script: str) -> Iterator[Statement]:
+    """Yield the statements of a script in order, comments and blank lines included.
+
+    A line that ends in ``+`` goes on at the first non-blank of the next line that is neither a
+    comment nor blank, one that ends in ``-`` at its column 1.
+    """
+    joining = _Joining()
+    lines = script.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    for number, ended in enumerate(lines, 1):
+        line = ended.removesuffix("\r")
+        joining.lines.append(line)
+        if line.startswith(_COMMENT) or not line.strip():
+            if not joining.parts:
+                yield Statement((line,), "")
+                joining = _Joining()
+            continue
+        joining.add(number, line)
+        if not joining.sign:
+            yield joining.statement()
+            joining = _Joining()
+    if joining.parts:
+        yield joining.statement()
+
+
+def parse(statement: Statement) -> Command:
+    """Return the command a statement holds; raises MqscSyntaxError."""
+    text = statement.text
+    if statement.is_unfinished:
+        raise MqscSyntaxError("the script ends where the command is to go on", 0, len(text))
+    verb, *rest = _parameters(_tokens(text), len(text))
+    if verb.values is not None:
+        raise verb.wrong(f"{verb} is not a command")
+    if not rest:
+        raise MqscSyntaxError(f"{verb} needs an object", verb.start, len(text))
+    return Command(verb, rest[0], tuple(rest[1:]))
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens: list[Token] = []
+    for match in _TOKEN.finditer(text):
+        token = _token(match)
+        if token.kind == "quote":
+            raise MqscSyntaxError("this quote is never closed", token.start, len(text))
+        last = tokens[-1] if tokens else None
+        if last is not None and last.is_value and token.is_value and last.end == token.start:
+            raise MqscSyntaxError(
+                "a value with a quote in it needs quotes around it, and two for one inside",
+                last.start,
+                token.end,
+            )
+        if last is not None and last.kind == "end" and token.kind != "blank":
+            raise MqscSyntaxError("a command ends at its semicolon", token.start, token.end)
+        if token.kind != "blank":
+            tokens.append(token)
+    return tokens
+
+
+def _token(match: re.Match[str]) -> Token:
+    kind, text = match.lastgroup, match[0]
+    assert kind is not None
+    if kind == "quoted":
+        text = text[1:-1].replace("''", "'")
+    elif kind == "word":
+        text = fold(text)
+    return Token(kind, text, match.start(), match.end())
+
+
+def _parameters(tokens: list[Token], length: int) -> Iterator[Parameter]:
+    position = 0
+    end = Token("end", "", length, length)
+    if not tokens or tokens[-1].kind != "end":
+        tokens = [*tokens, end]
+    while tokens[position].kind != "end" or not position:
+        keyword = tokens[position]
+        if keyword.kind != "word":
+            raise MqscSyntaxError("a keyword is missing here", keyword.start, keyword.end)
+        position += 1
+        if tokens[position].kind != "open":
+            yield Parameter(keyword.text, None, keyword.start, keyword.end)
+            continue
+        first = position = position + 1
+        while tokens[position].is_value:
+            position += 1
+        closing = tokens[position]
+        if closing.kind != "close":
+            raise MqscSyntaxError(
+                f"the parenthesis of {keyword.text} is not closed", keyword.start, closing.end
+            )
+        values = tuple(tokens[first:position])
+        yield Parameter(keyword.text, values, keyword.start, closing.end)
+        position += 1

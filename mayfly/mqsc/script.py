@@ -1,0 +1,63 @@
+"""A script from its first line to END: run each command, keep the transcript."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mayfly.mqsc.commands import Outcome, execute
+from mayfly.mqsc.grammar import MqscSyntaxError, Statement, fold, parse, statements
+from mayfly.mqsc.result import (
+    SYNTAX_ERROR,
+    CommandResult,
+    Message,
+    MqscResult,
+    echo,
+    head,
+    tail,
+)
+
+if TYPE_CHECKING:
+    from mayfly.engine.manager import Manager
+
+_END = "END"
+
+
+def run_script(queue_manager: Manager, text: str) -> MqscResult:
+    """Run MQSC commands, one or many lines of them, and return what they answered.
+
+    A wrong command changes nothing and the next one follows; no command raises an exception.
+    """
+    transcript = [head(queue_manager.name)]
+    commands: list[CommandResult] = []
+    for statement in statements(text):
+        if not statement.is_command:
+            transcript.append(echo(statement.lines))
+            continue
+        transcript.append(echo(statement.lines, len(commands) + 1))
+        if fold(statement.text).rstrip("; ") == _END:
+            break
+        outcome = _run(queue_manager, statement)
+        transcript += map(str, outcome.messages)
+        commands.append(
+            CommandResult(len(commands) + 1, statement.text, outcome.messages, outcome.rows)
+        )
+    transcript.append(tail(commands))
+    return MqscResult("\n".join(transcript) + "\n", tuple(commands))
+
+
+def _run(queue_manager: Manager, statement: Statement) -> Outcome:
+    try:
+        return execute(queue_manager, parse(statement))
+    except MqscSyntaxError as error:
+        return Outcome((_syntax_error(statement, error),))
+
+
+def _syntax_error(statement: Statement, error: MqscSyntaxError) -> Message:
+    line, column = statement.place(error.start)
+    return Message(
+        SYNTAX_ERROR,
+        "Syntax error detected at or near end of command segment below:-",
+        f"{statement.text[: error.end]}\nline {line}, column {column}: {error}",
+        line=line,
+        column=column,
+    )

@@ -1,0 +1,41 @@
+"""pymqi's CMQC: every constant of the MQI, under its name.
+
+What `mayfly.mqi` knows is taken from there; CMQC.tsv beside this file holds the rest, one name
+and value a line (bytes as hex:…), so that no value stands in two places.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from mayfly.mqi import constants, reasons
+
+#: Characters that pymqi gives as numbers, because its structures hold them as C chars.
+_NUMBERS_IN_PYMQI = ("MQGS_", "MQSS_", "MQSEG_")
+
+
+def _known_to_mqi() -> dict[str, int | bytes]:
+    return {
+        name: value[0] if isinstance(value, bytes) and name.startswith(_NUMBERS_IN_PYMQI) else value
+        for module in (constants, reasons)
+        for name, value in vars(module).items()
+        if name.startswith("MQ") and isinstance(value, (int, bytes))
+    }
+
+
+def _value_of(text: str) -> int | bytes:
+    return bytes.fromhex(text[4:]) if text.startswith("hex:") else int(text)
+
+
+def _known_here() -> dict[str, int | bytes]:
+    lines = Path(__file__).with_suffix(".tsv").read_text(encoding="ascii").splitlines()
+    rows = (line.split("\t") for line in lines if not line.startswith("#"))
+    return {name: _value_of(text) for name, text in rows}
+
+
+globals().update(_known_to_mqi())
+globals().update(_known_here())
+
+
+def __getattr__(name: str) -> Any:
+    """Refuse a name that MQ does not have; also tells type checkers that names are set here."""
+    raise AttributeError(f"CMQC has no {name}")

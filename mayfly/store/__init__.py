@@ -1,0 +1,1 @@
+"""One embedded storage engine: messages, ledger and definitions in SQLite, through apsw."""

@@ -1,0 +1,178 @@
+"""Opens, owns and checks the folder of a queue manager, or a database in memory of the same schema."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import weakref
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from mayfly.mqi.errors import FolderInUse, NewerSchema, StoreDamaged, StoreError
+
+SCHEMA_VERSION = 1
+#: version -> the statements that bring a database from the version before to it.
+MIGRATIONS: dict[int, str] = {}
+DATABASE_FILE = "mayfly.db"
+_DURABLE_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    # Checkpoints run beside the commit path (group_commit.Checkpointer).
+    "PRAGMA wal_autocheckpoint = 0",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+class Database:
+    """One SQLite database with its writer and reader connections and, on disk, its folder's lock.
+
+    Raises FolderInUse when another open queue manager holds the folder, NewerSchema when it was
+    written by a later version, StoreDamaged when SQLite cannot read it.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        """Open the database of a folder, made when missing, or one in memory for None."""
+        self.folder = folder
+        self._lock_fd: int | None = None
+        self._pid = os.getpid()
+        if folder is None:
+            self.writer = self.reader = self.ledger_reader = _memory_connection()
+        else:
+            self._open_folder(folder)
+        self.instance_id = str(self._meta("instance_id", secrets.token_hex(16)))
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the database is on disk."""
+        return self.folder is not None
+
+    def connect(self) -> apsw.Connection:
+        """Return one more connection to a database on disk."""
+        assert self.folder is not None
+        return _connect(self.folder / DATABASE_FILE)
+
+    def read_meta(self, name: str, default: int) -> int:
+        """Return a number kept in the table ``meta``."""
+        return int(self._meta(name, default))
+
+    def close(self) -> None:
+        """Close the connections and free the folder."""
+        if os.getpid() != self._pid:
+            return
+        for connection in {id(c): c for c in self._connections()}.values():
+            connection.close()
+        self._unlock()
+
+    def forget_in_child(self) -> None:
+        """Give up the folder's lock in a forked child, which shares the descriptor."""
+        self._unlock()
+
+    def _open_folder(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise StoreError(f"{folder} is not a folder", folder) from None
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be made: {error.strerror}", folder) from error
+        self._lock(folder)
+        try:
+            self._open_file(folder)
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _open_file(self, folder: Path) -> None:
+        file = folder / DATABASE_FILE
+        try:
+            self.writer = _connect(file)
+            for pragma in _DURABLE_PRAGMAS:
+                self.writer.execute(pragma)
+            _bring_up_to_date(self.writer, folder)
+            self.reader = _connect(file)
+            self.ledger_reader = _connect(file)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            raise StoreDamaged(f"{file} is damaged: {error}", folder) from error
+        except apsw.FullError as error:
+            raise StoreError(f"{file}: the disk is full", folder) from error
+        except (apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError) as error:
+            raise StoreError(f"{file} cannot be opened: {error}", folder) from error
+
+    def _lock(self, folder: Path) -> None:
+        # The folder itself is locked: the kernel frees it when its holder dies, and a symbolic
+        # link leads to the same folder. The database file is never opened beside SQLite, for
+        # closing it would drop SQLite's own locks.
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise FolderInUse(f"{folder} is in use by another queue manager", folder) from None
+        self._lock_fd = descriptor
+        _OPEN.add(self)
+
+    def _unlock(self) -> None:
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+    def _connections(self) -> list[apsw.Connection]:
+        return [self.writer, self.reader, self.ledger_reader]
+
+    def _meta(self, name: str, default: int | str) -> int | str:
+        found = self.writer.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchall()
+        if found:
+            value: Any = found[0][0]
+            return value if isinstance(value, int) else str(value)
+        self.writer.execute("INSERT INTO meta VALUES (?, ?)", (name, default))
+        return default
+
+
+def _memory_connection() -> apsw.Connection:
+    connection = apsw.Connection(":memory:", statementcachesize=200)
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    connection.execute(_schema())
+    return connection
+
+
+def _connect(file: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(file), statementcachesize=200)
+    connection.set_busy_timeout(10_000)
+    return connection
+
+
+def _schema() -> str:
+    return files("mayfly.store").joinpath("schema.sql").read_text("utf-8")
+
+
+def _bring_up_to_date(writer: apsw.Connection, folder: Path) -> None:
+    version: int = writer.pragma("user_version")
+    if version > SCHEMA_VERSION:
+        raise NewerSchema(
+            f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
+            folder,
+        )
+    with writer:
+        if version == 0:
+            writer.execute(_schema())
+        else:
+            for step in range(version + 1, SCHEMA_VERSION + 1):
+                writer.execute(MIGRATIONS[step])
+        writer.pragma("user_version", SCHEMA_VERSION)
+
+
+_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for database in list(_OPEN):
+        with contextlib.suppress(OSError):
+            database.forget_in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,225 @@
+"""The leader: many units of work, one transaction, one sync.
+
+The first caller to arrive leads: it takes what others have queued meanwhile into one transaction,
+then wakes them and hands the lead to the first that came after. A unit that fails alone is undone
+alone (savepoint); a full disk fails the whole batch and nothing of it is kept; an I/O error at
+COMMIT leaves its outcome unknown, so the store stops and the commit is never tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import apsw
+
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN, MQRC_STORAGE_MEDIUM_FULL
+from mayfly.store.units import Unit
+
+_LOG = logging.getLogger("mayfly.store")
+#: The unit itself is wrong; its neighbours in the batch are not.
+_WRONG_UNIT = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)
+
+
+class Book(Protocol):
+    """What accompanies the messages in every transaction: ledger, totals, high-water marks."""
+
+    def write(self, unit: Unit) -> None:
+        """Write lives and totals of a unit."""
+
+    def finish(self) -> None:
+        """Write what stands once in a transaction."""
+
+    def accept(self) -> None:
+        """The transaction is durable: keep what was written."""
+
+    def mark(self) -> object:
+        """Return a place to go back to."""
+
+    def back_to(self, mark: object) -> None:
+        """Forget what was written since the mark."""
+
+
+class GroupCommit:
+    """Runs units of work on the writer connection, several to a transaction."""
+
+    def __init__(
+        self,
+        writer: apsw.Connection,
+        apply: Callable[[Unit], None],
+        book: Book,
+        guard: AbstractContextManager[object],
+    ) -> None:
+        """Apply units with ``apply``, each batch inside ``guard``."""
+        self._writer = writer
+        self._apply = apply
+        self._book = book
+        self._guard = guard
+        self._lock = threading.Lock()
+        self._waiting: list[Unit] = []
+        self._is_led = False
+        self.is_broken = False
+        self.batch_count = 0
+
+    def commit(self, *units: Unit) -> None:
+        """Make units durable and return when they are; several of one caller share a transaction.
+
+        Must not be called with the queue manager's latch held. Raises the error of the first unit
+        that failed: MQRC_STORAGE_MEDIUM_FULL (nothing kept), or MQRC_CONNECTION_BROKEN (outcome
+        unknown; the store has stopped).
+        """
+        last = units[-1]
+        with self._lock:
+            self._waiting.extend(units)
+            leads = not self._is_led
+            if leads:
+                self._is_led = True
+            else:
+                last.done = threading.Event()
+        if not leads:
+            assert last.done is not None
+            last.done.wait()
+            leads = last.leads
+        if leads:
+            self._lead()
+        for unit in units:
+            if unit.error is not None:
+                raise unit.error
+
+    def _lead(self) -> None:
+        with self._lock:
+            batch, self._waiting = self._waiting, []
+        try:
+            self._run(batch)
+        finally:
+            with self._lock:
+                self._hand_over()
+            for unit in batch:
+                if unit.done is not None:
+                    unit.done.set()
+
+    def _hand_over(self) -> None:
+        for unit in self._waiting:
+            if unit.done is not None:
+                unit.leads = True
+                unit.done.set()
+                return
+        self._is_led = False
+
+    def _run(self, batch: list[Unit]) -> None:
+        if self.is_broken:
+            _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
+            return
+        with self._guard:
+            try:
+                self._transact(batch)
+            except apsw.FullError:
+                self._roll_back()
+                _fail(batch, mq_error(MQRC_STORAGE_MEDIUM_FULL, "the disk is full; nothing kept"))
+            except _WRONG_UNIT as error:
+                self._roll_back()
+                _fail(batch, error)
+            except apsw.Error as error:
+                self.is_broken = True
+                _LOG.critical("commit failed, outcome unknown; the store stops: %s", error)
+                self._roll_back()
+                _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, f"commit failed: {error}"))
+            except BaseException as error:
+                # A bug of ours, or an interrupt: nobody in the batch may take it for success.
+                self._roll_back()
+                _fail(batch, error)
+                raise
+        self.batch_count += 1
+
+    def _transact(self, batch: list[Unit]) -> None:
+        writer, book = self._writer, self._book
+        writer.execute("BEGIN IMMEDIATE")
+        if len(batch) == 1:
+            self._apply(batch[0])
+            book.write(batch[0])
+        else:
+            for unit in batch:
+                self._run_alone(unit)
+        book.finish()
+        writer.execute("COMMIT")
+        book.accept()
+
+    def _run_alone(self, unit: Unit) -> None:
+        writer = self._writer
+        mark = self._book.mark()
+        writer.execute("SAVEPOINT unit")
+        try:
+            self._apply(unit)
+            self._book.write(unit)
+        except _WRONG_UNIT as error:
+            writer.execute("ROLLBACK TO unit")
+            self._book.back_to(mark)
+            unit.error = error
+        writer.execute("RELEASE unit")
+
+    def _roll_back(self) -> None:
+        self._book.back_to(None)
+        if self._writer.in_transaction:
+            try:
+                self._writer.execute("ROLLBACK")
+            except apsw.Error as error:
+                self.is_broken = True
+                _LOG.critical("rollback failed; the store stops: %s", error)
+
+
+def _fail(batch: list[Unit], error: BaseException) -> None:
+    for unit in batch:
+        unit.error = error
+
+
+class Checkpointer:
+    """Moves the write-ahead log into the database beside the commit path.
+
+    A checkpoint beside writers leaves the frames written meanwhile, so the log could grow for ever;
+    a second, short one right after lets the next commit begin the log anew.
+    """
+
+    PAGES_BEFORE_CHECKPOINT = 4_000
+
+    def __init__(self, writer: apsw.Connection, connect: Callable[[], apsw.Connection]) -> None:
+        """Watch the log of the writer; the checkpoints use a connection of their own."""
+        self.wal_pages = 0
+        self._needed = threading.Event()
+        self._stopped = False
+        self._connect = connect
+        writer.set_wal_hook(self._committed)
+        self._thread = threading.Thread(target=self._run, name="mayfly-checkpoint", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the checkpoint under way and end the thread."""
+        self._stopped = True
+        self._needed.set()
+        self._thread.join()
+
+    def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.wal_pages = pages
+        if pages >= self.PAGES_BEFORE_CHECKPOINT:
+            self._needed.set()
+        return apsw.SQLITE_OK
+
+    def _run(self) -> None:
+        connection = self._connect()
+        while True:
+            self._needed.wait()
+            self._needed.clear()
+            if self._stopped:
+                connection.close()
+                return
+            try:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            except (apsw.BusyError, apsw.LockedError) as error:
+                _LOG.info("checkpoint postponed: %s", error)
+            except apsw.Error as error:
+                # The log keeps what the database could not take; commits go on or fail by themselves.
+                _LOG.error("checkpoint failed: %s", error)

@@ -1,0 +1,73 @@
+"""The ledger of ended lives, read by position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from mayfly.lifetime.life import LEDGER_COLUMNS
+from mayfly.store.book import Book
+from mayfly.store.database import Database
+
+_PAGE = (
+    f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position LIMIT ?"
+)
+_FIRST = "SELECT min(position) FROM ledger"
+
+
+class PositionTrimmed(Exception):
+    """A reader asks for positions that retention has removed; what they said is gone."""
+
+    def __init__(self, after_position: int, first_position: int) -> None:
+        """Name the position read from and the first one still held."""
+        super().__init__(
+            f"ledger position {after_position + 1} is trimmed; the first one held is "
+            f"{first_position}: start from there, or raise ledger.retention_count"
+        )
+        self.after_position = after_position
+        self.first_position = first_position
+
+
+class Ledger:
+    """Life and balance rows of one store; a range of positions always reads the same."""
+
+    def __init__(
+        self,
+        database: Database,
+        book: Book,
+        flush: Callable[[], None],
+        guard: AbstractContextManager[object],
+    ) -> None:
+        """Read through the database's ledger connection, inside ``guard``."""
+        self.instance_id = database.instance_id
+        self._connection = database.ledger_reader
+        self._book = book
+        self._flush = flush
+        self._guard = guard
+
+    def last_position(self) -> int:
+        """Return the newest position, 0 when nothing was ever written."""
+        self._flush()
+        return self._book.last_position
+
+    def first_position(self) -> int:
+        """Return the oldest position still held, one past the newest when there is none."""
+        with self._guard:
+            found: Any = self._connection.execute(_FIRST).fetchall()[0][0]
+        return self._book.last_position + 1 if found is None else int(found)
+
+    def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
+        """Return up to ``max_rows`` rows (LEDGER_COLUMNS) that follow a position.
+
+        Raises PositionTrimmed when the row right after it has been removed by retention.
+        """
+        self._flush()
+        with self._guard:
+            rows: list[tuple[Any, ...]] = self._connection.execute(
+                _PAGE, (after_position, max_rows)
+            ).fetchall()
+        first_position = rows[0][0] if rows else self._book.last_position + 1
+        if first_position > after_position + 1:
+            raise PositionTrimmed(after_position, first_position)
+        return rows

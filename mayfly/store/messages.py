@@ -1,0 +1,119 @@
+"""Messages of one database, persistent or in memory, behind one set of calls.
+
+Reads run on the reader connection, under the queue manager's latch; changes come in lists and run
+on the writer connection inside the caller's transaction. A read may still show a message whose
+delete is under way: callers pass over keys they know to be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import apsw
+
+from mayfly.store.units import StoredMessage
+
+_COLUMNS = ", ".join(StoredMessage._fields)
+_INSERT = f"INSERT INTO message ({_COLUMNS}) VALUES ({', '.join('?' * len(StoredMessage._fields))})"
+_DELETE = "DELETE FROM message WHERE k = ?"
+_BACKOUT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ?"
+_IN_ORDER = f"SELECT {_COLUMNS} FROM message WHERE k >= ? AND k < ? ORDER BY k LIMIT ?"
+_BY_MSG_ID = (
+    f"SELECT {_COLUMNS} FROM message WHERE msg_hash = ? AND k >= ? AND k < ? ORDER BY k LIMIT ?"
+)
+_BY_CORREL_ID = (
+    f"SELECT {_COLUMNS} FROM message WHERE correl_hash = ? AND k >= ? AND k < ? ORDER BY k LIMIT ?"
+)
+_EXPIRED = (
+    f"SELECT {_COLUMNS} FROM message "
+    "WHERE expire_at_ms <= ? AND (expire_at_ms, k) > (?, ?) ORDER BY expire_at_ms, k LIMIT ?"
+)
+
+
+class Messages:
+    """The messages of one database; see the table ``message`` for what a row holds."""
+
+    def __init__(self, writer: apsw.Connection, reader: apsw.Connection) -> None:
+        """Use two connections to one database; they are the same one for a database in memory."""
+        self._writer = writer
+        self._reader = reader
+
+    def insert(self, rows: list[StoredMessage]) -> None:
+        """Add messages."""
+        if len(rows) == 1:
+            self._writer.execute(_INSERT, rows[0])
+        else:
+            self._writer.executemany(_INSERT, rows)
+
+    def delete(self, keys: list[tuple[int]]) -> None:
+        """Remove messages by key."""
+        if len(keys) == 1:
+            self._writer.execute(_DELETE, keys[0])
+        else:
+            self._writer.executemany(_DELETE, keys)
+
+    def count_backouts(self, keys: list[tuple[int]]) -> None:
+        """Raise the backout count of messages by one."""
+        self._writer.executemany(_BACKOUT, keys)
+
+    def in_order(self, low: int, high: int, limit: int) -> list[StoredMessage]:
+        """Return up to ``limit`` messages with ``low <= k < high`` by key."""
+        return self._rows(_IN_ORDER, (low, high, limit))
+
+    def by_msg_id(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
+        """Return up to ``limit`` messages of a key range whose MsgId has this hash, by key."""
+        return self._rows(_BY_MSG_ID, (msg_hash, low, high, limit))
+
+    def by_correl_id(
+        self, correl_hash: int, low: int, high: int, limit: int
+    ) -> list[StoredMessage]:
+        """Return up to ``limit`` messages of a key range whose CorrelId has this hash, by key."""
+        return self._rows(_BY_CORREL_ID, (correl_hash, low, high, limit))
+
+    def expired(self, now_ms: int, after: tuple[int, int], limit: int) -> list[StoredMessage]:
+        """Return expired messages by (expire_at_ms, k), those after a place in that order."""
+        return self._rows(_EXPIRED, (now_ms, *after, limit))
+
+    def count_expired(self, low: int, high: int, now_ms: int) -> int:
+        """Count the messages of a key range whose deadline has passed; cost is what has expired."""
+        return self._number(
+            "SELECT count(*) FROM message WHERE expire_at_ms <= ? AND k >= ? AND k < ?",
+            (now_ms, low, high),
+        )
+
+    def count(self, low: int, high: int) -> int:
+        """Count the messages of a key range one by one, to check a counter."""
+        return self._number("SELECT count(*) FROM message WHERE k >= ? AND k < ?", (low, high))
+
+    def lowest_key(self, low: int, high: int) -> int | None:
+        """Return the lowest key of a range, None when it is empty."""
+        return self._key("SELECT min(k) FROM message WHERE k >= ? AND k < ?", (low, high))
+
+    def highest_key(self, low: int, high: int) -> int | None:
+        """Return the highest key of a range, None when it is empty."""
+        return self._key("SELECT max(k) FROM message WHERE k >= ? AND k < ?", (low, high))
+
+    def row(self, key: int) -> StoredMessage | None:
+        """Return the message with a key."""
+        found = self._rows(_IN_ORDER, (key, key + 1, 1))
+        return found[0] if found else None
+
+    def check(self) -> Iterable[str]:
+        """Yield what the database itself finds wrong with its tables and indexes."""
+        for (finding,) in self._reader.execute("PRAGMA integrity_check(20)").fetchall():
+            if finding != "ok":
+                yield str(finding)
+
+    def _rows(self, sql: str, bindings: tuple[Any, ...]) -> list[StoredMessage]:
+        # fetchall ends the read at once; a statement left open would keep the WAL from shrinking.
+        found = self._reader.execute(sql, bindings).fetchall()
+        return [StoredMessage._make(row) for row in found]
+
+    def _number(self, sql: str, bindings: tuple[Any, ...]) -> int:
+        number: Any = self._reader.execute(sql, bindings).fetchall()[0][0]
+        return int(number)
+
+    def _key(self, sql: str, bindings: tuple[Any, ...]) -> int | None:
+        key: Any = self._reader.execute(sql, bindings).fetchall()[0][0]
+        return None if key is None else int(key)

@@ -1,0 +1,217 @@
+"""The store of a queue manager: two databases of one schema, the group commit and the books.
+
+Persistent messages, lives, totals and definitions live in the durable database, non-persistent
+messages in one in memory. A unit of work changes the durable one first; memory follows only when
+that is safe. A queue manager without a folder keeps the durable part in memory, too.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from mayfly.lifetime.life import LifeRecord
+from mayfly.store.book import Book
+from mayfly.store.database import Database
+from mayfly.store.group_commit import Checkpointer, GroupCommit
+from mayfly.store.keys import SEQUENCE_BITS
+from mayfly.store.ledger import Ledger
+from mayfly.store.messages import Messages
+from mayfly.store.units import Unit
+
+#: Sequence numbers are reserved in blocks, so that none is given twice after a crash.
+_SEQUENCE_BLOCK = 2**24
+_SEQUENCES_LEFT_LOW = 2**20
+#: Lives of non-persistent messages kept back for the next commit, at most.
+_PENDING_LIVES = 10_000
+_TRIM_BATCH = 5_000
+_INSTANCE_BITS = 64 - SEQUENCE_BITS
+
+
+class Store:
+    """Opens the two databases and makes units of work durable.
+
+    ``latch`` is the queue manager's: it guards the in-memory database and everything that readers
+    of the engine look at. :meth:`commit` must be called without it.
+    """
+
+    def __init__(
+        self, folder: Path | None, latch: AbstractContextManager[object], now_ms: Callable[[], int]
+    ) -> None:
+        """Open or make the store of a folder; None keeps everything in memory."""
+        self.latch = latch
+        self._database = Database(folder)
+        self._memory = Database(None)
+        self.high_water_ms = self._database.read_meta("high_water_ms", 0)
+        durable = self._database.is_durable
+        guard = threading.Lock() if durable else latch
+        self.persistent = Messages(self._database.writer, self._database.reader)
+        self.volatile = Messages(self._memory.writer, self._memory.reader)
+        self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
+        self.group = GroupCommit(self._database.writer, self._apply, self.book, guard)
+        ledger_guard = threading.Lock() if durable else latch
+        self.ledger = Ledger(self._database, self.book, self.flush, ledger_guard)
+        self._pending = Unit()
+        self._now_ms = now_ms
+        #: When the first change happened that no balance row speaks of yet.
+        self.unsettled_since_ms: int | None = None
+        self._reserved = self._database.read_meta("sequence", 0)
+        self._sequence = self._reserved
+        self.instance = secrets.randbits(_INSTANCE_BITS)
+        self._checkpointer = (
+            Checkpointer(self._database.writer, self._database.connect) if durable else None
+        )
+        self.extend_sequence()
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the durable database, None in memory."""
+        return self._database.folder
+
+    @property
+    def wal_pages(self) -> int:
+        """Pages in the write-ahead log after the last commit."""
+        return self._checkpointer.wal_pages if self._checkpointer else 0
+
+    def next_sequence(self) -> int:
+        """Return a new sequence number; call it with the latch held."""
+        self._sequence += 1
+        return self._sequence
+
+    def is_sequence_low(self) -> bool:
+        """Tell whether :meth:`extend_sequence` is needed before more messages are put."""
+        return self._reserved - self._sequence < _SEQUENCES_LEFT_LOW
+
+    def extend_sequence(self) -> None:
+        """Reserve the next block of sequence numbers, durably."""
+        reserved = self._sequence + _SEQUENCE_BLOCK
+        unit = Unit()
+        unit.statements.append(("INSERT OR REPLACE INTO meta VALUES ('sequence', ?)", (reserved,)))
+        self.group.commit(unit)
+        self._reserved = reserved
+
+    def objects(self) -> list[tuple[str, str, int, str]]:
+        """Return the stored definitions: kind, name, number, attributes as JSON."""
+        rows: list[tuple[Any, ...]] = self._database.writer.execute(
+            "SELECT kind, name, id, attributes FROM object"
+        ).fetchall()
+        return [(kind, name, number, attributes) for kind, name, number, attributes in rows]
+
+    def commit(self, units: Iterable[Unit]) -> None:
+        """Make the durable part of units safe; call it without the latch, then :meth:`apply` each.
+
+        Sets ``unit.error`` and raises the first: MQRC_STORAGE_MEDIUM_FULL with nothing kept, or
+        MQRC_CONNECTION_BROKEN with the outcome unknown and the store stopped.
+        """
+        durable = [unit for unit in units if unit.is_durable()]
+        if not durable:
+            return
+        pending = None
+        if self._pending.deltas:
+            with self.latch:
+                pending = self._take_pending()
+        if pending is None:
+            self.group.commit(*durable)
+        else:
+            self._commit_with(pending, durable)
+
+    def apply(self, unit: Unit) -> None:
+        """Change memory as a safe unit says; call it with the latch held."""
+        messages = self.volatile
+        if unit.volatile_deletes:
+            messages.delete(unit.volatile_deletes)
+        if unit.volatile_inserts:
+            messages.insert(unit.volatile_inserts)
+        if unit.volatile_backouts:
+            messages.count_backouts(unit.volatile_backouts)
+        if not unit.is_durable():
+            self._keep_back(unit)
+        if self.unsettled_since_ms is None and unit.deltas:
+            self.unsettled_since_ms = self._now_ms()
+
+    def must_flush(self) -> bool:
+        """Tell whether so many lives are kept back that the next caller should flush them."""
+        return len(self._pending.lives) >= _PENDING_LIVES
+
+    def flush(self) -> None:
+        """Write the lives of non-persistent messages that are kept back."""
+        with self.latch:
+            pending = self._take_pending()
+        if pending is not None:
+            self._commit_with(pending, [])
+
+    def write_balances(self) -> None:
+        """Flush, and write a balance row for every queue that has changed since its last one."""
+        self.unsettled_since_ms = None
+        with self.latch:
+            pending = self._take_pending()
+        if pending is not None or self.book.has_unbalanced():
+            self.book.request_balances()
+            self._commit_with(pending if pending is not None else Unit(), [])
+
+    def trim_ledger(self, retention_count: int) -> int:
+        """Remove up to a batch of the oldest ledger rows beyond a count; return how many."""
+        first = self.ledger.first_position()
+        last = self.book.last_position
+        surplus = min(last - first + 1 - retention_count, _TRIM_BATCH)
+        if surplus <= 0:
+            return 0
+        unit = Unit()
+        unit.statements.append(("INSERT OR REPLACE INTO meta VALUES ('last_position', ?)", (last,)))
+        unit.statements.append(("DELETE FROM ledger WHERE position < ?", (first + surplus,)))
+        self.group.commit(unit)
+        return surplus
+
+    def check(self) -> list[str]:
+        """Return what SQLite itself finds wrong in either database."""
+        with self.latch:
+            return [*self.persistent.check(), *self.volatile.check()]
+
+    def close(self) -> None:
+        """Close everything; what is kept back must have been flushed."""
+        if self._checkpointer is not None:
+            self._checkpointer.stop()
+        self._database.close()
+        self._memory.close()
+
+    def _apply(self, unit: Unit) -> None:
+        messages = self.persistent
+        if unit.deletes:
+            messages.delete(unit.deletes)
+        if unit.inserts:
+            messages.insert(unit.inserts)
+        if unit.backouts:
+            messages.count_backouts(unit.backouts)
+        for sql, bindings in unit.statements:
+            self._database.writer.execute(sql, bindings)
+
+    def _commit_with(self, pending: Unit, durable: list[Unit]) -> None:
+        try:
+            self.group.commit(pending, *durable)
+        finally:
+            if pending.error is not None and not self.group.is_broken:
+                with self.latch:
+                    self._put_back(pending)
+
+    def _keep_back(self, unit: Unit) -> None:
+        self._pending.lives.extend(unit.lives)
+        for number, delta in unit.deltas.items():
+            self._pending.delta(number).add(delta)
+
+    def _take_pending(self) -> Unit | None:
+        if not self._pending.deltas:
+            return None
+        pending, self._pending = self._pending, Unit()
+        return pending
+
+    def _put_back(self, pending: Unit) -> None:
+        lives: list[LifeRecord] = pending.lives
+        lives.extend(self._pending.lives)
+        newer, self._pending = self._pending, pending
+        for number, delta in newer.deltas.items():
+            pending.delta(number).add(delta)
+        pending.error = None

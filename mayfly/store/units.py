@@ -1,0 +1,130 @@
+"""What one unit of work changes in the store: messages, lives, counters, definitions."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+from mayfly.lifetime.life import OUTCOMES, LifeRecord
+
+OUTCOME_INDEX: dict[str, int] = {outcome.value: n for n, outcome in enumerate(OUTCOMES)}
+
+
+class StoredMessage(NamedTuple):
+    """A row of the table ``message``, in its column order."""
+
+    k: int
+    put_ms: int
+    deliver_at_ms: int | None
+    expire_at_ms: int | None
+    msg_hash: int
+    correl_hash: int | None
+    backout_count: int
+    msg_id: bytes
+    correl_id: bytes
+    origin_id: bytes | None
+    descriptor: bytes
+    body: bytes
+
+
+class Delta:
+    """How the totals of one queue change."""
+
+    __slots__ = ("ended", "present", "present_volatile", "puts")
+
+    def __init__(self) -> None:
+        """Begin with no change."""
+        self.puts = 0
+        self.present = 0
+        self.present_volatile = 0
+        self.ended: dict[int, int] = {}
+
+    def add(self, other: Delta) -> None:
+        """Add another change of the same queue."""
+        self.puts += other.puts
+        self.present += other.present
+        self.present_volatile += other.present_volatile
+        for outcome, count in other.ended.items():
+            self.ended[outcome] = self.ended.get(outcome, 0) + count
+
+
+class Unit:
+    """Changes that become durable together, or not at all.
+
+    ``inserts``, ``deletes`` and ``backouts`` concern persistent messages; the volatile lists those
+    in memory, which change once the durable part is safe. ``lives`` and ``deltas`` cover both.
+    """
+
+    __slots__ = (
+        "backouts",
+        "deletes",
+        "deltas",
+        "done",
+        "error",
+        "inserts",
+        "leads",
+        "lives",
+        "statements",
+        "volatile_backouts",
+        "volatile_deletes",
+        "volatile_inserts",
+    )
+
+    def __init__(self) -> None:
+        """Begin with nothing to change."""
+        self.inserts: list[StoredMessage] = []
+        self.deletes: list[tuple[int]] = []
+        self.backouts: list[tuple[int]] = []
+        self.volatile_inserts: list[StoredMessage] = []
+        self.volatile_deletes: list[tuple[int]] = []
+        self.volatile_backouts: list[tuple[int]] = []
+        self.lives: list[LifeRecord] = []
+        self.deltas: dict[int, Delta] = {}
+        self.statements: list[tuple[str, tuple[Any, ...]]] = []
+        self.error: BaseException | None = None
+        self.done: threading.Event | None = None
+        self.leads = False
+
+    def is_durable(self) -> bool:
+        """Tell whether the unit must reach the disk before it counts as done."""
+        return bool(self.inserts or self.deletes or self.backouts or self.statements)
+
+    def delta(self, queue_number: int) -> Delta:
+        """Return the change of totals of a queue, to be added to."""
+        delta = self.deltas.get(queue_number)
+        if delta is None:
+            delta = self.deltas[queue_number] = Delta()
+        return delta
+
+    def put(self, queue_number: int, row: StoredMessage, *, persistent: bool) -> None:
+        """Add a message to a queue."""
+        delta = self.delta(queue_number)
+        delta.puts += 1
+        delta.present += 1
+        if persistent:
+            self.inserts.append(row)
+        else:
+            delta.present_volatile += 1
+            self.volatile_inserts.append(row)
+
+    def end(self, queue_number: int, key: int, life: LifeRecord) -> None:
+        """Remove a committed message from its queue and record its life."""
+        delta = self.delta(queue_number)
+        delta.present -= 1
+        if life.persistent:
+            self.deletes.append((key,))
+        else:
+            delta.present_volatile -= 1
+            self.volatile_deletes.append((key,))
+        self._record(delta, life)
+
+    def pass_through(self, queue_number: int, life: LifeRecord) -> None:
+        """Record a message that its own unit of work put and got again (P9)."""
+        delta = self.delta(queue_number)
+        delta.puts += 1
+        self._record(delta, life)
+
+    def _record(self, delta: Delta, life: LifeRecord) -> None:
+        outcome = OUTCOME_INDEX[life.outcome]
+        delta.ended[outcome] = delta.ended.get(outcome, 0) + 1
+        self.lives.append(life)

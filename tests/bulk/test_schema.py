@@ -1,0 +1,73 @@
+"""Ledger rows as Arrow: types, nulls, and pages that stay under a limit."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from mayfly.bulk.schema import ENDED, LEDGER, LEDGER_ROW_BYTES_MAX, ledger_batch, pages
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, OUTCOMES
+from tests.bulk.books import START_MS, life
+
+INSTANCE = "ab" * 16
+LIFE_ROW = (1, KIND_LIFE, *life(7, expire_at_ms=START_MS + 9_000), None, None, None)
+BALANCE_ROW = (2, KIND_BALANCE, "Q1", *[None] * 6, START_MS, *[None] * 9, 5, 2)
+
+
+def balance_row(ended: list[int]) -> tuple[object, ...]:
+    return (*BALANCE_ROW, json.dumps(ended))
+
+
+def test_a_life_keeps_every_field_and_has_no_counts() -> None:
+    [row] = ledger_batch([LIFE_ROW], "QM1", INSTANCE).to_pylist()
+    expected = dict(zip(LEDGER_COLUMNS, LIFE_ROW, strict=True))
+    assert row == {"manager": "QM1", "instance_id": INSTANCE, **expected}
+
+
+def test_a_balance_has_counts_by_outcome_and_no_life() -> None:
+    ended = [3, 0, 0, 0, 0, 0, 0, 0, 0]
+    [row] = ledger_batch([balance_row(ended)], "QM1", INSTANCE).to_pylist()
+    assert (row["puts"], row["present"], row["ended_ms"]) == (5, 2, START_MS)
+    assert row["ended"] == dict(zip([o.value for o in OUTCOMES], ended, strict=True))
+    assert row["msg_id"] is row["put_ms"] is row["outcome"] is None
+
+
+def test_lives_and_balances_share_a_batch() -> None:
+    batch = ledger_batch([LIFE_ROW, balance_row([1] * 9)], "QM1", INSTANCE)
+    assert batch.schema == LEDGER
+    assert batch.column("ended").is_valid().to_pylist() == [False, True]
+    batch.validate(full=True)
+
+
+def test_counts_of_another_length_than_outcomes_are_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        ledger_batch([balance_row([1] * 8)], "QM1", INSTANCE)
+
+
+def test_a_row_whose_every_field_is_full_stays_under_the_row_limit() -> None:
+    full = life(1, queue="Q" * 48, origin_id=bytes(24), expire_at_ms=START_MS)
+    full = full._replace(reply_to_q="R" * 48, user_identifier="u" * 12, outcome="lost_at_restart")
+    batch = ledger_batch([(1, KIND_LIFE, *full, None, None, None)] * 100, "M" * 48, INSTANCE)
+    assert batch.nbytes / 100 <= LEDGER_ROW_BYTES_MAX
+
+
+@pytest.mark.parametrize("max_bytes", [1, 300, 5_000, 10**9])
+def test_pages_hold_every_row_in_order_and_keep_to_the_limit(max_bytes: int) -> None:
+    rows = [(n, KIND_LIFE, *life(n), None, None, None) for n in range(1, 101)]
+    batch = ledger_batch(rows, "QM1", INSTANCE)
+    split = list(pages(batch, max_bytes))
+    assert pa.Table.from_batches(split).column("position").to_pylist() == list(range(1, 101))
+    assert all(page.nbytes <= max_bytes or page.num_rows == 1 for page in split)
+    assert (len(split) == 1) == (batch.nbytes <= max_bytes)
+
+
+def test_a_large_row_among_small_ones_goes_alone() -> None:
+    rows = [(n, KIND_LIFE, *life(n), None, None, None) for n in range(1, 5)]
+    large = life(5, reply_to_q="R" * 10_000)
+    rows.append((5, KIND_LIFE, *large, None, None, None))
+    split = list(pages(ledger_batch(rows, "QM1", INSTANCE), 2_000))
+    assert [page.num_rows for page in split if page.nbytes > 2_000] == [1]
+
+
+def test_ended_names_each_outcome_once() -> None:
+    assert [ENDED.field(n).name for n in range(ENDED.num_fields)] == [o.value for o in OUTCOMES]

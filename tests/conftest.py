@@ -1,0 +1,20 @@
+"""What every test stands on: no setting of the machine it runs on, no time limit of Hypothesis."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+# A busy machine is not a failing rule; what is slow is seen in bench.
+settings.register_profile("mayfly", deadline=None)
+settings.load_profile("mayfly")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's queue managers and settings out of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MAYFLY_HOME", str(tmp_path_factory.mktemp("mayfly-home")))
+        for name in ("MAYFLY_TOKEN", "AMQ_ENFORCE_MAX_EXPIRY_ERROR"):
+            patch.delenv(name, raising=False)
+        yield

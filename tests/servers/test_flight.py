@@ -1,0 +1,333 @@
+"""The Flight server over real sockets and a real ledger."""
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.flight as flight
+import pytest
+
+from mayfly.bulk.client import LedgerClient, LedgerInfo
+from mayfly.bulk.errors import (
+    BadRequest,
+    BulkError,
+    NoToken,
+    OtherInstance,
+    PositionBeyondEnd,
+    PositionTrimmed,
+    ServerNotReachable,
+    UnknownManager,
+    WrongToken,
+    from_flight,
+)
+from mayfly.bulk.schema import LEDGER
+from mayfly.servers.flight import PAGE_ROWS, FlightServer
+from tests.bulk.books import TOKEN, KeptBooks, kept_books, life
+
+
+@pytest.fixture
+def books() -> Iterator[KeptBooks]:
+    with kept_books() as books:
+        yield books
+
+
+@pytest.fixture
+def server(books: KeptBooks) -> Iterator[FlightServer]:
+    with FlightServer(books, port=0, token=TOKEN) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: FlightServer) -> Iterator[LedgerClient]:
+    with LedgerClient(server.url, token=TOKEN) as client:
+        yield client
+
+
+def positions(batches: Iterator[pa.RecordBatch]) -> list[int]:
+    return [position for batch in batches for position in batch.column("position").to_pylist()]
+
+
+def ask(server: FlightServer, ticket: bytes) -> BulkError:
+    """Return what the server answers to a ticket no client of ours would send."""
+    options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
+    with (
+        flight.connect(server.url) as connection,
+        pytest.raises(flight.FlightError) as raised,
+    ):
+        connection.do_get(flight.Ticket(ticket), options).read_all()
+    return from_flight(raised.value, server.url)
+
+
+def test_an_empty_ledger_begins_where_it_ends(books: KeptBooks, client: LedgerClient) -> None:
+    assert client.info() == LedgerInfo("QM1", books.ledger.instance_id, 1, 0)
+    assert list(client.read(0, 0)) == []
+
+
+def test_a_range_comes_whole_and_in_order(books: KeptBooks, client: LedgerClient) -> None:
+    books.end_many(2 * PAGE_ROWS + 5)
+    # The store adds a balance row of its own.
+    assert client.info().last_position == books.ledger.last_position() == 2 * PAGE_ROWS + 6
+    assert positions(client.read(10, 2 * PAGE_ROWS + 3)) == list(range(11, 2 * PAGE_ROWS + 4))
+
+
+def test_rows_arrive_as_the_ledger_has_them(books: KeptBooks, client: LedgerClient) -> None:
+    ended = life(3, expire_at_ms=1_800_000_000_000, correl_id=b"c" * 24)
+    books.end(ended)
+    [batch] = client.read(0, 1)
+    assert batch.schema == LEDGER
+    [row] = batch.to_pylist()
+    assert {name: row[name] for name in ended._fields} == ended._asdict()
+    assert (row["manager"], row["instance_id"]) == ("QM1", books.ledger.instance_id)
+
+
+def test_batches_stay_under_the_limit_asked_for(books: KeptBooks, client: LedgerClient) -> None:
+    books.end_many(1_000)
+    batches = list(client.read(0, 1_000, max_bytes=20_000))
+    assert len(batches) > 10
+    assert max(batch.nbytes for batch in batches) <= 20_000
+
+
+def test_a_row_larger_than_grpc_allows_by_default_arrives(
+    books: KeptBooks, client: LedgerClient
+) -> None:
+    books.end(life(1), life(2, correl_id=bytes(8 * 1024 * 1024)), life(3))
+    assert [len(b.column("correl_id")[0].as_py()) for b in client.read(0, 3, max_bytes=1)] == [
+        24,
+        8 * 1024 * 1024,
+        24,
+    ]
+
+
+@pytest.mark.parametrize("token", ["", "correct hors", "correct horse!", "correct horsf"])
+def test_a_wrong_token_is_refused_on_every_call(server: FlightServer, token: str) -> None:
+    with LedgerClient(server.url, token=token) as client:
+        with pytest.raises(WrongToken, match="missing or wrong"):
+            client.info()
+        with pytest.raises(WrongToken, match=server.url):
+            list(client.read(0, 0))
+
+
+def test_a_call_without_a_token_is_refused(server: FlightServer) -> None:
+    with (
+        flight.connect(server.url) as connection,
+        pytest.raises(flight.FlightUnauthenticatedError, match="mayfly: wrong-token"),
+    ):
+        list(connection.list_actions())
+
+
+def test_a_server_without_a_token_does_not_exist(books: KeptBooks) -> None:
+    with pytest.raises(ValueError, match="token is empty"):
+        FlightServer(books, token="")
+
+
+@pytest.mark.parametrize("token", ["pferd-ü", "two\nlines", " spaced "])
+def test_a_token_that_no_header_can_hold_is_refused_unshown(books: KeptBooks, token: str) -> None:
+    for refused in (
+        lambda: LedgerClient("grpc://127.0.0.1:1", token=token),
+        lambda: FlightServer(books, token=token),
+    ):
+        with pytest.raises(ValueError, match="other than printable ASCII") as raised:
+            refused()
+        assert token not in str(raised.value)
+
+
+def test_the_token_shows_in_no_representation(server: FlightServer, client: LedgerClient) -> None:
+    assert repr(client) == f"LedgerClient('{server.url}')"
+    assert TOKEN not in repr(server)
+
+
+def test_the_token_comes_from_the_file_then_from_the_environment(
+    server: FlightServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    with LedgerClient(server.url, token_file=file) as client:
+        assert client.info().manager == "QM1"
+    with pytest.raises(NoToken, match="MAYFLY_TOKEN"):
+        LedgerClient(server.url)
+    monkeypatch.setenv("MAYFLY_TOKEN", TOKEN)
+    with LedgerClient(server.url) as client:
+        assert client.info().manager == "QM1"
+    file.write_text("\n")
+    with pytest.raises(NoToken, match="is empty"):
+        LedgerClient(server.url, token_file=file)
+    with pytest.raises(NoToken, match="gone cannot be read"):
+        LedgerClient(server.url, token_file=tmp_path / "gone")
+
+
+def test_a_trimmed_position_is_named_with_the_first_one_held(
+    books: KeptBooks, client: LedgerClient
+) -> None:
+    books.end_many(100)
+    books.trim(40)
+    assert client.info().first_position == 61
+    with pytest.raises(PositionTrimmed, match=r"position 60 is trimmed.*61"):
+        list(client.read(59, 100))
+    assert positions(client.read(60, 100)) == list(range(61, 101))
+
+
+def test_rows_trimmed_while_they_are_read_end_the_call(
+    books: KeptBooks, client: LedgerClient
+) -> None:
+    books.end_many(20 * PAGE_ROWS)
+    # Small batches: the server cannot run ahead of the reader by more than gRPC's window.
+    batches = client.read(0, 20 * PAGE_ROWS, max_bytes=20_000)
+    next(batches)
+    books.trim(0)
+    first = books.ledger.last_position() + 1
+    with pytest.raises(PositionTrimmed, match=f"the first one held is {first}"):
+        list(batches)
+
+
+def test_a_position_past_the_end_is_refused(books: KeptBooks, client: LedgerClient) -> None:
+    books.end_many(5)
+    with pytest.raises(PositionBeyondEnd, match="position 6 was asked for and the ledger ends at 5"):
+        list(client.read(0, 6))
+
+
+def test_positions_of_another_store_are_refused(books: KeptBooks, client: LedgerClient) -> None:
+    books.end_many(5)
+    assert positions(client.read(0, 5, instance_id=books.ledger.instance_id)) == [1, 2, 3, 4, 5]
+    with pytest.raises(OtherInstance, match=f"store feed.*store {books.ledger.instance_id}"):
+        list(client.read(0, 5, instance_id="feed"))
+
+
+def test_one_server_serves_several_queue_managers(books: KeptBooks) -> None:
+    with (
+        kept_books(name="QM2") as other,
+        FlightServer([books, other], port=0, token=TOKEN) as server,
+    ):
+        other.end_many(3)
+        with LedgerClient(server.url, token=TOKEN, manager="QM2") as client:
+            assert client.info() == LedgerInfo("QM2", other.ledger.instance_id, 1, 3)
+            assert positions(client.read(0, 3)) == [1, 2, 3]
+        for manager in (None, "QM3"):
+            with (
+                LedgerClient(server.url, token=TOKEN, manager=manager) as client,
+                pytest.raises(UnknownManager, match="served: QM1, QM2"),
+            ):
+                client.info()
+
+
+@pytest.mark.parametrize(
+    ("ticket", "text"),
+    [
+        (b"\xff", "must be a JSON object"),
+        (b"[]", "must be a JSON object"),
+        (b"{}", "a ticket has the one verb 'ledger'"),
+        (b'{"claim": {}}', "not \\['claim'\\]"),
+        (b'{"ledger": {"after": 0}}', "until"),
+        (b'{"ledger": {"after": 0, "until": 0, "limit": 1}}', "limit"),
+        (b'{"ledger": {"after": "0", "until": 0}}', "whole numbers"),
+        (b'{"ledger": {"after": true, "until": 1}}', "whole numbers"),
+        (b'{"ledger": {"after": -1, "until": 0}}', "do not hold"),
+        (b'{"ledger": {"after": 1, "until": 0}}', "do not hold"),
+        (b'{"ledger": {"after": 0, "until": 0, "max_bytes": 0}}', "do not hold"),
+    ],
+)
+def test_a_ticket_that_makes_no_sense_is_refused(
+    server: FlightServer, ticket: bytes, text: str
+) -> None:
+    error = ask(server, ticket)
+    assert isinstance(error, BadRequest)
+    with pytest.raises(BadRequest, match=text):
+        raise error
+
+
+def test_the_reason_stands_in_the_message_and_as_json(server: FlightServer) -> None:
+    options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
+    ticket = json.dumps({"ledger": {"after": 0, "until": 9}}).encode()
+    with (
+        flight.connect(server.url) as connection,
+        pytest.raises(flight.FlightServerError, match="mayfly: position-beyond-end ") as raised,
+    ):
+        connection.do_get(flight.Ticket(ticket), options).read_all()
+    assert json.loads(raised.value.extra_info)["reason"] == "position-beyond-end"
+
+
+def test_an_unknown_action_is_refused(server: FlightServer) -> None:
+    options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
+    with (
+        flight.connect(server.url) as connection,
+        pytest.raises(flight.FlightServerError, match="mayfly: bad-request unknown action 'drop'"),
+    ):
+        list(connection.do_action(flight.Action("drop", b"{}"), options))
+
+
+def test_nobody_there_names_the_url(books: KeptBooks) -> None:
+    server = FlightServer(books, port=0, token=TOKEN)
+    server.start()
+    url = server.url
+    server.stop()
+    with (
+        LedgerClient(url, token=TOKEN) as client,
+        pytest.raises(ServerNotReachable, match=f"no Mayfly server answers at {url}"),
+    ):
+        client.info()
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:9414", "http://127.0.0.1:9414", "grpc://127.0.0.1", "grpc://h:port", ""]
+)
+def test_a_url_of_another_form_is_refused_by_name(url: str) -> None:
+    with pytest.raises(ValueError, match="."):
+        LedgerClient(url, token=TOKEN)
+
+
+def test_a_port_that_is_taken_is_an_os_error(books: KeptBooks) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = FlightServer(books, port=port, token=TOKEN)
+        with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
+            server.start()
+
+
+def test_a_stopped_server_can_be_started_again(books: KeptBooks) -> None:
+    server = FlightServer(books, port=0, token=TOKEN)
+    for _ in range(2):
+        server.start()
+        with LedgerClient(server.url, token=TOKEN) as client:
+            assert client.info().manager == "QM1"
+        server.stop()
+    server.stop()
+
+
+@pytest.mark.slow
+def test_a_client_that_reads_no_more_does_not_hold_the_server(books: KeptBooks) -> None:
+    books.end_many(20 * PAGE_ROWS)
+    server = FlightServer(books, port=0, token=TOKEN)
+    server.start()
+    with LedgerClient(server.url, token=TOKEN) as client:
+        batches = client.read(0, 20 * PAGE_ROWS, max_bytes=20_000)
+        next(batches)
+        server.stop()
+        batches.close()  # type: ignore[attr-defined]  # it is a generator
+
+
+@pytest.mark.slow
+def test_tls_keeps_the_token_from_the_wire(books: KeptBooks, tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl makes the certificate")
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+        + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    certificate = (tmp_path / "cert.pem").read_bytes()
+    key = (tmp_path / "key.pem").read_bytes()
+    with FlightServer(books, port=0, token=TOKEN, tls_certificate=(certificate, key)) as server:
+        assert server.url.startswith("grpc+tls://127.0.0.1:")
+        with LedgerClient(server.url, token=TOKEN, tls_root_certs=certificate) as client:
+            assert client.info().manager == "QM1"
+        with (
+            LedgerClient(server.url, token=TOKEN) as client,
+            pytest.raises(ServerNotReachable, match="certificate"),
+        ):
+            client.info()

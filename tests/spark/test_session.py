@@ -1,0 +1,32 @@
+"""The session: local, on the Java and Python we mean, and quiet."""
+
+import os
+import sys
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly.spark import create_session
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_driver_listens_on_this_machine_only(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.driver.host") == conf.get("spark.driver.bindAddress") == "127.0.0.1"
+
+
+def test_workers_run_this_python(spark: SparkSession) -> None:
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
+    assert found == [sys.executable]
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_dates_are_utc(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.sql("select string(timestamp_millis(0))").first() == ("1970-01-01 00:00:00",)
+
+
+def test_asking_again_gives_the_same_session(spark: SparkSession) -> None:
+    again = create_session("local[2]", fast=True)
+    assert again.sparkContext is spark.sparkContext

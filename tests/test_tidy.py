@@ -1,0 +1,473 @@
+"""The shape of the source, checked by machine: layers, sizes, clocks, names, swallowed errors."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+LINE_LIMIT, FUNCTION_LIMIT, METHOD_LIMIT, ARGUMENT_LIMIT, README_LIMIT = 400, 50, 15, 5, 120
+
+#: Lowest first: a module imports from its own row and the rows above it. "mayfly" is the package's
+#: own __init__, which names what users import.
+ROWS: tuple[frozenset[str], ...] = (
+    frozenset({"mqi"}),
+    frozenset({"lifetime"}),
+    frozenset({"store"}),
+    frozenset({"engine"}),
+    frozenset(
+        "mayfly jms pymqi listener everyplace mqsc pcf ims_bridge dead_letter".split(),
+    ),
+    frozenset({"servers"}),
+    frozenset({"cli", "demo", "__main__"}),
+)
+
+#: Beside the rows: what each may import besides itself.
+BESIDE = {"bulk": {"mqi", "lifetime"}, "spark": {"mqi", "lifetime", "bulk"}}
+
+#: What a module, or a layer, may import although its row does not say so.
+JOINS = {
+    "mayfly.servers.flight": {"bulk"},  # the one place where queues and columns meet
+    "mayfly.cli": {"bulk", "spark"},  # a command may start either side
+    "mayfly.demo": {"bulk", "spark"},  # shows both sides at work on the same day
+}
+
+#: Interfaces that are somebody else's: as many methods and arguments as they have there.
+FOREIGN_INTERFACES = ("mayfly/pymqi/", "mayfly/jms/", "mayfly/everyplace/")
+
+#: Time comes from a Clock handed in. A bare reference counts: it is called somewhere else.
+WALL_CLOCKS = frozenset(
+    "time.time time.time_ns time.monotonic time.monotonic_ns time.clock_gettime"
+    " time.clock_gettime_ns time.sleep datetime.datetime.now datetime.datetime.utcnow"
+    " datetime.datetime.today datetime.date.today".split()
+)
+
+#: (file, what it may use) -> why.
+CLOCK_EXCEPTIONS = {
+    ("mayfly/lifetime/times.py", "*"): "the one module that reads the machine's clocks",
+}
+
+DURATION_WORDS = frozenset("timeout interval delay expiry ttl deadline elapsed".split())
+QUALIFIERS = frozenset("default max min limit total value left".split())
+
+#: Names of durations without a unit -> why.
+DURATION_EXCEPTIONS: dict[str, str] = {}
+
+FORBIDDEN_FILES = frozenset("util utils helper helpers common misc".split())
+
+REASON = re.compile(
+    r"#\s*(?:noqa(?::\s*[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*)?|type:\s*ignore(?:\[[^\]]*\])?)(.*)"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: its path from the root, with forward slashes, and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @property
+    def module(self) -> str:
+        """Its dotted name; a package's is the package's."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def at(self, node: ast.AST, problem: str) -> str:
+        return f"{self.path}:{getattr(node, 'lineno', 1)}: {problem}"
+
+
+Problems = Iterator[str]
+Check = Callable[[Source], Problems]
+
+
+def sources(*folders: str) -> list[Source]:
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [Source(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in files]
+
+
+PRODUCTION = sources("mayfly")
+TESTS = sources("tests")
+
+
+# Layers
+
+
+def imports(source: Source, *, at_run_time: bool = False) -> Iterator[tuple[ast.AST, str]]:
+    """Yield each imported dotted name of ours; at_run_time leaves out `if TYPE_CHECKING`."""
+    typing_only = {
+        id(inner)
+        for node in source.nodes
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in source.nodes:
+        if at_run_time and id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == "mayfly":
+                yield node, name
+
+
+def layer_of(dotted: str) -> str:
+    """Return the layer of an imported name; one that is no layer is a name of mayfly itself."""
+    parts = [*dotted.split("."), "mayfly"]
+    known = frozenset.union(*ROWS) | BESIDE.keys() | {"testing"}
+    return parts[1] if parts[1] in known else "mayfly"
+
+
+def may_import(module: str) -> frozenset[str]:
+    layer = layer_of(module)
+    joined = {
+        name for key, names in JOINS.items() if f"{module}.".startswith(f"{key}.") for name in names
+    }
+    if layer in BESIDE:
+        return frozenset(BESIDE[layer] | joined | {layer})
+    row = next(index for index, names in enumerate(ROWS) if layer in names)
+    return frozenset.union(*ROWS[: row + 1]) | joined
+
+
+def check_layers(source: Source) -> Problems:
+    layer = layer_of(source.module)
+    if layer == "testing":
+        return
+    if source.module.count(".") and layer == "mayfly":
+        yield f"{source.path}:1: name the layer of {source.module} in ROWS or BESIDE"
+    allowed = may_import(source.module)
+    for node, name in imports(source):
+        if layer_of(name) not in allowed:
+            yield source.at(node, f"{layer} must not import {name}")
+
+
+def circles(modules: list[Source]) -> Problems:
+    known = {source.module for source in modules}
+    graph: dict[str, set[str]] = {}
+    for source in modules:
+        targets = {
+            name if name in known else name.rpartition(".")[0]
+            for _, name in imports(source, at_run_time=True)
+        }
+        graph[source.module] = targets & known - {source.module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield " <- ".join(error.args[1])
+
+
+# Sizes
+
+
+def check_sizes(source: Source) -> Problems:
+    lines = len(source.text.splitlines())
+    if lines > LINE_LIMIT:
+        yield f"{source.path}:1: {lines} lines; the limit is {LINE_LIMIT}"
+    for node in source.nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            long = (node.end_lineno or node.lineno) - node.lineno + 1
+            if long > FUNCTION_LIMIT:
+                yield source.at(node, f"{node.name} has {long} lines; limit {FUNCTION_LIMIT}")
+
+
+def check_widths(source: Source) -> Problems:
+    if source.path.startswith(FOREIGN_INTERFACES):
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.ClassDef):
+            methods = [
+                m for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)
+            ]
+            count = len({method.name for method in methods if not method.name.startswith("_")})
+            if count > METHOD_LIMIT:
+                yield source.at(
+                    node, f"{node.name} has {count} public methods; limit {METHOD_LIMIT}"
+                )
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [argument.arg for argument in node.args.posonlyargs + node.args.args]
+            count = len(names) - (names[:1] in (["self"], ["cls"]))
+            if count > ARGUMENT_LIMIT:
+                yield source.at(
+                    node, f"{node.name} takes {count} arguments by position; limit {ARGUMENT_LIMIT}"
+                )
+
+
+# What must not be used
+
+
+def dotted_uses(source: Source) -> Iterator[tuple[ast.AST, str]]:
+    """Yield each use of an imported name with the full name it stands for."""
+    stands_for: dict[str, str] = {}
+    for node in source.nodes:
+        if isinstance(node, ast.Import):
+            stands_for |= {
+                a.asname or a.name.split(".")[0]: a.name if a.asname else a.name.split(".")[0]
+                for a in node.names
+            }
+        elif isinstance(node, ast.ImportFrom):
+            stands_for |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    for node in source.nodes:
+        if isinstance(node, ast.Attribute | ast.Name):
+            first, _, rest = ast.unparse(node).partition(".")
+            if first in stands_for:
+                yield node, f"{stands_for[first]}.{rest}".rstrip(".")
+
+
+def check_clocks(source: Source) -> Problems:
+    for node, name in dotted_uses(source):
+        excused = {(source.path, "*"), (source.path, name)} & CLOCK_EXCEPTIONS.keys()
+        if name in WALL_CLOCKS and not excused:
+            yield source.at(node, f"{name}: time comes from a Clock; see lifetime/times.py")
+
+
+def check_mocks(source: Source) -> Problems:
+    for node in source.nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            named = ast.unparse(node)
+            if "unittest.mock" in named or "unittest import mock" in named:
+                yield source.at(node, "unittest.mock: tests use real parts")
+
+
+def check_handlers(source: Source) -> Problems:
+    lines = source.text.splitlines()
+    for node in source.nodes:
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        caught = "BaseException" if node.type is None else ast.unparse(node.type)
+        passes_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+        # Calling code that is not ours is the one reason to catch all, said where ruff is told.
+        said_why = "noqa: BLE001" in lines[node.lineno - 1]
+        if re.search(r"\b(Base)?Exception\b", caught) and not passes_on and not said_why:
+            yield source.at(node, f"except {caught}: name the error and give it an outcome")
+
+
+def check_prints(source: Source) -> Problems:
+    if source.path.startswith(("mayfly/cli/", "mayfly/cli.py", "mayfly/__main__.py")):
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+            yield source.at(node, "print: only the command line talks to the terminal")
+
+
+def check_reasons(source: Source) -> Problems:
+    for number, line in enumerate(source.text.splitlines(), 1):
+        silenced = REASON.search(line)
+        if silenced and len(re.findall(r"[^\W\d_]", silenced[1])) < 8:
+            yield f"{source.path}:{number}: say beside it why the check is silenced"
+
+
+def check_leftovers(source: Source) -> Problems:
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if re.search(r"\b(TODO|FIXME|XXX)\b|\bbreakpoint\(", line):
+            yield f"{source.path}:{number}: do it now, or leave it out"
+
+
+# Names and documentation
+
+
+def named_numbers(source: Source) -> Iterator[tuple[ast.AST, str]]:
+    """Yield parameters, fields and attributes that are numbers, or of which nothing is said."""
+    for node in source.nodes:
+        if isinstance(node, ast.arg) and _may_be_number(node.annotation):
+            yield node, node.arg
+        elif isinstance(node, ast.AnnAssign) and _may_be_number(node.annotation):
+            yield node, ast.unparse(node.target).rpartition(".")[2]
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node, node.attr
+
+
+def _may_be_number(annotation: ast.expr | None) -> bool:
+    return annotation is None or re.search(r"\b(int|float)\b", ast.unparse(annotation)) is not None
+
+
+def check_units(source: Source) -> Problems:
+    if source.path.startswith("mayfly/pymqi/"):
+        return
+    annotated = {id(n.target) for n in source.nodes if isinstance(n, ast.AnnAssign)}
+    for node, name in named_numbers(source):
+        words = name.strip("_").split("_")
+        bare = words[-1] in DURATION_WORDS | QUALIFIERS and DURATION_WORDS & set(words)
+        if bare and id(node) not in annotated and name not in DURATION_EXCEPTIONS:
+            yield source.at(node, f"{name} is in what unit? End it in _ms, _tenths, _seconds, …")
+
+
+def check_docstring(source: Source) -> Problems:
+    if not (ast.get_docstring(source.tree) or "").strip():
+        yield f"{source.path}:1: the first line says in one sentence what the module is for"
+
+
+def check_file_name(source: Source) -> Problems:
+    if FORBIDDEN_FILES & set(source.module.split(".")):
+        yield f"{source.path}:1: name it after what is in it"
+
+
+# The checks, on the real source
+
+
+def run(check: Check, files: list[Source]) -> None:
+    problems = [problem for source in files for problem in check(source)]
+    assert not problems, "\n" + "\n".join(problems)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [check_layers, check_sizes, check_widths, check_prints, check_units, check_docstring],
+    ids=lambda check: check.__name__.removeprefix("check_"),
+)
+def test_production_source(check: Check) -> None:
+    assert PRODUCTION
+    run(check, PRODUCTION)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [check_clocks, check_mocks, check_handlers, check_reasons, check_leftovers, check_file_name],
+    ids=lambda check: check.__name__.removeprefix("check_"),
+)
+def test_production_and_test_source(check: Check) -> None:
+    # The snippets below are bad on purpose.
+    run(check, PRODUCTION + [source for source in TESTS if source.path != "tests/test_tidy.py"])
+
+
+def test_imports_go_in_no_circle() -> None:
+    assert not list(circles(PRODUCTION))
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= README_LIMIT
+
+
+def test_every_glossary_term_is_in_the_source() -> None:
+    """Each row's second cell holds the identifiers that stand for the term."""
+    words = {word for source in PRODUCTION for word in re.findall(r"\w+", source.text)}
+    words |= {part for source in PRODUCTION for part in source.module.split(".")}
+    glossary = (ROOT / "docs/GLOSSARY.md").read_text("utf-8")
+    rows = re.findall(r"^\| [^|]+ \| (`[^|]+) \|", glossary, re.MULTILINE)
+    assert len(rows) > 20
+    missing = {name for row in rows for name in re.findall(r"`(\w+)`", row)} - words
+    assert not missing, f"in docs/GLOSSARY.md, not in mayfly/: {', '.join(sorted(missing))}"
+
+
+@pytest.mark.slow
+def test_lifetime_rules_load_no_store_engine_or_spark() -> None:
+    heavy = {"apsw", "pyarrow", "pandas", "pyspark", "mayfly.store", "mayfly.engine"}
+    code = "import mayfly.lifetime.window, sys; print(*sys.modules)"
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert not heavy & set(answer.stdout.split())
+
+
+# The checks, on source that is bad on purpose: each must find these lines and no others
+
+
+def _methods(count: int) -> str:
+    return "".join(f"    def f{number}(self): ...\n" for number in range(count))
+
+
+BAD: list[tuple[Check, str, str, list[int]]] = [
+    (check_layers, "mayfly/store/a.py", "import mayfly.mqi.errors\nimport mayfly.engine.put", [2]),
+    (check_layers, "mayfly/mqi/a.py", "def f():\n    from mayfly.lifetime import times", [2]),
+    (check_layers, "mayfly/spark/a.py", "from mayfly import bulk, store", [1]),
+    (check_layers, "mayfly/bulk/a.py", "from mayfly import QueueManager", [1]),
+    (check_layers, "mayfly/servers/flight.py", "import mayfly.bulk\nimport mayfly.cli", [2]),
+    (check_layers, "mayfly/servers/http.py", "import mayfly.engine\nimport mayfly.bulk", [2]),
+    (check_layers, "mayfly/cli/serve.py", "import mayfly.spark\nimport mayfly.testing.clock", [2]),
+    (check_layers, "mayfly/testing/a.py", "import mayfly.spark, mayfly.engine, mayfly.cli", []),
+    (check_layers, "mayfly/novelty.py", "x = 1", [1]),
+    (check_sizes, "mayfly/a.py", "x = 1\n" * 401, [1]),
+    (check_sizes, "mayfly/a.py", "x = 1\n" * 400, []),
+    (check_sizes, "mayfly/a.py", "x = 1\ndef f():\n" + "    x\n" * 50, [2]),
+    (check_sizes, "mayfly/a.py", "def f():\n" + "    x\n" * 49, []),
+    (
+        check_widths,
+        "mayfly/a.py",
+        "def f(a, b, c, d, e, f): ...\ndef g(a, *, b, c, d, e, f): ...",
+        [1],
+    ),
+    (check_widths, "mayfly/a.py", "class A:\n    def f(self, a, b, c, d, e): ...", []),
+    (check_widths, "mayfly/a.py", "class A:\n" + _methods(16), [1]),
+    (check_widths, "mayfly/a.py", "class A:\n" + _methods(15) + "    def _x(self): ...", []),
+    (check_widths, "mayfly/jms/a.py", "class A:\n" + _methods(16), []),
+    (check_clocks, "mayfly/a.py", "import time\ntime.time()\ntime.perf_counter()", [2]),
+    (check_clocks, "mayfly/a.py", "from time import sleep as rest\nwait = rest", [2]),
+    (check_clocks, "tests/a.py", "import datetime as d\nd.datetime.now(d.UTC)", [2]),
+    (
+        check_clocks,
+        "tests/a.py",
+        "from datetime import date, datetime\ndate.today()\ndatetime.max",
+        [2],
+    ),
+    (check_clocks, "mayfly/lifetime/times.py", "import time\ntime.time_ns()", []),
+    (check_mocks, "tests/a.py", "from unittest import mock\nimport unittest", [1]),
+    (check_mocks, "tests/a.py", "import unittest.mock\nfrom unittest.mock import Mock", [1, 2]),
+    (check_handlers, "mayfly/a.py", "try: f()\nexcept: pass", [2]),
+    (check_handlers, "mayfly/a.py", "try: f()\nexcept (OSError, Exception): pass", [2]),
+    (check_handlers, "mayfly/a.py", "try: f()\nexcept OSError: pass\nexcept MyException: pass", []),
+    (check_handlers, "mayfly/a.py", "try: f()\nexcept BaseException:\n    undo()\n    raise", []),
+    (
+        check_handlers,
+        "mayfly/a.py",
+        "try: f()\nexcept Exception: pass  # noqa: BLE001 - theirs",
+        [],
+    ),
+    (check_prints, "mayfly/a.py", "print(1)", [1]),
+    (check_prints, "mayfly/cli/a.py", "print(1)", []),
+    (check_reasons, "mayfly/a.py", "a = 1  # noqa\nb = 2  # noqa: E501, N802", [1, 2]),
+    (check_reasons, "mayfly/a.py", "a = 1  # type: ignore[misc]", [1]),
+    (check_reasons, "mayfly/a.py", "a = 1  # type: ignore[misc]  # the stub is wrong here", []),
+    (check_leftovers, "mayfly/a.py", "a = 1  # TODO: more\nTODOS = 2", [1]),
+    (check_units, "mayfly/a.py", "def f(timeout, wait_interval_ms, delay_queue): ...", [1]),
+    (
+        check_units,
+        "mayfly/a.py",
+        "class A:\n    expiry: int\n    delay: str\n    ttl_max: float",
+        [2, 4],
+    ),
+    (
+        check_units,
+        "mayfly/a.py",
+        "self._deadline = 1\nself.deadline_ms = 2\nself.expiry: E = e",
+        [1],
+    ),
+    (check_docstring, "mayfly/a.py", "x = 1", [1]),
+    (check_docstring, "mayfly/a.py", '"""What it is for."""', []),
+    (check_file_name, "mayfly/store/utils.py", "", [1]),
+    (check_file_name, "mayfly/helpers/__init__.py", "", [1]),
+]
+
+
+@pytest.mark.parametrize(("check", "path", "text", "lines"), BAD)
+def test_check_finds_what_is_bad_and_nothing_else(
+    check: Check, path: str, text: str, lines: list[int]
+) -> None:
+    found = list(check(Source(path, text)))
+    assert [problem.split(": ")[0] for problem in found] == [f"{path}:{line}" for line in lines]
+
+
+def test_a_circle_is_found_and_an_import_for_types_alone_is_none() -> None:
+    a = Source("mayfly/engine/a.py", "from mayfly.engine import b")
+    b = Source("mayfly/engine/b.py", "def f():\n    from mayfly.engine.a import x")
+    typed = Source("mayfly/engine/b.py", "if TYPE_CHECKING:\n    from mayfly.engine.a import x")
+    assert "mayfly.engine.a <- mayfly.engine.b" in next(circles([a, b]))
+    assert not list(circles([a, typed]))
