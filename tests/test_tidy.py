@@ -24,7 +24,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"store"}),
     frozenset({"engine"}),
     frozenset(
-        "mayfly jms pymqi listener everyplace mqsc pcf ims_bridge dead_letter".split(),
+        "mayfly queue_manager jms pymqi listener everyplace mqsc pcf ims_bridge dead_letter".split(),
     ),
     frozenset({"servers"}),
     frozenset({"cli", "demo", "__main__"}),

@@ -131,7 +131,7 @@ def enter_queue(core: Core, definition: Definition) -> None:
 
 
 def system_objects(platform: str) -> list[Definition]:
-    """Return what a new queue manager has; on z/OS the staging queue is left to be defined (D14)."""
+    """Return what a new queue manager has; on z/OS the staging queue must be defined (D14)."""
     objects = [Definition(kind, name, defaults_of(kind)) for kind, name in DEFAULT_OBJECTS.items()]
     dead_letter = Definition(QLOCAL, DEAD_LETTER_QUEUE, defaults_of(QLOCAL))
     dead_letter.attributes["MAXDEPTH"] = 999_999_999

@@ -1,4 +1,4 @@
-"""The attribute table: one row an attribute; MQSC, MQINQ/MQSET and later consoles follow from it."""
+"""The attribute table: one row an attribute; MQSC, MQINQ and MQSET follow from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MQGET, browsing: a cursor that reads messages in their place, and the lock on the one it is at."""
+"""MQGET, browsing: a cursor that reads messages in their place, and the lock on one of them."""
 
 from __future__ import annotations
 

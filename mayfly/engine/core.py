@@ -44,7 +44,7 @@ class Work:
 
 
 class Core:
-    """The state of a queue manager; everything but the clock and the store's files is under ``latch``.
+    """The state of a queue manager; all but the clock and the store's files is under ``latch``.
 
     ``hidden`` maps the key of a message that must not be seen to who hides it: a unit of work, a
     browsing handle, or a work on its way to the disk.
@@ -123,7 +123,7 @@ class Core:
         self.run_deferred()
 
     def run_deferred(self) -> None:
-        """Run the works that were found under the latch, and those they lead to; then wake the clock.
+        """Run the works found under the latch and those they lead to; then wake the clock.
 
         Everybody calls it who may have left something to do, once the latch is free again.
         """

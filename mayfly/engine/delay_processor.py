@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from mayfly.engine.core import Core, Work
-from mayfly.engine.delivery import arrive, check_room, life_of, new_row
+from mayfly.engine.delivery import Outgoing, arrive, check_room, life_of, new_row
 from mayfly.engine.disposal import as_given, dead_letter, discard_expired, remove, send_report
 from mayfly.engine.get import Found
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
@@ -113,7 +113,7 @@ class DelayProcessor:
                 _LOG.warning("message for %s stays on staging: %s", staged.target, failure)
                 return
             outcome = disposed
-        life = life_of(queue, row, descriptor, now_ms, outcome, reason)
+        life = life_of(queue, row, descriptor, now_ms, outcome, reason=reason)
         remove(core, work, found, life)
 
     def _deliver(self, work: Work, row: StoredMessage, staged: Staged) -> None:
@@ -123,7 +123,7 @@ class DelayProcessor:
         prepared = as_given(core, staged.descriptor)
         check_room(core, path, len(staged.body), persistent=prepared.persistent)
         window = Window(row.put_ms, due_ms_of(row.k), row.expire_at_ms)
-        target = new_row(core, path, prepared, window, staged.ids, staged.body)
+        target = new_row(core, path, Outgoing(prepared, window, staged.ids, staged.body))
         arrive(core, work, path, prepared, target)
         original = self._original(row, staged)
         if is_owed(Cause.COA, staged.descriptor):
@@ -137,7 +137,7 @@ class DelayProcessor:
         else:
             window = Window(row.put_ms, due_ms_of(row.k), row.expire_at_ms)
             prepared = as_given(core, staged.descriptor)
-            message = (prepared, window, staged.ids, staged.body)
+            message = Outgoing(prepared, window, staged.ids, staged.body)
             try:
                 dead_letter(core, work, message, reason, staged.target)
             except MQError as error:

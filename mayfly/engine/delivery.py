@@ -29,6 +29,15 @@ class Ids(NamedTuple):
     origin_id: bytes | None = None
 
 
+class Outgoing(NamedTuple):
+    """A message on its way to a queue: checked descriptor, window, ids and data."""
+
+    prepared: Prepared
+    window: Window
+    ids: Ids
+    body: bytes
+
+
 def stored_id(identifier: bytes | None) -> bytes:
     """Return an id as it is stored: 24 bytes padded with NUL, empty when absent or all zeros.
 
@@ -73,10 +82,9 @@ def check_room(core: Core, path: Path, body_bytes: int, *, persistent: bool) -> 
         raise mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
 
 
-def new_row(
-    core: Core, path: Path, prepared: Prepared, window: Window, ids: Ids, body: bytes
-) -> StoredMessage:
+def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:
     """Return the row of a message on an ordinary queue; call it with the latch held."""
+    prepared, window, ids, body = message
     queue = path.queue
     priority = prepared.order_priority if path.fifo_priority is None else path.fifo_priority
     return StoredMessage(
@@ -107,6 +115,7 @@ def life_of(
     descriptor: Descriptor,
     ended_ms: int,
     outcome: State,
+    *,
     reason: int = 0,
 ) -> LifeRecord:
     """Return the record of a life that ends now."""

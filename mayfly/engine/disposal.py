@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from mayfly.engine.core import Core, Work
-from mayfly.engine.delivery import Ids, arrive, check_room, life_of, new_id, new_row
+from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, prepare
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
@@ -85,7 +85,8 @@ def send_report(core: Core, work: Work, cause: Cause, original: Original, reason
         prepared = as_given(core, report.descriptor)
         target = report.reply_to_q
         try:
-            dead_letter(core, work, (prepared, window, ids, report.body), failure.reason, target)
+            message = Outgoing(prepared, window, ids, report.body)
+            dead_letter(core, work, message, failure.reason, target)
         except MQError as error:
             _LOG.warning("%s report to %r dropped: %s", cause.name, target, error)
             return False
@@ -95,7 +96,7 @@ def send_report(core: Core, work: Work, cause: Cause, original: Original, reason
 def dead_letter(
     core: Core,
     work: Work,
-    message: tuple[Prepared, Window, Ids, bytes],
+    message: Outgoing,
     reason: int,
     target: str,
 ) -> None:
@@ -125,7 +126,8 @@ def dead_letter(
     dead = as_given(core, descriptor._replace(format="MQDEAD"))
     # It can be got at once, whatever delay it once had.
     immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
-    arrive(core, work, path, dead, new_row(core, path, dead, immediate, ids, header + body))
+    row = new_row(core, path, Outgoing(dead, immediate, ids, header + body))
+    arrive(core, work, path, dead, row)
 
 
 def as_given(core: Core, descriptor: Descriptor) -> Prepared:
@@ -145,7 +147,8 @@ def _put_report(core: Core, work: Work, report: Report, window: Window, ids: Ids
     prepared = as_given(core, report.descriptor)
     check_room(core, path, len(report.body), persistent=prepared.persistent)
     capped = _capped(window, path)
-    arrive(core, work, path, prepared, new_row(core, path, prepared, capped, ids, report.body))
+    row = new_row(core, path, Outgoing(prepared, capped, ids, report.body))
+    arrive(core, work, path, prepared, row)
 
 
 def _capped(window: Window, path: Path) -> Window:

@@ -31,8 +31,8 @@ Found = tuple[LocalQueue, StoredMessage, int]
 class GetRequest(NamedTuple):
     """What a getter asks for; ``max_length`` None takes a body of any length.
 
-    ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever. ``persistent_only_syncpoint`` is
-    MQGMO_SYNCPOINT_IF_PERSISTENT.
+    ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever; ``persistent_only_syncpoint``
+    is MQGMO_SYNCPOINT_IF_PERSISTENT.
     """
 
     match: Match = ANY

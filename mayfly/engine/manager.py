@@ -95,7 +95,7 @@ class Manager(Core):
     def session(
         self, user: str | None = None, transacted: bool = False, program: str = "mayfly"
     ) -> Session:
-        """Connect; ``program`` becomes MQMD.PutApplName. Raises MQRC_CONNECTION_BROKEN if closed."""
+        """Connect; ``program`` becomes PutApplName. Raises MQRC_CONNECTION_BROKEN if closed."""
         self.check_running()
         session = Session(self, user, transacted=transacted, program=program)
         self._sessions.add(session)

@@ -32,7 +32,7 @@ _NO_LIMIT = -1
 
 
 class Definition:
-    """One defined object; ``kind`` is the MQSC object type, ``attributes`` its values by keyword."""
+    """One defined object; ``kind`` is the MQSC object type, ``attributes`` are by keyword."""
 
     def __init__(self, kind: str, name: str, attributes: dict[str, Value]) -> None:
         """Hold a definition."""
@@ -190,7 +190,7 @@ class Registry:
         return Path([o for o in objects if o is not None], queue, self.version)
 
     def add(self, definition: Definition, number: int | None = None) -> LocalQueue | None:
-        """Enter a new definition; a local queue takes the lowest free number unless one is given."""
+        """Enter a new definition; a local queue takes the lowest free number if none is given."""
         self._definitions[definition.name] = definition
         self.changed()
         if definition.kind != QLOCAL:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core, Work
-from mayfly.engine.delivery import Ids, check_room, new_id, new_row
-from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
+from mayfly.engine.delivery import Ids, Outgoing, check_room, new_id, new_row
+from mayfly.engine.descriptors import Context, check_header, prepare
 from mayfly.engine.disposal import send_report
 from mayfly.engine.objects import STAGING_QUEUE, Path
 from mayfly.engine.staging import count_staged, staged_row, staging_queue
@@ -68,15 +68,15 @@ def put(
         window = window_at_put(core.now_ms(), request.life_ms, request.delay_ms, path.cap_ms)
         check_room(core, path, len(body), persistent=prepared.persistent)
         ids = Ids(request.msg_id or new_id(core), request.correl_id)
-        work = None if unit_of_work is not None else Work()
-        if request.delay_ms:
-            _stage(core, path, prepared, window, (ids, body, work, unit_of_work))
+        message = Outgoing(prepared, window, ids, body)
+        pending = _pending(core, path, message, is_delayed=request.delay_ms > 0)
+        if unit_of_work is not None:
+            unit_of_work.put(pending)
+            work = None
         else:
-            row = new_row(core, path, prepared, window, ids, body)
-            pending = Pending(path.queue, row, prepared.persistent)
-            _enter(core, pending, work, unit_of_work)
-            if prepared.descriptor.report & MQRO_COA:
-                _confirm_arrival(core, prepared, ids, body, (window, work, unit_of_work))
+            work = _work(core, pending)
+        if prepared.descriptor.report & MQRO_COA and not request.delay_ms:
+            _confirm_arrival(core, message, work, unit_of_work)
     if work is not None:
         core.run(work)
     return PutResult(
@@ -84,27 +84,12 @@ def put(
     )
 
 
-def _enter(
-    core: Core, pending: Pending, work: Work | None, unit_of_work: UnitOfWork | None
-) -> None:
-    if unit_of_work is not None:
-        unit_of_work.put(pending)
-    elif work is not None:
-        core.reserve(pending.queue)
-        core.arrive(work, pending.queue, pending.row, persistent=pending.persistent)
-
-
-def _stage(
-    core: Core,
-    path: Path,
-    prepared: Prepared,
-    window: Window,
-    rest: tuple[Ids, bytes, Work | None, UnitOfWork | None],
-) -> None:
-    ids, body, work, unit_of_work = rest
+def _pending(core: Core, path: Path, message: Outgoing, *, is_delayed: bool) -> Pending:
+    if not is_delayed:
+        return Pending(path.queue, new_row(core, path, message), message.prepared.persistent)
     queue = staging_queue(core)
     staging = core.registry.resolve(STAGING_QUEUE)
-    row = staged_row(core, path, prepared, window, ids, body)
+    row = staged_row(core, path, message)
     if staging.put_inhibited:
         raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on {STAGING_QUEUE}")
     if len(row.body) > staging.max_message_bytes:
@@ -115,20 +100,24 @@ def _stage(
         )
     if queue.depth >= staging.max_depth:
         raise mq_error(rc.MQRC_Q_FULL, f"{STAGING_QUEUE} holds MAXDEPTH({staging.max_depth})")
-    if work is not None:
-        count_staged(core, work, row, +1, persistent=prepared.persistent)
-    _enter(core, Pending(queue, row, prepared.persistent), work, unit_of_work)
+    return Pending(queue, row, message.prepared.persistent)
+
+
+def _work(core: Core, pending: Pending) -> Work:
+    queue, row, persistent = pending
+    work = Work()
+    core.reserve(queue)
+    core.arrive(work, queue, row, persistent=persistent)
+    if queue.is_staging:
+        count_staged(core, work, row, +1, persistent=persistent)
+    return work
 
 
 def _confirm_arrival(
-    core: Core,
-    prepared: Prepared,
-    ids: Ids,
-    body: bytes,
-    rest: tuple[Window, Work | None, UnitOfWork | None],
+    core: Core, message: Outgoing, work: Work | None, unit_of_work: UnitOfWork | None
 ) -> None:
     """Add the COA report to the putter's own unit of work."""
-    window, work, unit_of_work = rest
+    prepared, window, ids, body = message
     if not is_owed(Cause.COA, prepared.descriptor):
         return
     left_ms = None if window.expire_at_ms is None else window.expire_at_ms - window.put_ms

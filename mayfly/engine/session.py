@@ -78,20 +78,20 @@ class Session:
         report: int = c.MQRO_NONE,
         reply_to_q: str = "",
         msg_type: int = c.MQMT_DATAGRAM,
-        format: str = "",
+        format_name: str = "",
     ) -> bytes:
         """Put a message and return its MsgId (24 bytes).
 
         ``time_to_live_ms`` None is unlimited; ``delay_ms`` holds it back on the staging queue;
-        ``priority`` and ``persistent`` None are the queue's. Not transacted, it is durable on return
-        when persistent. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME, MQRC_Q_FULL,
+        ``priority`` and ``persistent`` None are the queue's. Not transacted, a persistent message is
+        durable on return. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME, MQRC_Q_FULL,
         MQRC_PUT_INHIBITED and the others of P1 and P8; nothing is put then.
         """
         check_life_ms(time_to_live_ms)
         if type(body) is not bytes:
             body = _bytes_of(body)
         request = PutRequest(
-            _descriptor(priority, persistent, report, reply_to_q, msg_type, format),
+            _descriptor(priority, persistent, report, reply_to_q, msg_type, format_name),
             stored_id(msg_id) if msg_id else b"",
             stored_id(correl_id) if correl_id else b"",
             time_to_live_ms,
@@ -260,7 +260,8 @@ def _descriptor(
     *rest: int | str,
 ) -> Descriptor:
     msg_type, format_name = rest
-    assert isinstance(msg_type, int) and isinstance(format_name, str)
+    assert isinstance(msg_type, int)
+    assert isinstance(format_name, str)
     return Descriptor(
         report=report,
         msg_type=msg_type,

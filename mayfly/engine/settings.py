@@ -1,4 +1,4 @@
-"""The settings table: where the source documents disagree, the default and its switch (mq.md §13)."""
+"""The settings table: where the source documents disagree, the default and its switch."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Settings:
         # The value of the variable does not matter, even empty text or "False" enforces (E3).
         enforced = MAX_EXPIRY_VARIABLE in environment
         max_check = chosen["expiry.max_check"]
-        self.enforce_maximum_expiry = max_check == "always" or (max_check == "env" and enforced)
-        self.refuse_zero_expiry = chosen["expiry.zero_check"] == "always" or enforced
+        self.is_maximum_enforced = max_check == "always" or (max_check == "env" and enforced)
+        self.is_zero_refused = chosen["expiry.zero_check"] == "always" or enforced
         self.discard_on_empty = bool(chosen["expiry.discard_on_empty"])
         self.ledger_retention_count = int(chosen["ledger.retention_count"])
 

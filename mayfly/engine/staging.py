@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core, Work
-from mayfly.engine.delivery import Ids, new_id
-from mayfly.engine.descriptors import Prepared
+from mayfly.engine.delivery import Ids, Outgoing, new_id
 from mayfly.engine.objects import STAGING_QUEUE, Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.mqi.errors import mq_error
@@ -74,13 +72,12 @@ def staging_queue(core: Core) -> LocalQueue:
     return queue
 
 
-def staged_row(
-    core: Core, target: Path, prepared: Prepared, window: Window, ids: Ids, body: bytes
-) -> StoredMessage:
+def staged_row(core: Core, target: Path, message: Outgoing) -> StoredMessage:
     """Return the row of a delayed message on the staging queue (D2, D3).
 
     It has a new MsgId, and the original MsgId as its CorrelId; the header keeps the rest.
     """
+    prepared, window, ids, body = message
     original = prepared.descriptor
     header = DDH.pack(
         {
@@ -123,9 +120,12 @@ def read_staged(row: StoredMessage, descriptor: Descriptor) -> Staged:
     number, length = header["TargetNumber"], header["StrucLength"]
     msg_id, correl_id = header["OriginalMsgId"], header["OriginalCorrelId"]
     encoding, ccsid = header["Encoding"], header["CodedCharSetId"]
-    assert isinstance(number, int) and isinstance(length, int)
-    assert isinstance(encoding, int) and isinstance(ccsid, int)
-    assert isinstance(msg_id, bytes) and isinstance(correl_id, bytes)
+    assert isinstance(number, int)
+    assert isinstance(length, int)
+    assert isinstance(encoding, int)
+    assert isinstance(ccsid, int)
+    assert isinstance(msg_id, bytes)
+    assert isinstance(correl_id, bytes)
     return Staged(
         str(header["TargetQName"]),
         number,

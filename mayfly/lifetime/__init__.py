@@ -1,1 +1,1 @@
-"""All rules about time: pure functions of data and ``now_ms``, importable without store or engine."""
+"""All rules about time: pure functions of data and ``now_ms``; they need no store or engine."""

@@ -57,7 +57,7 @@ def _syntax_error(statement: Statement, error: MqscSyntaxError) -> Message:
     return Message(
         SYNTAX_ERROR,
         "Syntax error detected at or near end of command segment below:-",
-        f"{statement.text[: error.end]}\nline {line}, column {column}: {error}",
+        f"{statement.text[: error.end].rstrip()}\nline {line}, column {column}: {error}",
         line=line,
         column=column,
     )

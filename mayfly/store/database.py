@@ -1,4 +1,4 @@
-"""Opens, owns and checks the folder of a queue manager, or a database in memory of the same schema."""
+"""Opens, owns and checks the folder of a queue manager, or a like database in memory."""
 
 from __future__ import annotations
 

@@ -221,5 +221,5 @@ class Checkpointer:
             except (apsw.BusyError, apsw.LockedError) as error:
                 _LOG.info("checkpoint postponed: %s", error)
             except apsw.Error as error:
-                # The log keeps what the database could not take; commits go on or fail by themselves.
+                # The log keeps what the database could not take; commits go on or fail alone.
                 _LOG.error("checkpoint failed: %s", error)

@@ -30,7 +30,7 @@ class Filling:
         self.lake = lake
 
     def run(self, server: FlightServer, rows: int = 300, checkpoint: Path | None = None) -> list[int]:
-        """Bring over what there is now; return the rows of each batch."""
+        """Bring over what there is now; return the rows of each batch that had any."""
         query = ledger_to_lake(
             self.spark,
             server.url,
@@ -41,7 +41,8 @@ class Filling:
             batch_rows_max=rows,
         )
         query.awaitTermination()
-        return [progress["numInputRows"] for progress in query.recentProgress]
+        counts = [progress["numInputRows"] for progress in query.recentProgress]
+        return [count for count in counts if count]
 
     def positions(self) -> list[int]:
         """Return every position in the lake, doubles included."""
