@@ -24,6 +24,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO, MQQDT_TEMPORARY_DYNAMIC
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import priority_starts
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
 _CLEAR_BATCH = 1_000
@@ -149,9 +150,7 @@ def queue_status(core: Core, name: str) -> dict[str, int | str]:
         _find(core, QLOCAL, name)
         queue = core.registry.queue(name)
         now_ms = core.now_ms()
-        oldest_ms = min(
-            (row.put_ms for row, _side in in_order(core, queue, ANY, queue.low)), default=now_ms
-        )
+        oldest_ms = _oldest_put_ms(core, queue, now_ms)
         counted = counts(core, queue)
         return {
             "CURDEPTH": queue.depth,
@@ -163,6 +162,17 @@ def queue_status(core: Core, name: str) -> dict[str, int | str]:
             "LIVE": counted.live,
             "EXPIRED": counted.expired_present,
         }
+
+
+def _oldest_put_ms(core: Core, queue: LocalQueue, now_ms: int) -> int:
+    """Return when the oldest message was put: the first of one of the priorities, by sequence."""
+    oldest_ms = now_ms
+    starts = [queue.low] if queue.is_staging else priority_starts(queue.number)
+    for start in starts:
+        first = next(in_order(core, queue, ANY, start), None)
+        if first is not None:
+            oldest_ms = min(oldest_ms, first[0].put_ms)
+    return oldest_ms
 
 
 def _find(core: Core, kind: str, name: str) -> Definition:

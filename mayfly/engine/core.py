@@ -115,12 +115,23 @@ class Core:
                 self._quiet.wait()
             self._running += 1
         try:
-            if self.store.is_sequence_low():
-                self.store.extend_sequence()
             self.store.commit([work.unit for work in works])
         finally:
             self._settle(works)
         self.run_deferred()
+
+    def run_at_once(self, work: Work) -> bool:
+        """Make a work effective under the latch if no disk is involved; tell whether it was.
+
+        Non-persistent messages take this short way; the caller runs what is deferred afterwards.
+        """
+        if work.unit.is_durable():
+            return False
+        offered: dict[int, LocalQueue] = {}
+        self._take_effect(work, offered)
+        for queue in offered.values():
+            self.offer(queue)
+        return True
 
     def run_deferred(self) -> None:
         """Run the works found under the latch and those they lead to; then wake the clock.
@@ -132,8 +143,11 @@ class Core:
                 works, self.deferred = self.deferred, []
             if works:
                 self.run(*works)
-        if self.store.must_flush():
-            self.store.flush()
+        store = self.store
+        if store.must_flush():
+            store.flush()
+        if store.is_sequence_low():
+            store.extend_sequence()
         if self.must_wake:
             self.must_wake = False
             self.wake()

@@ -66,6 +66,8 @@ def get(core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | 
         outcome = getter.take()
         if outcome is None and request.wait_ms:
             waiter = _enqueue(core, path, getter, request.wait_ms)
+        elif outcome is not None and outcome[1] is not None and core.run_at_once(outcome[1]):
+            outcome = outcome[0], None
     core.run_deferred()
     if waiter is not None:
         outcome = waiter.wait()

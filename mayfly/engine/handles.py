@@ -9,6 +9,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, GetResult, get
 from mayfly.engine.objects import Path
 from mayfly.engine.put import PutRequest, PutResult, put
+from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -76,6 +77,11 @@ class Handle:
     def queue_name(self) -> str:
         """The name of the local queue behind the handle."""
         return self._path.queue.name
+
+    @property
+    def queue(self) -> LocalQueue:
+        """The local queue behind the handle, even when its definition is gone."""
+        return self._path.queue
 
     @property
     def path(self) -> Path:

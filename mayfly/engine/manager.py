@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 from types import TracebackType
+from typing import Self
 
 from mayfly.engine.administration import enter_queue, system_objects
 from mayfly.engine.attributes import QLOCAL, QMGR
@@ -168,7 +169,7 @@ class Manager(Core):
             self.is_stopped = True
         self.store.close()
 
-    def __enter__(self) -> Manager:
+    def __enter__(self) -> Self:
         """Return the queue manager."""
         return self
 

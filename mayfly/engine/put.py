@@ -77,8 +77,12 @@ def put(
             work = _work(core, pending)
         if prepared.descriptor.report & MQRO_COA and not request.delay_ms:
             _confirm_arrival(core, message, work, unit_of_work)
+        if work is not None and core.run_at_once(work):
+            work = None
     if work is not None:
         core.run(work)
+    else:
+        core.run_deferred()
     return PutResult(
         ids.msg_id, ids.correl_id, prepared.descriptor, window, prepared.warning, path.queue.name
     )

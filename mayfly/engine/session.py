@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from types import TracebackType
+from typing import Self
 
 from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
@@ -187,15 +188,14 @@ class Session:
         Raises MQRC_OPTIONS_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; the handle stays open then.
         """
         drop_dynamic_queue(self._core, handle, options)
-        queue = handle.path.queue if handle.is_open else None
+        queue = handle.queue
         with self._core.latch:
             handle.let_go()
             self._handles.discard(handle)
-            if queue is not None:
-                queue.input_count -= bool(handle.options & _INPUT)
-                queue.output_count -= bool(handle.options & c.MQOO_OUTPUT)
-                if queue.exclusive_holder is handle:
-                    queue.exclusive_holder = None
+            queue.input_count -= bool(handle.options & _INPUT)
+            queue.output_count -= bool(handle.options & c.MQOO_OUTPUT)
+            if queue.exclusive_holder is handle:
+                queue.exclusive_holder = None
 
     def close(self, *, commit: bool = True) -> None:
         """Disconnect: commits what is open (MQDISC), or backs it out (G9)."""
@@ -213,7 +213,7 @@ class Session:
         finally:
             self.is_open = False
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         """Return the session."""
         return self
 

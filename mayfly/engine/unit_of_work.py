@@ -85,6 +85,8 @@ class UnitOfWork:
         """Add a get of an own uncommitted put; nobody else will ever see it."""
         del self._puts[pending.row.k]
         pending.queue.depth -= 1
+        pending.queue.uncommitted -= 1
+        pending.queue.passing += 1
         self._through.append(pending)
         self._operation_count += 1
 
@@ -130,7 +132,7 @@ class UnitOfWork:
                     pending.queue.uncommitted -= 1
                     pending.queue.depth -= 1
             for pending in through:
-                pending.queue.uncommitted -= 1
+                pending.queue.passing -= 1
             work = Work()
             for taken in takes:
                 unit = work.unit
@@ -165,7 +167,7 @@ class UnitOfWork:
             descriptor = unpack_descriptor(pending.row.descriptor)
             life = life_of(pending.queue, pending.row, descriptor, now_ms, _GOT)
             work.unit.pass_through(pending.queue.number, life)
-            pending.queue.uncommitted -= 1
+            pending.queue.passing -= 1
         for taken in self._takes:
             queue, row = taken.queue, taken.row
             outcome = _CANCELLED if queue.is_staging else _GOT

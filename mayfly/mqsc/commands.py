@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -10,7 +11,7 @@ from mayfly.engine import administration
 from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, QUEUE_KINDS, Value
 from mayfly.engine.objects import DEFAULT_OBJECTS
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, ObjectError
 from mayfly.mqsc.display import (
     QSTATUS,
     Selection,
@@ -212,7 +213,12 @@ def _display_status(queue_manager: Manager, command: Command, kind: str) -> Outc
     wanted = selection(given, (kind,), generic=pattern.endswith(GENERIC))
     with queue_manager.latch:
         names = [d.name for d in queue_manager.registry.definitions() if d.kind == QLOCAL]
-    rows = [status_row(queue_manager, name) for name in names if matches(name, pattern)]
+    rows: list[dict[str, Value]] = []
+    for name in names:
+        # One deleted in the meantime is left out; the latch is not held over all of them.
+        with contextlib.suppress(ObjectError):
+            if matches(name, pattern):
+                rows.append(status_row(queue_manager, name))
     return _shown(rows, wanted, pattern, ("AMQ8450I", "Display queue status details."))
 
 

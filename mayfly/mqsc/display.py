@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -211,21 +212,13 @@ def _compared(
 
 def body(row: Mapping[str, Value]) -> str:
     """Return an object as DISPLAY prints it: three blanks, then two columns where they fit."""
+    items = deque(_item(keyword, value) for keyword, value in row.items())
     lines: list[str] = []
-    waiting = ""
-    for item in (_item(keyword, value) for keyword, value in row.items()):
-        is_wide = len(item) >= _COLUMN_WIDTH
-        if waiting and not is_wide:
-            lines.append(f"{_INDENT}{waiting:<{_COLUMN_WIDTH}}{item}")
-            waiting = ""
-            continue
-        if waiting:
-            lines.append(_INDENT + waiting)
-        waiting = "" if is_wide else item
-        if is_wide:
-            lines.append(_INDENT + item)
-    if waiting:
-        lines.append(_INDENT + waiting)
+    while items:
+        line = items.popleft()
+        if items and max(len(line), len(items[0])) < _COLUMN_WIDTH:
+            line = f"{line:<{_COLUMN_WIDTH}}{items.popleft()}"
+        lines.append(_INDENT + line)
     return "\n".join(lines)
 
 

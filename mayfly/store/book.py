@@ -22,7 +22,7 @@ from mayfly.lifetime.life import (
 )
 from mayfly.store.units import OUTCOME_INDEX, Delta, Unit
 
-_INSERT_LIFE = (
+INSERT_LIFE = (
     f"INSERT INTO ledger (position, kind, {', '.join(LifeRecord._fields)}) "
     f"VALUES (?, {KIND_LIFE}, {', '.join('?' * len(LifeRecord._fields))})"
 )
@@ -137,7 +137,7 @@ class Book:
         if unit.lives:
             position = self._position
             rows = [(position + n, *life) for n, life in enumerate(unit.lives, 1)]
-            self._writer.executemany(_INSERT_LIFE, rows)
+            self._writer.executemany(INSERT_LIFE, rows)
             self._position = position + len(rows)
         for number, delta in unit.deltas.items():
             totals = self._changed.get(number) or self.totals[number]

@@ -38,6 +38,11 @@ def order_key(number: int, priority: int, sequence: int) -> int:
     return (((number << PRIORITY_BITS) | (MAX_PRIORITY - priority)) << SEQUENCE_BITS) | sequence
 
 
+def priority_starts(number: int) -> list[int]:
+    """Return the lowest key of each priority of a queue, highest priority first."""
+    return [order_key(number, priority, 0) for priority in range(MAX_PRIORITY, -1, -1)]
+
+
 def staging_key(due_ms: int, order: int) -> int:
     """Return the key of a staged message: delivery time first, then order within it."""
     return STAGING_LOW + ((due_ms << STAGING_ORDER_BITS) | order)

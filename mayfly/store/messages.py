@@ -15,10 +15,10 @@ import apsw
 from mayfly.store.units import StoredMessage
 
 _COLUMNS = ", ".join(StoredMessage._fields)
-_INSERT = f"INSERT INTO message ({_COLUMNS}) VALUES ({', '.join('?' * len(StoredMessage._fields))})"
-_DELETE = "DELETE FROM message WHERE k = ?"
+INSERT = f"INSERT INTO message ({_COLUMNS}) VALUES ({', '.join('?' * len(StoredMessage._fields))})"
+DELETE = "DELETE FROM message WHERE k = ?"
 _BACKOUT = "UPDATE message SET backout_count = backout_count + 1 WHERE k = ?"
-_IN_ORDER = f"SELECT {_COLUMNS} FROM message WHERE k >= ? AND k < ? ORDER BY k LIMIT ?"
+IN_ORDER = f"SELECT {_COLUMNS} FROM message WHERE k >= ? AND k < ? ORDER BY k LIMIT ?"
 _BY_MSG_ID = (
     f"SELECT {_COLUMNS} FROM message WHERE msg_hash = ? AND k >= ? AND k < ? ORDER BY k LIMIT ?"
 )
@@ -42,16 +42,16 @@ class Messages:
     def insert(self, rows: list[StoredMessage]) -> None:
         """Add messages."""
         if len(rows) == 1:
-            self._writer.execute(_INSERT, rows[0])
+            self._writer.execute(INSERT, rows[0])
         else:
-            self._writer.executemany(_INSERT, rows)
+            self._writer.executemany(INSERT, rows)
 
     def delete(self, keys: list[tuple[int]]) -> None:
         """Remove messages by key."""
         if len(keys) == 1:
-            self._writer.execute(_DELETE, keys[0])
+            self._writer.execute(DELETE, keys[0])
         else:
-            self._writer.executemany(_DELETE, keys)
+            self._writer.executemany(DELETE, keys)
 
     def count_backouts(self, keys: list[tuple[int]]) -> None:
         """Raise the backout count of messages by one."""
@@ -59,7 +59,7 @@ class Messages:
 
     def in_order(self, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages with ``low <= k < high`` by key."""
-        return self._rows(_IN_ORDER, (low, high, limit))
+        return self._rows(IN_ORDER, (low, high, limit))
 
     def by_msg_id(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages of a key range whose MsgId has this hash, by key."""
@@ -96,7 +96,7 @@ class Messages:
 
     def row(self, key: int) -> StoredMessage | None:
         """Return the message with a key."""
-        found = self._rows(_IN_ORDER, (key, key + 1, 1))
+        found = self._rows(IN_ORDER, (key, key + 1, 1))
         return found[0] if found else None
 
     def check(self) -> Iterable[str]:

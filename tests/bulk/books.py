@@ -16,7 +16,9 @@ START_MS = 1_700_000_000_000
 TOKEN = "correct horse"
 
 
-def life(number: int, queue: str = "Q1", outcome: State = State.GOT, **changed: object) -> LifeRecord:
+def life(
+    number: int, queue: str = "Q1", outcome: State = State.GOT, **changed: object
+) -> LifeRecord:
     """The life of message ``number``: put a second after the one before, ended 250 ms later."""
     put_ms = START_MS + number * 1000
     record = LifeRecord(

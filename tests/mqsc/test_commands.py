@@ -181,3 +181,9 @@ def test_a_stopped_queue_manager_is_said_and_not_raised() -> None:
     qm = mayfly.QueueManager("QM1")
     qm.close()
     assert qm.mqsc("PING QMGR\nDEFINE QLOCAL(Q1)").codes == ["AMQ8146E", "AMQ8146E"]
+
+
+def test_blanks_at_the_end_of_a_text_mean_nothing(qm: mayfly.QueueManager) -> None:
+    script = "DEF QL(Q1) DESCR(' x  ') BOQNAME('BACK ')\nDIS QL(Q1) DESCR BOQNAME"
+    [row] = qm.mqsc(script).rows
+    assert (row["DESCR"], row["BOQNAME"]) == (" x", "BACK")

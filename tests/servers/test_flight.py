@@ -1,6 +1,7 @@
 """The Flight server over real sockets and a real ledger."""
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -185,7 +186,9 @@ def test_rows_trimmed_while_they_are_read_end_the_call(
 
 def test_a_position_past_the_end_is_refused(books: KeptBooks, client: LedgerClient) -> None:
     books.end_many(5)
-    with pytest.raises(PositionBeyondEnd, match="position 6 was asked for and the ledger ends at 5"):
+    with pytest.raises(
+        PositionBeyondEnd, match="position 6 was asked for and the ledger ends at 5"
+    ):
         list(client.read(0, 6))
 
 
@@ -274,7 +277,7 @@ def test_nobody_there_names_the_url(books: KeptBooks) -> None:
     "url", ["127.0.0.1:9414", "http://127.0.0.1:9414", "grpc://127.0.0.1", "grpc://h:port", ""]
 )
 def test_a_url_of_another_form_is_refused_by_name(url: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=re.escape(url.rsplit(":", 1)[-1])):
         LedgerClient(url, token=TOKEN)
 
 
@@ -314,8 +317,8 @@ def test_tls_keeps_the_token_from_the_wire(books: KeptBooks, tmp_path: Path) -> 
     if openssl is None:
         pytest.skip("openssl makes the certificate")
     subprocess.run(
-        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"],
+        f"{openssl} req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost "
+        "-addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem".split(),
         cwd=tmp_path,
         check=True,
         capture_output=True,

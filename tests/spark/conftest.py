@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mayfly import QueueManager
 from mayfly.servers.flight import FlightServer
 from mayfly.spark import create_session
 from tests.bulk.books import TOKEN, KeptBooks, kept_books
+from tests.bulk.lives import queue_manager
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +44,17 @@ def token_file(tmp_path: Path) -> Path:
     file = tmp_path / "token"
     file.write_text(TOKEN)
     return file
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[QueueManager]:
+    """A real, durable queue manager with three queues."""
+    with queue_manager(tmp_path / "QM1") as manager:
+        yield manager
+
+
+@pytest.fixture
+def manager_server(manager: QueueManager) -> Iterator[FlightServer]:
+    """A server of its ledger."""
+    with FlightServer(manager, port=0, token=TOKEN) as server:
+        yield server

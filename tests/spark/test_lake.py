@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
+from mayfly import QueueManager
 from mayfly.bulk.errors import WrongToken
 from mayfly.lifetime.life import LifeRecord
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.errors import LakeError
 from mayfly.spark.lake import ledger_to_lake, read_balances, read_lake, read_ledger
-from mayfly.spark.report import verify_lake
+from mayfly.spark.report import ledger_report, verify_lake
 from tests.bulk.books import START_MS, TOKEN, KeptBooks, kept_books, life
+from tests.bulk.lives import live
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 HOUR_MS = 3_600_000
@@ -29,7 +31,9 @@ class Filling:
         self.token_file = token_file
         self.lake = lake
 
-    def run(self, server: FlightServer, rows: int = 300, checkpoint: Path | None = None) -> list[int]:
+    def run(
+        self, server: FlightServer, rows: int = 300, checkpoint: Path | None = None
+    ) -> list[int]:
         """Bring over what there is now; return the rows of each batch that had any."""
         query = ledger_to_lake(
             self.spark,
@@ -69,19 +73,26 @@ def forget_last_commit(checkpoint: Path) -> None:
     (checkpoint / "commits" / f".{last}.crc").unlink()
 
 
+def life_of(row: Row) -> LifeRecord:
+    """Return the life in a row; Spark gives bytes as bytearray."""
+    values = (row[name] for name in LifeRecord._fields)
+    return LifeRecord._make(bytes(v) if isinstance(v, bytearray) else v for v in values)
+
+
 def days_apart(count: int) -> list[LifeRecord]:
     """Lives of three queues in turn, half a day between two."""
-    return [
-        life(n, f"Q{n % 3}", ended_ms=START_MS + n * 12 * HOUR_MS) for n in range(1, count + 1)
-    ]
+    return [life(n, f"Q{n % 3}", ended_ms=START_MS + n * 12 * HOUR_MS) for n in range(1, count + 1)]
 
 
 def test_a_batch_takes_no_more_than_its_limit(
-    filling: Filling, books: KeptBooks, server: FlightServer
+    filling: Filling, manager: QueueManager, manager_server: FlightServer
 ) -> None:
-    books.end_many(1_000)
-    assert filling.run(server) == [300, 300, 300, 100]
-    assert filling.positions() == list(range(1, 1_001))
+    live(manager, 1_000)
+    *full, rest = filling.run(manager_server)
+    assert full == [300, 300, 300]
+    # The lives, and a balance row for each queue when its time had come.
+    assert 100 <= rest <= 103
+    assert filling.positions() == list(range(1, 900 + rest + 1))
 
 
 def test_lives_and_balances_come_out_as_they_went_in(
@@ -92,15 +103,7 @@ def test_lives_and_balances_come_out_as_they_went_in(
     books.balance()
     filling.run(server)
     rows = read_lake(filling.spark, filling.lake).orderBy("position").collect()
-    assert [
-        LifeRecord(
-            **{
-                name: bytes(row[name]) if isinstance(row[name], bytearray) else row[name]
-                for name in LifeRecord._fields
-            }
-        )
-        for row in rows
-    ] == lives
+    assert [life_of(row) for row in rows] == lives
     assert {(row["manager"], row["instance_id"]) for row in rows} == {
         ("QM1", books.ledger.instance_id)
     }
@@ -135,16 +138,26 @@ def test_one_file_for_a_batch_and_utc_date_sorted_by_queue(
 
 
 def test_a_restart_goes_on_where_it_ended(
-    filling: Filling, books: KeptBooks, server: FlightServer
+    filling: Filling, manager: QueueManager, manager_server: FlightServer
 ) -> None:
-    books.end_many(500)
-    assert filling.run(server) == [300, 200]
-    books.end_many(250)
-    books.balance()
-    assert filling.run(server) == [251]
-    assert filling.run(server) == []
-    assert filling.positions() == list(range(1, 752))
+    live(manager, 500)
+    first = filling.run(manager_server)
+    live(manager, 250)
+    manager.store.write_balances()
+    second = filling.run(manager_server)
+    assert 250 < sum(second) <= 256
+    last = manager.ledger.last_position()
+    assert sum(first) + sum(second) == last
+    assert filling.run(manager_server) == []
+    assert filling.positions() == list(range(1, last + 1))
     assert verify_lake(filling.spark, filling.lake) == []
+    reports = ledger_report(filling.spark, filling.lake)
+    assert [(report.queue, report.lives) for report in reports] == [
+        ("Q0", 251),
+        ("Q1", 250),
+        ("Q2", 249),
+    ]
+    assert sum(report.outcomes["expired"] for report in reports) == 125 + 63
 
 
 def test_a_repeated_batch_replaces_its_files_and_nothing_else(
@@ -180,17 +193,22 @@ def test_what_a_killed_run_left_is_not_read_and_then_swept(
 
 
 def test_a_running_stream_follows_the_ledger(
-    filling: Filling, books: KeptBooks, server: FlightServer, spark: SparkSession
+    filling: Filling, manager: QueueManager, manager_server: FlightServer
 ) -> None:
     query = ledger_to_lake(
-        spark, server.url, filling.token_file, filling.lake, trigger="100 milliseconds"
+        filling.spark,
+        manager_server.url,
+        filling.token_file,
+        filling.lake,
+        trigger="100 milliseconds",
     )
     for _ in range(3):
-        books.end_many(50)
+        live(manager, 50)
+        last = manager.ledger.last_position()
         query.processAllAvailable()
+        assert filling.positions()[:last] == list(range(1, last + 1))
     query.stop()
     assert query.exception() is None
-    assert filling.positions() == list(range(1, 151))
 
 
 def test_a_lake_whose_checkpoint_is_lost_is_not_written_twice(

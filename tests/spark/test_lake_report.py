@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -16,8 +17,6 @@ from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, LifeRecord, 
 from mayfly.spark.report import ledger_report, verify_lake
 from tests.bulk.books import START_MS, life
 
-import pyarrow as pa
-
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 INSTANCE = "5" * 32
 Entry = LifeRecord | tuple[Any, ...]
@@ -26,13 +25,27 @@ Entry = LifeRecord | tuple[Any, ...]
 def balance(queue: str, puts: int, present: int = 0, **ended: int) -> tuple[Any, ...]:
     """A balance row but for its position."""
     counts = [ended.get(outcome.value, 0) for outcome in OUTCOMES]
-    return (KIND_BALANCE, queue, *[None] * 6, START_MS, *[None] * 9, puts, present, json.dumps(counts))
+    return (
+        KIND_BALANCE,
+        queue,
+        *[None] * 6,
+        START_MS,
+        *[None] * 9,
+        puts,
+        present,
+        json.dumps(counts),
+    )
 
 
-def write_lake(lake: Path, entries: Sequence[Entry], first: int = 1, instance: str = INSTANCE) -> None:
+def write_lake(
+    lake: Path, entries: Sequence[Entry], first: int = 1, instance: str = INSTANCE
+) -> None:
     """Write lives and balances as a file of a lake, at positions from ``first`` on."""
     rows = [
-        (first + n, *((KIND_LIFE, *entry, None, None, None) if isinstance(entry, LifeRecord) else entry))
+        (
+            first + n,
+            *((KIND_LIFE, *entry, None, None, None) if isinstance(entry, LifeRecord) else entry),
+        )
         for n, entry in enumerate(entries)
     ]
     folder = lake / "date=2023-11-14"
@@ -45,7 +58,11 @@ def waited(number: int, waited_ms: int, queue: str = "Q1") -> LifeRecord:
     """A life got ``waited_ms`` after its delivery time, which was an hour after its put."""
     deliver_at_ms = START_MS + 3_600_000
     return life(
-        number, queue, put_ms=START_MS, deliver_at_ms=deliver_at_ms, ended_ms=deliver_at_ms + waited_ms
+        number,
+        queue,
+        put_ms=START_MS,
+        deliver_at_ms=deliver_at_ms,
+        ended_ms=deliver_at_ms + waited_ms,
     )
 
 
@@ -80,7 +97,9 @@ def test_report_measures_the_wait_from_delivery_time_to_get(
 
 def test_a_complete_lake_has_no_problem(spark: SparkSession, tmp_path: Path) -> None:
     first = [life(1), life(2), balance("Q1", 5, 3, got=2)]
-    write_lake(tmp_path, [*first, life(3, outcome=State.EXPIRED), balance("Q1", 5, 2, got=2, expired=1)])
+    write_lake(
+        tmp_path, [*first, life(3, outcome=State.EXPIRED), balance("Q1", 5, 2, got=2, expired=1)]
+    )
     write_lake(tmp_path, [life(4)], first=6)
     assert verify_lake(spark, tmp_path) == []
 
@@ -92,9 +111,7 @@ def test_an_empty_lake_has_no_problem(spark: SparkSession, tmp_path: Path) -> No
 def test_a_missing_file_is_a_gap(spark: SparkSession, tmp_path: Path) -> None:
     write_lake(tmp_path, [life(1)])
     write_lake(tmp_path, [life(4)], first=4)
-    assert verify_lake(spark, tmp_path) == [
-        f"store {INSTANCE}: positions 1 to 4: 2 rows missing"
-    ]
+    assert verify_lake(spark, tmp_path) == [f"store {INSTANCE}: positions 1 to 4: 2 rows missing"]
 
 
 def test_a_gap_between_blocks_of_positions_is_found(spark: SparkSession, tmp_path: Path) -> None:
@@ -155,9 +172,9 @@ def test_a_lake_that_begins_late_compares_what_was_added_since(
     write_lake(tmp_path, entries, first=501)
     assert verify_lake(spark, tmp_path) == []
     write_lake(tmp_path, [balance("Q1", 1_002, 0, got=1_002)], first=505)
+    where = f"queue Q1 of store {INSTANCE}"
     assert verify_lake(spark, tmp_path) == [
-        f"queue Q1 of store {INSTANCE}: 2 lives got by the balances up to position 505, "
-        "1 in the lake"
+        f"{where}: 2 lives got by the balances up to position 505, 1 in the lake"
     ]
 
 

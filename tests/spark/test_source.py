@@ -119,7 +119,7 @@ def test_a_stream_can_start_at_the_end_or_at_a_position(
     for given, position in (("latest", 10), ("earliest", 4), ("5", 4), ("9", 8)):
         reader = stream_reader(server, token_file, startingPosition=given)
         assert reader.initialOffset()["position"] == position
-    with pytest.raises(OptionError, match="startingPosition: 4 is trimmed.* held is 5"):
+    with pytest.raises(OptionError, match=r"startingPosition: 4 is trimmed.* held is 5"):
         stream_reader(server, token_file, startingPosition="4").initialOffset()
 
 
@@ -161,10 +161,10 @@ def test_a_trimmed_offset_and_one_past_the_end_are_refused(
     reader = stream_reader(server, token_file)
     offset = reader.initialOffset()
     books.trim(4)
-    with pytest.raises(CheckpointError, match="goes on at position 6, which is trimmed.* at 7"):
+    with pytest.raises(CheckpointError, match=r"goes on at position 6, which is trimmed.* at 7"):
         reader.latestOffset({**offset, "position": 5}, ReadAllAvailable())
     assert reader.latestOffset({**offset, "position": 6}, ReadMaxRows(1))["position"] == 7
-    with pytest.raises(CheckpointError, match="read to position 11, but .* ends at 10"):
+    with pytest.raises(CheckpointError, match=r"read to position 11, but .* ends at 10"):
         reader.latestOffset({**offset, "position": 11}, ReadAllAvailable())
 
 
@@ -182,8 +182,10 @@ def test_a_reader_travels_without_connection_or_token(
 
 
 def test_nobody_there_names_the_url(token_file: Path) -> None:
-    with pytest.raises(ServerNotReachable, match="grpc://127.0.0.1:1 "):
-        LedgerStreamReader(parse(url="grpc://127.0.0.1:1", tokenFile=str(token_file))).initialOffset()
+    with pytest.raises(ServerNotReachable, match=r"grpc://127\.0\.0\.1:1 "):
+        LedgerStreamReader(
+            parse(url="grpc://127.0.0.1:1", tokenFile=str(token_file))
+        ).initialOffset()
 
 
 # Spark itself

@@ -1,0 +1,172 @@
+"""Puts and gets: the native session and pymqi beside the bare loops."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.figures import Figure, at_least, at_most, median, seconds_of
+from bench.raw import RawLeader, get_loop, put_loop
+from mayfly import QueueManager, pymqi
+from mayfly.engine.session import Session
+from mayfly.pymqi import CMQC
+from mayfly.store.database import Database
+
+BODY = os.urandom(200)
+_ROUNDS = 5
+_COUNT, _PER_UNIT = 10_000, 100
+_THREADS, _PUTS_EACH = 16, 400
+_PAIRS = 10_000
+
+
+def figures() -> Iterator[Figure]:
+    """Measure everything of this file."""
+    yield from _units_of_work()
+    yield from _many_threads()
+    yield from _pairs()
+
+
+@contextmanager
+def _manager(folder: Path | None) -> Iterator[QueueManager]:
+    with QueueManager("BENCH", folder) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
+        yield manager
+
+
+def _units_of_work() -> Iterator[Figure]:
+    rates: dict[str, list[float]] = {}
+    for _ in range(_ROUNDS):
+        for name, run in (("raw", _raw), ("session", _session), ("pymqi", _pymqi)):
+            with tempfile.TemporaryDirectory() as folder:
+                put_seconds, get_seconds = run(Path(folder))
+            rates.setdefault(f"{name} put", []).append(_COUNT / put_seconds)
+            rates.setdefault(f"{name} get", []).append(_COUNT / get_seconds)
+    for verb, session_floor, pymqi_floor in (("put", 0.35, 0.25), ("get", 0.3, 0.2)):
+        raw = rates[f"raw {verb}"]
+        for name, floor in (("session", session_floor), ("pymqi", pymqi_floor)):
+            ours = rates[f"{name} {verb}"]
+            ratio = median(a / b for a, b in zip(ours, raw, strict=True))
+            note = f"{median(ours):,.0f}/s against {median(raw):,.0f}/s"
+            yield at_least(
+                f"persistent {verb}, 100 a unit of work, {name}", ratio, floor, "x", note
+            )
+
+
+def _raw(folder: Path) -> tuple[float, float]:
+    database = Database(folder)
+    result = (
+        seconds_of(lambda: put_loop(database, _COUNT, _PER_UNIT, BODY)),
+        seconds_of(lambda: get_loop(database, _COUNT, _PER_UNIT)),
+    )
+    database.close()
+    return result
+
+
+def _session(folder: Path) -> tuple[float, float]:
+    with _manager(folder) as manager, manager.session(transacted=True) as session:
+        return (
+            seconds_of(_in_units(lambda: session.put("Q1", BODY, persistent=True), session.commit)),
+            seconds_of(_in_units(lambda: session.get("Q1"), session.commit)),
+        )
+
+
+def _pymqi(folder: Path) -> tuple[float, float]:
+    with _manager(folder):
+        connection = pymqi.connect("BENCH")
+        queue = pymqi.Queue(connection, "Q1")
+        pmo = pymqi.PMO(Options=CMQC.MQPMO_SYNCPOINT)
+        gmo = pymqi.GMO(Options=CMQC.MQGMO_SYNCPOINT)
+        result = (
+            seconds_of(
+                _in_units(
+                    lambda: queue.put(BODY, pymqi.MD(Persistence=CMQC.MQPER_PERSISTENT), pmo),
+                    connection.commit,
+                )
+            ),
+            seconds_of(_in_units(lambda: queue.get(None, pymqi.MD(), gmo), connection.commit)),
+        )
+        queue.close()
+        connection.disconnect()
+        return result
+
+
+def _in_units(verb: Callable[[], object], commit: Callable[[], object]) -> Callable[[], None]:
+    def run() -> None:
+        for _ in range(_COUNT // _PER_UNIT):
+            for _ in range(_PER_UNIT):
+                verb()
+            commit()
+
+    return run
+
+
+def _many_threads() -> Iterator[Figure]:
+    ratios, tails, rates = [], [], []
+    for _ in range(_ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            raw = RawLeader(Path(folder))
+            raw_seconds, _ = _together(lambda: lambda: raw.put(BODY))
+            raw.database.close()
+        with tempfile.TemporaryDirectory() as folder, _manager(Path(folder)) as manager:
+            own_seconds, waits = _together(lambda: _durable_put(manager))
+        ratios.append(raw_seconds / own_seconds)
+        rates.append(_THREADS * _PUTS_EACH / own_seconds)
+        tails.append(sorted(waits)[int(len(waits) * 0.99)] * 1000)
+    note = f"{median(rates):,.0f}/s, p99 {median(tails):.2f} ms"
+    yield at_least("16 threads of single durable puts", median(ratios), 0.5, "x", note)
+
+
+def _durable_put(manager: QueueManager) -> Callable[[], object]:
+    session = manager.session()
+    return lambda: session.put("Q1", BODY, persistent=True)
+
+
+def _together(make: Callable[[], Callable[[], object]]) -> tuple[float, list[float]]:
+    waits: list[float] = []
+
+    def run() -> None:
+        verb = make()
+        own = [seconds_of(verb) for _ in range(_PUTS_EACH)]
+        waits.extend(own)
+
+    threads = [threading.Thread(target=run) for _ in range(_THREADS)]
+    begin = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - begin, waits
+
+
+def _pairs() -> Iterator[Figure]:
+    native, facade = [], []
+    with _manager(None) as manager, manager.session() as session:
+        connection = pymqi.connect("BENCH")
+        queue = pymqi.Queue(connection, "Q1")
+        for _ in range(_ROUNDS):
+            native.append(seconds_of(lambda: _native_pairs(session)))
+            facade.append(seconds_of(lambda: _facade_pairs(queue)))
+        queue.close()
+        connection.disconnect()
+    for name, values, ceiling in (("session", native, 40), ("pymqi", facade, 60)):
+        microseconds = min(values) / _PAIRS * 1e6
+        note = f"best of {_ROUNDS}; median {median(values) / _PAIRS * 1e6:.1f} µs"
+        yield at_most(f"non-persistent put + get, {name}", microseconds, ceiling, " µs", note)
+
+
+def _native_pairs(session: Session) -> None:
+    put, get = session.put, session.get
+    for _ in range(_PAIRS):
+        put("Q1", BODY, persistent=False)
+        get("Q1")
+
+
+def _facade_pairs(queue: pymqi.Queue) -> None:
+    for _ in range(_PAIRS):
+        queue.put(BODY, pymqi.MD(Persistence=CMQC.MQPER_NOT_PERSISTENT))
+        queue.get()

@@ -1,0 +1,105 @@
+"""What the engine is compared with: bare apsw loops on the same schema, indexes and life insert."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from mayfly.mqi.descriptor import Descriptor, pack_descriptor
+from mayfly.store import keys
+from mayfly.store.book import INSERT_LIFE
+from mayfly.store.database import Database
+from mayfly.store.messages import DELETE, INSERT, IN_ORDER
+from mayfly.store.units import StoredMessage
+
+_DESCRIPTOR = pack_descriptor(Descriptor(persistence=1, priority=0))
+_LOW, _HIGH = keys.queue_range(1)
+
+
+def row(number: int, body: bytes) -> StoredMessage:
+    """Return a message row as the engine would store it."""
+    msg_id = keys.generated_id("BENCH", 5, number)
+    return StoredMessage(
+        keys.order_key(1, 0, number),
+        1,
+        None,
+        None,
+        keys.id_hash(msg_id),
+        None,
+        0,
+        msg_id,
+        b"",
+        None,
+        _DESCRIPTOR,
+        body,
+    )
+
+
+def put_loop(database: Database, count: int, per_unit: int, body: bytes) -> None:
+    """Insert messages, so many a transaction."""
+    writer = database.writer
+    for first in range(0, count, per_unit):
+        writer.execute("BEGIN IMMEDIATE")
+        for number in range(first, first + per_unit):
+            writer.execute(INSERT, row(number, body))
+        writer.execute("COMMIT")
+
+
+def get_loop(database: Database, count: int, per_unit: int) -> None:
+    """Select, delete and record messages one by one, so many a transaction."""
+    writer = database.writer
+    for first in range(0, count, per_unit):
+        writer.execute("BEGIN IMMEDIATE")
+        for position in range(first + 1, first + per_unit + 1):
+            ((key, put_ms, _, _, _, _, _, msg_id, correl_id, *_),) = writer.execute(
+                IN_ORDER, (_LOW, _HIGH, 1)
+            ).fetchall()
+            writer.execute(DELETE, (key,))
+            life = ("Q1", msg_id, correl_id, None, put_ms, put_ms, None, 1, "got", 0, 0, 1, 200, 0)
+            writer.execute(INSERT_LIFE, (position, *life, "", 0, ""))
+        writer.execute("COMMIT")
+
+
+class RawLeader:
+    """The least that 16 threads with one durable insert each need: a leader and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a database."""
+        self.database = Database(folder)
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[StoredMessage, threading.Event, list[bool]]] = []
+        self._is_led = False
+        self._number = 0
+
+    def put(self, body: bytes) -> None:
+        """Insert one message and return when it is durable."""
+        done, leads = threading.Event(), [False]
+        with self._lock:
+            self._number += 1
+            self._waiting.append((row(self._number, body), done, leads))
+            if self._is_led:
+                mine = False
+            else:
+                mine = self._is_led = True
+        if not mine:
+            done.wait()
+            if not leads[0]:
+                return
+        self._lead()
+
+    def _lead(self) -> None:
+        with self._lock:
+            batch, self._waiting = self._waiting, []
+        writer = self.database.writer
+        writer.execute("BEGIN IMMEDIATE")
+        writer.executemany(INSERT, [entry for entry, _, _ in batch])
+        writer.execute("COMMIT")
+        with self._lock:
+            if self._waiting:
+                _, event, leads = self._waiting[0]
+                leads[0] = True
+                event.set()
+            else:
+                self._is_led = False
+        for _, event, _ in batch:
+            event.set()
