@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, Value, defaults_of
+from mayfly.engine.attributes import QLOCAL, QMGR, Value, defaults_of
 from mayfly.engine.core import Core, Work
 from mayfly.engine.counting import counts
 from mayfly.engine.delivery import life_of
@@ -23,7 +23,7 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO, MQQDT_TEMPORARY_DYNAMIC
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import priority_starts
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
@@ -45,16 +45,16 @@ def define(
     messages. Raises MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR.
     """
     check_name(name)
-    with core.latch:
-        core.check_running()
+    core.check_running()
+    values = {**defaults_of(kind), **attributes}
+    with core.administration:
         existing = core.registry.find(name)
-        if existing is not None and replace and existing.kind == kind:
-            _change(core, existing, {**defaults_of(kind), **attributes})
-        elif existing is not None:
-            raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{existing.kind} {name} exists")
+        if existing is None:
+            enter_queue(core, Definition(kind, name, values))
+        elif replace and existing.kind == kind:
+            _change(core, existing, values)
         else:
-            enter_queue(core, Definition(kind, name, {**defaults_of(kind), **attributes}))
-    core.run_deferred()
+            raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{existing.kind} {name} exists")
 
 
 def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
@@ -63,14 +63,11 @@ def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> 
     A change acts on later calls only: messages on the queue keep their deadline and place (X4, G1).
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR.
     """
-    with core.latch:
-        core.check_running()
-        if kind == QMGR:
-            definition = core.registry.queue_manager
-        else:
-            definition = _find(core, kind, name)
+    core.check_running()
+    with core.administration:
+        is_manager = kind == QMGR
+        definition = core.registry.queue_manager if is_manager else _find(core, kind, name)
         _change(core, definition, attributes)
-    core.run_deferred()
 
 
 def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
@@ -78,14 +75,13 @@ def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
     """
-    with core.latch:
+    core.check_running()
+    with core.administration:
         definition = _find(core, kind, name)
-    if kind == QLOCAL:
-        delete_queue(core, core.registry.queue(name), purge=purge)
-        return
-    with core.latch:
-        _forget(core, definition)
-    core.run_deferred()
+        if kind == QLOCAL:
+            delete_queue(core, core.registry.queue(name), purge=purge)
+        else:
+            _forget(core, definition, None)
 
 
 def clear(core: Core, name: str) -> int:
@@ -108,27 +104,18 @@ def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int
             raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
     _clear(core, queue)
     core.store.write_balances()
-    with core.latch:
-        _check_unused(queue, own_handles)
-        for waiter in list(queue.waiters):
-            waiter.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"))
-            core.waiters.discard(waiter)
-        _forget(core, queue.definition)
-        core.store.book.forget_queue(queue.number)
-    core.run_deferred()
+    _forget(core, queue.definition, queue, own_handles=own_handles)
 
 
 def enter_queue(core: Core, definition: Definition) -> None:
-    """Enter a new definition, to be stored by the next deferred work; latch held."""
-    queue = core.registry.add(definition)
-    number = 0
-    if queue is not None:
-        number = queue.number
-        core.store.book.open_queue(number, definition.name)
-        core.store.book.open_queue(-number, definition.name)
-    # A temporary queue is gone after a restart; only its totals are stored.
-    if definition.definition_type != MQQDT_TEMPORARY_DYNAMIC:
-        _save(core, definition, number)
+    """Store a new definition, then let it be known; call it without the latch."""
+    number = core.registry.number_for(definition.name) if definition.kind == QLOCAL else 0
+    _save(core, definition, number)
+    with core.latch:
+        queue = core.registry.add(definition, number)
+        if queue is not None:
+            core.store.book.open_queue(number, definition.name)
+            core.store.book.open_queue(-number, definition.name)
 
 
 def system_objects(platform: str) -> list[Definition]:
@@ -190,38 +177,68 @@ def _check_unused(queue: LocalQueue, own_handles: int) -> None:
 
 
 def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
-    definition.attributes.update(attributes)
-    core.registry.changed()
+    changed = Definition(definition.kind, definition.name, {**definition.attributes, **attributes})
+    changed.definition_type = definition.definition_type
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
-    if definition.definition_type != MQQDT_TEMPORARY_DYNAMIC:
-        _save(core, definition, 0 if queue is None else queue.number)
-    if definition.kind in (QLOCAL, QALIAS):
+    _save(core, changed, 0 if queue is None else queue.number)
+    with core.latch:
+        definition.attributes = changed.attributes
+        core.registry.changed()
+        core.must_wake = True
         # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
-        for waiting in core.registry.queues():
-            if waiting.waiters:
-                core.offer(waiting)
-    core.must_wake = True
+        for waited in core.registry.queues():
+            if waited.waiters:
+                core.offer(waited)
+    core.run_deferred()
 
 
 def _save(core: Core, definition: Definition, number: int) -> None:
-    work = Work()
+    """Make a definition durable; memory follows only when it is."""
+    if definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
+        return
     row = (definition.kind, definition.name, number, definition.to_json())
-    work.unit.statements.append((_SAVE, row))
-    core.deferred.append(work)
+    core.run(_statement(_SAVE, row))
 
 
-def _forget(core: Core, definition: Definition) -> None:
-    number = None
-    if definition.kind == QLOCAL:
-        number = core.registry.queue(definition.name).number
-    core.registry.remove(definition.name)
+def _forget(
+    core: Core, definition: Definition, queue: LocalQueue | None, *, own_handles: int = 0
+) -> None:
+    """Take a definition out of memory, then off the disk; put it back when that fails."""
+    with core.latch:
+        if queue is not None:
+            _check_unused(queue, own_handles)
+            if queue.depth:
+                raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
+        core.registry.remove(definition.name)
+    try:
+        core.run(
+            _statement(
+                "DELETE FROM object WHERE kind = ? AND name = ?",
+                (definition.kind, definition.name),
+            )
+        )
+    except MQError:
+        with core.latch:
+            core.registry.add(definition, queue.number if queue else None, queue)
+        raise
+    if queue is not None:
+        _forget_totals(core, queue)
+
+
+def _forget_totals(core: Core, queue: LocalQueue) -> None:
+    with core.latch:
+        for waiter in list(queue.waiters):
+            waiter.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"))
+            core.waiters.discard(waiter)
+        for number in (queue.number, -queue.number):
+            core.store.book.forget_queue(number)
+    core.run(_statement("DELETE FROM counter WHERE abs(queue_id) = ?", (queue.number,)))
+
+
+def _statement(sql: str, bindings: tuple[str | int, ...]) -> Work:
     work = Work()
-    work.unit.statements.append(
-        ("DELETE FROM object WHERE kind = ? AND name = ?", (definition.kind, definition.name))
-    )
-    if number is not None:
-        work.unit.statements.append(("DELETE FROM counter WHERE queue_id = ?", (number,)))
-    core.deferred.append(work)
+    work.unit.statements.append((sql, bindings))
+    return work
 
 
 def _clear(core: Core, queue: LocalQueue) -> int:

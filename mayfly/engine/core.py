@@ -56,11 +56,14 @@ class Core:
         self.clock = clock
         self.settings = settings
         self.latch = threading.RLock()
+        #: Held while definitions change, so that they do so one after the other.
+        self.administration = threading.RLock()
         self.registry = Registry(name)
         self.hidden: dict[int, object] = {}
         #: Works found under the latch that somebody must run after leaving it.
         self.deferred: list[Work] = []
         self.is_stopped = False
+        self.is_closing = False
         #: Waits by handle on any queue, for their deadlines.
         self.waiters: set[Waiter] = set()
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
@@ -88,9 +91,11 @@ class Core:
         return self.store.persistent if side else self.store.volatile
 
     def check_running(self) -> None:
-        """Raise MQRC_CONNECTION_BROKEN once the queue manager has stopped."""
+        """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while closing."""
         if self.is_stopped:
             raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
+        if self.is_closing:
+            raise mq_error(rc.MQRC_Q_MGR_STOPPING, f"queue manager {self.name} is closing")
 
     def reserve(self, queue: LocalQueue) -> None:
         """Count a put that is not effective yet."""
@@ -187,7 +192,7 @@ class Core:
                 ):
                     self._take_effect(work, offered)
                 else:
-                    self._take_back(work)
+                    self._take_back(work, offered)
             for queue in offered.values():
                 self.offer(queue)
             if not self._running:
@@ -196,6 +201,8 @@ class Core:
                 self._break()
 
     def _take_effect(self, work: Work, offered: dict[int, LocalQueue]) -> None:
+        if self.store.unsettled_since_ms is None:
+            self.must_wake = True
         self.store.apply(work.unit)
         for queue, row, side in work.departures:
             self.hidden.pop(row.k, None)
@@ -211,10 +218,11 @@ class Core:
             elif queue.waiters:
                 offered[queue.number] = queue
 
-    def _take_back(self, work: Work) -> None:
+    def _take_back(self, work: Work, offered: dict[int, LocalQueue]) -> None:
         for queue, row, side in work.departures:
             queue.depth += 1
             self.reveal(queue, row.k, side)
+            offered[queue.number] = queue
         for queue, _row, _side in work.arrivals:
             queue.depth -= 1
             queue.uncommitted -= 1

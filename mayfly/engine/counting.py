@@ -49,7 +49,11 @@ def counts(core: Core, queue: LocalQueue) -> Counts:
                 expired -= 1
     live = queue.depth - queue.uncommitted - queue.browse_locked - expired
     return Counts(
-        queue.staged_for, live, queue.uncommitted, queue.locked + queue.browse_locked, expired
+        queue.staged_for,
+        live,
+        queue.uncommitted,
+        queue.locked + queue.passing + queue.browse_locked,
+        expired,
     )
 
 

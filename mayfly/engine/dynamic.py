@@ -25,9 +25,15 @@ def create_dynamic_queue(core: Core, model_name: str, dynamic_name: str) -> str 
     model = core.registry.find(model_name)
     if model is None or model.kind != QMODEL:
         return None
-    name = dynamic_name
+    with core.administration:
+        return _create(core, model, dynamic_name)
+
+
+def _create(core: Core, model: Definition, name: str) -> str:
     if name.endswith("*"):
-        name = f"{name[:-1][:32]}{core.store.instance:05X}{core.store.next_sequence():011X}"
+        with core.latch:
+            sequence = core.store.next_sequence()
+        name = f"{name[:-1][:32]}{core.store.instance:05X}{sequence:011X}"
     try:
         check_name(name)
     except MQError as error:
@@ -60,4 +66,5 @@ def drop_dynamic_queue(core: Core, handle: Handle, options: int) -> None:
     if not is_temporary and not deletes:
         return
     purges = is_temporary or bool(options & c.MQCO_DELETE_PURGE)
-    delete_queue(core, queue, purge=purges, own_handles=1)
+    with core.administration:
+        delete_queue(core, queue, purge=purges, own_handles=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -42,6 +41,7 @@ COMMAND_LEVEL = 940
 SETTLE_MS = SECOND_MS
 _LOSS_BATCH = 5_000
 _LOST = next_state(State.AVAILABLE, Event.RESTART)
+_SURVIVED = (rc.MQRC_STORAGE_MEDIUM_FULL, rc.MQRC_CONNECTION_BROKEN)
 #: Open queue managers of this process by name, for those who connect by name.
 _OPEN: weakref.WeakValueDictionary[str, Manager] = weakref.WeakValueDictionary()
 
@@ -80,6 +80,7 @@ class Manager(Core):
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan = ExpiryScan(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._is_closed = False
         self._due_lock = threading.RLock()
         self._is_running_due = False
         self._load()
@@ -145,8 +146,9 @@ class Manager(Core):
                 self._end_waits()
                 self._settle_ledger()
             except MQError as error:
-                # A full disk leaves everything as it was; the work is due again.
-                if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
+                # A full disk leaves everything as it was, and the work is due again; a failed
+                # store has stopped the queue manager.
+                if error.reason not in _SURVIVED:
                     raise
                 _LOG.error("due work of %s postponed: %s", self.name, error)
             finally:
@@ -154,19 +156,14 @@ class Manager(Core):
 
     def close(self) -> None:
         """End: backs out open units of work, records what a restart loses, closes the store."""
-        if self.is_stopped and not hasattr(self, "store"):
+        if self._is_closed:
             return
+        self._is_closed = True
         self.clock.detach(self)
-        with contextlib.suppress(KeyError):
-            if _OPEN.get(self.name) is self:
-                del _OPEN[self.name]
+        if _OPEN.get(self.name) is self:
+            del _OPEN[self.name]
         if not self.is_stopped:
-            for session in list(self._sessions):
-                session.close(commit=False)
-            self._end_all_waits()
-            self._lose_volatile()
-            self.store.write_balances()
-            self.is_stopped = True
+            self._wind_up()
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -182,6 +179,18 @@ class Manager(Core):
         """Close."""
         self.close()
 
+    def _wind_up(self) -> None:
+        with self.latch:
+            self.is_closing = True
+            self.pause()
+            self.resume()
+        self._end_all_waits()
+        for session in list(self._sessions):
+            session.close(commit=False)
+        self._lose_volatile()
+        self.store.write_balances()
+        self.is_stopped = True
+
     def _load(self) -> None:
         stored = self.store.objects()
         for kind, name, number, attributes in stored:
@@ -195,11 +204,8 @@ class Manager(Core):
                     self.store.book.open_queue(-queue.number, name)
         self._recover_totals()
         if not stored:
-            with self.latch:
-                self.registry.queue_manager.name = self.name
-                for definition in system_objects(self.platform):
-                    enter_queue(self, definition)
-            self.run_deferred()
+            for definition in system_objects(self.platform):
+                enter_queue(self, definition)
 
     def _recover_totals(self) -> None:
         """Account for non-persistent messages that a crash has taken; load the counters."""
@@ -262,6 +268,15 @@ class Manager(Core):
         self.waiters.discard(waiter)
         if waiter in waiter.queue.waiters:
             waiter.queue.waiters.remove(waiter)
+
+
+def _stop_in_child() -> None:
+    """A forked child shares files and locks it must not use: its copies are stopped."""
+    for manager in list(_OPEN.values()):
+        manager.is_stopped = True
+
+
+os.register_at_fork(after_in_child=_stop_in_child)
 
 
 def open_managers() -> dict[str, Manager]:

@@ -189,7 +189,9 @@ class Registry:
             raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} was deleted")
         return Path([o for o in objects if o is not None], queue, self.version)
 
-    def add(self, definition: Definition, number: int | None = None) -> LocalQueue | None:
+    def add(
+        self, definition: Definition, number: int | None = None, queue: LocalQueue | None = None
+    ) -> LocalQueue | None:
         """Enter a new definition; a local queue takes the lowest free number if none is given."""
         self._definitions[definition.name] = definition
         self.changed()
@@ -197,7 +199,8 @@ class Registry:
             return None
         if number is None:
             number = self.number_for(definition.name)
-        queue = LocalQueue(definition, number)
+        if queue is None:
+            queue = LocalQueue(definition, number)
         self._queues[definition.name] = self._numbers[number] = queue
         return queue
 

@@ -84,9 +84,9 @@ class Session:
         """Put a message and return its MsgId (24 bytes).
 
         ``time_to_live_ms`` None is unlimited; ``delay_ms`` holds it back on the staging queue;
-        ``priority`` and ``persistent`` None are the queue's. Not transacted, a persistent message is
-        durable on return. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME, MQRC_Q_FULL,
-        MQRC_PUT_INHIBITED and the others of P1 and P8; nothing is put then.
+        ``priority`` and ``persistent`` None are the queue's. Not transacted, a persistent message
+        is durable on return. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_Q_FULL, MQRC_PUT_INHIBITED and the others of P1 and P8; nothing is put then.
         """
         check_life_ms(time_to_live_ms)
         if type(body) is not bytes:
@@ -166,11 +166,11 @@ class Session:
         inputs = options & _INPUT
         if options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not options:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
+        limit = core.registry.queue_manager.number("MAXHANDS")
+        if len(self._handles) >= limit:
+            raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
+        created = create_dynamic_queue(core, name, dynamic_name)
         with core.latch:
-            limit = core.registry.queue_manager.number("MAXHANDS")
-            if len(self._handles) >= limit:
-                raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
-            created = create_dynamic_queue(core, name, dynamic_name)
             path = core.registry.resolve(name if created is None else created)
             handle = Handle(core, self, path, options)
             handle.owns_queue = created is not None
@@ -178,8 +178,6 @@ class Session:
                 self._open_input(handle, path, inputs)
             path.queue.output_count += bool(options & c.MQOO_OUTPUT)
             self._handles.add(handle)
-        if created is not None:
-            core.run_deferred()
         return handle
 
     def close_handle(self, handle: Handle, options: int = c.MQCO_NONE) -> None:
@@ -230,6 +228,8 @@ class Session:
         """Raise MQRC_HCONN_ERROR when closed; tell whether verbs are under syncpoint."""
         if not self.is_open:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session is closed")
+        # Here, before any lock: in a forked child a lock may be held by a thread that is not there.
+        self._core.check_running()
         return self._transacted
 
     def _open_input(self, handle: Handle, path: Path, inputs: int) -> None:

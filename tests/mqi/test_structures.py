@@ -157,7 +157,7 @@ def test_SD_has_the_life_of_the_subscription_at_112() -> None:
 def test_DDH_is_written_as_documented() -> None:
     values = {
         "DueTime": 1_700_000_000_000,
-        "Flags": 3,
+        "TargetNumber": 3,
         "TargetQName": "Q1",
         "TargetQMgrName": "QM1",
         "OriginalMsgId": b"m" * 24,

@@ -274,7 +274,7 @@ def test_nobody_there_names_the_url(books: KeptBooks) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:9414", "http://127.0.0.1:9414", "grpc://127.0.0.1", "grpc://h:port", ""]
+    "url", ["127.0.0.1:9414", "http://127.0.0.1:9414", "grpc://127.0.0.1", "grpc://h:port", "://"]
 )
 def test_a_url_of_another_form_is_refused_by_name(url: str) -> None:
     with pytest.raises(ValueError, match=re.escape(url.rsplit(":", 1)[-1])):

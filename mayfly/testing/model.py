@@ -1,0 +1,320 @@
+"""A slow and obvious model of queues, written from the rules alone, to be compared with the engine.
+
+Everything is a list that is walked from the front. Calls return the reason code, gets and browses
+also the message. It covers P7-P9, G1, G2, G8, B1-B6, C5, E4, E8-E18, D1-D3, D7, D12, D17-D21.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+
+STAGING = "SYSTEM.DDELAY.LOCAL.QUEUE"
+#: How long a message stays on staging after a failed delivery, until the next try (D21).
+RETRY_MS = 10_000
+
+
+@dataclass(eq=False, kw_only=True)
+class Put:
+    """What a putter asks for. ``life_ms`` None is unlimited; ``priority`` is 0 .. 9."""
+
+    msg_id: bytes
+    correl_id: bytes = b""
+    priority: int = 0
+    persistent: bool = False
+    life_ms: int | None = None
+    delay_ms: int = 0
+    report: int = 0
+    reply_to_q: str = ""
+
+
+@dataclass(eq=False, kw_only=True)
+class Held(Put):
+    """A message on a queue: its place there and who holds it back from others.
+
+    ``putter`` and ``getter`` are sessions with an open unit of work, ``locker`` a browsing cursor.
+    On the staging queue ``msg_id`` is the original one, ``target`` where it will go.
+    """
+
+    put_ms: int
+    place: tuple[int, int] = (0, 0)
+    expire_at_ms: int | None = None
+    due_ms: int = 0
+    target: str = ""
+    retry_at_ms: int = 0
+    feedback: int = 0
+    backout_count: int = 0
+    putter: Hashable = None
+    getter: Hashable = None
+    locker: Cursor | None = None
+
+    def is_visible(self) -> bool:
+        """Tell whether everybody may see it."""
+        return self.putter is None and self.getter is None and self.locker is None
+
+
+@dataclass(eq=False)
+class Queue:
+    """One queue; ``messages`` in no particular order, ``ended`` counts lives by their outcome."""
+
+    name: str
+    is_fifo: bool = False
+    max_depth: int = 5_000
+    put_allowed: bool = True
+    get_allowed: bool = True
+    open_count: int = 0
+    messages: list[Held] = field(default_factory=list)
+    ended: Counter[str] = field(default_factory=Counter)
+
+    def depth(self) -> int:
+        """Return CURDEPTH; a delayed message counts from its commit (D12)."""
+        return sum(
+            m.getter is None and not (m.putter is not None and self.name == STAGING)
+            for m in self.messages
+        )
+
+    def visible(self) -> list[Held]:
+        """Return what everybody may see, expired ones included, in get order."""
+        return sorted((m for m in self.messages if m.is_visible()), key=lambda m: m.place)
+
+    def end(self, m: Held, outcome: str) -> None:
+        """Remove a message and count its end."""
+        self.messages.remove(m)
+        self.ended[outcome] += 1
+
+
+@dataclass(eq=False)
+class Cursor:
+    """The place of one browsing handle, before the first message at the start (B1)."""
+
+    queue: Queue
+    place: tuple[int, int] = (-1, 0)
+    current: Held | None = None
+    locked: Held | None = None
+
+
+class Model:
+    """Queues, units of work and time; ``owner`` None means outside of any unit of work."""
+
+    def __init__(self, now_ms: int, scan_interval_ms: int | None = None) -> None:
+        """Begin with the staging queue alone; with an interval, expired ones are scanned for."""
+        self.now_ms = now_ms
+        self.queues = {STAGING: Queue(STAGING, is_fifo=True)}
+        self.scan_interval_ms = scan_interval_ms
+        self.next_scan_ms = now_ms + (scan_interval_ms or 0)
+        self._order = 0
+
+    def put(self, owner: Hashable, name: str, put: Put) -> int:
+        """Put a message; a delayed one goes to staging, in a unit of work at its commit."""
+        queue = self.queues[name]
+        if put.life_ms is not None and put.delay_ms > put.life_ms:
+            return rc.MQRC_EXPIRY_ERROR
+        reason = self._refusal(queue)
+        if reason == rc.MQRC_NONE:
+            expire_at_ms = None if put.life_ms is None else self.now_ms + put.life_ms
+            held = Held(**vars(put), put_ms=self.now_ms, expire_at_ms=expire_at_ms, putter=owner)
+            if put.delay_ms:
+                held.due_ms, held.target = self.now_ms + put.delay_ms, name
+            self._place(self.queues[STAGING] if put.delay_ms else queue, held)
+        self._release_due()
+        return reason
+
+    def get(
+        self, owner: Hashable, name: str, msg_id: bytes = b"", correl_id: bytes = b""
+    ) -> tuple[int, Held | None]:
+        """Take the first live match; expired ones met before it, or all, are discarded (E9-E11)."""
+        queue = self.queues[name]
+        if not queue.get_allowed:
+            return rc.MQRC_GET_INHIBITED, None
+        candidates = [
+            m
+            for m in sorted(queue.messages, key=lambda m: m.place)
+            if (m.is_visible() or (self._is_own(owner, m) and not self._is_expired(m)))
+            and _matches(queue, m, msg_id, correl_id)
+        ]
+        found = self._first_alive(queue, candidates)
+        if found is None:
+            return rc.MQRC_NO_MSG_AVAILABLE, None
+        self._take(owner, queue, found)
+        return rc.MQRC_NONE, found
+
+    def browse(self, cursor: Cursor, *, first: bool, lock: bool) -> tuple[int, Held | None]:
+        """Read the next message in its place, or the first one; the cursor's lock ends (B5)."""
+        self.unlock(cursor)
+        queue = cursor.queue
+        if not queue.get_allowed:
+            return rc.MQRC_GET_INHIBITED, None
+        start = (-1, 0) if first else cursor.place
+        found = self._first_alive(queue, [m for m in queue.visible() if m.place > start])
+        if found is None:
+            return rc.MQRC_NO_MSG_AVAILABLE, None
+        cursor.place, cursor.current = found.place, found
+        if lock:
+            cursor.locked, found.locker = found, cursor
+        return rc.MQRC_NONE, found
+
+    def under_cursor(self, cursor: Cursor) -> tuple[int, Held | None]:
+        """Read the message at the cursor again; an expired one is discarded (B4, E16)."""
+        queue, found = cursor.queue, cursor.current
+        if not queue.get_allowed:
+            return rc.MQRC_GET_INHIBITED, None
+        if (
+            found is None
+            or found not in queue.messages
+            or found.getter is not None
+            or found.locker not in (None, cursor)
+        ):
+            return rc.MQRC_NO_MSG_UNDER_CURSOR, None
+        if self._is_expired(found):
+            self.unlock(cursor)
+            self._discard(queue, found)
+            return rc.MQRC_NO_MSG_UNDER_CURSOR, None
+        return rc.MQRC_NONE, found
+
+    def get_under_cursor(self, owner: Hashable, cursor: Cursor) -> tuple[int, Held | None]:
+        """Take the message at the cursor, whatever its ids (B4); it is no longer locked then."""
+        reason, found = self.under_cursor(cursor)
+        if found is not None:
+            self.unlock(cursor)
+            self._take(owner, cursor.queue, found)
+        return reason, found
+
+    def unlock(self, cursor: Cursor) -> int:
+        """Release what a cursor has locked (B6)."""
+        if cursor.locked is None:
+            return rc.MQRC_NO_MSG_LOCKED
+        cursor.locked.locker = None
+        cursor.locked = None
+        return rc.MQRC_NONE
+
+    def commit(self, owner: Hashable) -> None:
+        """Make puts visible and gets final; what fell due meanwhile is released at once (D12)."""
+        for queue in self.queues.values():
+            for m in list(queue.messages):
+                if m.getter == owner is not None:
+                    queue.end(m, "cancelled" if queue.name == STAGING else "got")
+                elif m.putter == owner is not None:
+                    m.putter = None
+        self._release_due()
+
+    def backout(self, owner: Hashable) -> None:
+        """Withdraw puts, give gets back to their place with a higher backout count (G8)."""
+        for queue in self.queues.values():
+            for m in list(queue.messages):
+                if m.putter == owner is not None:
+                    queue.messages.remove(m)
+                elif m.getter == owner is not None:
+                    m.getter = None
+                    m.backout_count += 1
+        self._release_due()
+
+    def clear(self, name: str) -> int:
+        """Remove all messages, without reports; not while the queue is open or in use."""
+        queue = self.queues[name]
+        if queue.open_count or len(queue.visible()) < len(queue.messages):
+            return rc.MQRC_OBJECT_IN_USE
+        for m in queue.visible():
+            queue.end(m, "cleared")
+        return rc.MQRC_NONE
+
+    def advance(self, ms: int) -> None:
+        """Move time on, from moment to moment at which something is due."""
+        target_ms = self.now_ms + ms
+        while (moment := self._next_moment_ms()) is not None and moment <= target_ms:
+            self.now_ms = max(self.now_ms, moment)
+            self._release_due()
+            if self.scan_interval_ms and self.next_scan_ms <= self.now_ms:
+                self._scan()
+                self.next_scan_ms = self.now_ms + self.scan_interval_ms
+        self.now_ms = target_ms
+
+    def restart(self) -> None:
+        """Back out all units of work; non-persistent messages are lost; failed ones are retried."""
+        for queue in self.queues.values():
+            queue.open_count = 0
+            for m in list(queue.messages):
+                m.backout_count += m.getter is not None and m.putter is None
+                m.retry_at_ms, m.getter, m.locker = 0, None, None
+                if m.putter is not None:
+                    queue.messages.remove(m)
+                elif not m.persistent:
+                    queue.end(m, "lost_at_restart")
+        self.next_scan_ms = self.now_ms + (self.scan_interval_ms or 0)
+        self._release_due()
+
+    def _is_expired(self, m: Held) -> bool:
+        return m.expire_at_ms is not None and self.now_ms >= m.expire_at_ms
+
+    def _is_own(self, owner: Hashable, m: Held) -> bool:
+        return owner is not None and m.putter == owner and m.getter is None and not m.target
+
+    def _refusal(self, queue: Queue) -> int:
+        if not queue.put_allowed:
+            return rc.MQRC_PUT_INHIBITED
+        return rc.MQRC_Q_FULL if queue.depth() >= queue.max_depth else rc.MQRC_NONE
+
+    def _place(self, queue: Queue, m: Held) -> None:
+        self._order += 1
+        rank = m.due_ms if m.target else 0 if queue.is_fifo else 9 - m.priority
+        m.place = (rank, self._order)
+        queue.messages.append(m)
+
+    def _take(self, owner: Hashable, queue: Queue, m: Held) -> None:
+        if owner is None:
+            queue.end(m, "cancelled" if queue.name == STAGING else "got")
+        else:
+            m.getter = owner
+
+    def _first_alive(self, queue: Queue, candidates: list[Held]) -> Held | None:
+        for m in candidates:
+            if not self._is_expired(m):
+                return m
+            self._discard(queue, m)
+        return None
+
+    def _discard(self, queue: Queue, m: Held) -> None:
+        """End a life for age and send its report; both are in nobody's unit of work (E13, E14)."""
+        queue.end(m, "expired")
+        reply = self.queues.get(m.reply_to_q)
+        if not m.report & c.MQRO_EXPIRATION or reply is None or self._refusal(reply):
+            return
+        about = Put(msg_id=b"", correl_id=m.msg_id, priority=m.priority, persistent=m.persistent)
+        self._place(reply, Held(**vars(about), put_ms=self.now_ms, feedback=c.MQFB_EXPIRATION))
+
+    def _release_due(self) -> None:
+        """Deliver what is due: by delivery time, then put order; refused ones stay (D17-D21)."""
+        staging = self.queues[STAGING]
+        for m in staging.visible():
+            if m.due_ms > self.now_ms or m.retry_at_ms > self.now_ms or not m.target:
+                continue
+            if self._is_expired(m):
+                self._discard(staging, m)
+            elif self._refusal(self.queues[m.target]):
+                m.retry_at_ms = self.now_ms + RETRY_MS
+            else:
+                staging.end(m, "released")
+                self._place(self.queues[m.target], Held(**{**vars(m), "target": ""}))
+
+    def _scan(self) -> None:
+        for queue in self.queues.values():
+            for m in queue.visible():
+                if self._is_expired(m):
+                    self._discard(queue, m)
+
+    def _next_moment_ms(self) -> int | None:
+        waiting = self.queues[STAGING].visible()
+        moments = [max(m.due_ms, m.retry_at_ms) for m in waiting]
+        if self.scan_interval_ms:
+            moments.append(self.next_scan_ms)
+        return min(moments, default=None)
+
+
+def _matches(queue: Queue, m: Held, msg_id: bytes, correl_id: bytes) -> bool:
+    """Tell whether ids fit, empty ones fit all; a staged message is found by CorrelId (D3)."""
+    if queue.name == STAGING:
+        return not msg_id and correl_id in (b"", m.msg_id)
+    return msg_id in (b"", m.msg_id) and correl_id in (b"", m.correl_id)

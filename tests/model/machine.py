@@ -1,0 +1,332 @@
+"""The real queue manager and the model of ``mayfly.testing.model``, driven side by side."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from mayfly import MQError, QueueManager
+from mayfly.engine import administration
+from mayfly.engine.get import GetRequest
+from mayfly.engine.handles import Handle
+from mayfly.engine.message import Message
+from mayfly.engine.search import ANY, in_order
+from mayfly.engine.session import Session
+from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, OUTCOMES
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.testing import VirtualClock
+from mayfly.testing.model import STAGING, Cursor, Held, Model, Put, Queue
+
+QUEUES = {"PRIORITY": c.MQMDS_PRIORITY, "FIFO": c.MQMDS_FIFO}
+REPLY = "REPLY"
+MAX_DEPTH = 4
+#: The first session is not transacted, the others are.
+SESSIONS = range(3)
+OUTCOME = LEDGER_COLUMNS.index("outcome")
+CORREL_IDS = (b"", b"A".ljust(24, b"\0"), b"B".ljust(24, b"\0"))
+
+queues = st.sampled_from(list(QUEUES))
+sessions = st.sampled_from(SESSIONS)
+labels = st.integers(1, 12)
+life = st.sampled_from((None, None, 1, 100, 101, 5_000))
+delay = st.sampled_from((0, 0, 0, 1, 100, 6_000))
+steps = st.sampled_from((0, 1, 99, 100, 101, 5_000, 12_000))
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Several sessions work on two small queues; after each step both sides must agree."""
+
+    folder: Path | None = None
+
+    @initialize(scan_seconds=st.sampled_from((0, 0, 5)))
+    def begin(self, scan_seconds: int) -> None:
+        self.clock = VirtualClock()
+        self.manager = QueueManager("QM1", self.folder, self.clock)
+        self.model = Model(self.clock.now_ms(), scan_seconds * 1_000 or None)
+        self.sessions: dict[int, Session] = {}
+        self.handles: dict[tuple[int, str], tuple[Handle, Cursor]] = {}
+        self.label = 0
+        for name, sequence in QUEUES.items():
+            attributes: dict[str, int | str] = {"MSGDLVSQ": sequence, "MAXDEPTH": MAX_DEPTH}
+            administration.define(self.manager, "QLOCAL", name, attributes)
+            self.model.queues[name] = Queue(name, sequence == c.MQMDS_FIFO, MAX_DEPTH)
+        administration.define(self.manager, "QLOCAL", REPLY, {})
+        self.model.queues[REPLY] = Queue(REPLY)
+        if scan_seconds:
+            administration.alter(self.manager, "QMGR", "", {"EXPRYINT": scan_seconds})
+
+    def session(self, number: int) -> Session:
+        if number not in self.sessions:
+            self.sessions[number] = self.manager.session(transacted=number > 0)
+        return self.sessions[number]
+
+    def owner(self, number: int) -> int | None:
+        return number or None
+
+    def handle(self, number: int, name: str) -> tuple[Handle, Cursor]:
+        if (number, name) not in self.handles:
+            options = c.MQOO_BROWSE | c.MQOO_INPUT_SHARED
+            queue = self.model.queues[name]
+            self.handles[number, name] = self.session(number).open(name, options), Cursor(queue)
+            queue.open_count += 1
+        return self.handles[number, name]
+
+    # What programs do
+
+    @rule(number=sessions, name=queues, priority=st.integers(0, 2), persistent=st.booleans(),
+          correl_id=st.sampled_from(CORREL_IDS), life_ms=life, delay_ms=delay,
+          report=st.sampled_from((0, c.MQRO_EXPIRATION)))  # fmt: skip
+    def put(
+        self, *, number: int, name: str, priority: int, persistent: bool, correl_id: bytes,
+        life_ms: int | None, delay_ms: int, report: int,
+    ) -> None:  # fmt: skip
+        self.label += 1
+        put = Put(
+            msg_id=label_id(self.label), correl_id=correl_id, priority=priority,
+            persistent=persistent, life_ms=life_ms, delay_ms=delay_ms, report=report,
+            reply_to_q=REPLY,
+        )  # fmt: skip
+        reason = reason_of(
+            lambda: self.session(number).put(
+                name, put.msg_id, msg_id=put.msg_id, correl_id=correl_id or None,
+                priority=priority, persistent=persistent, time_to_live_ms=life_ms,
+                delay_ms=delay_ms, report=report, reply_to_q=REPLY,
+            )  # fmt: skip
+        )
+        assert reason == self.model.put(self.owner(number), name, put)
+
+    @rule(number=sessions, name=queues)
+    def get(self, number: int, name: str) -> None:
+        self.compare_get(number, name, b"", b"")
+
+    @rule(number=sessions, name=queues, label=labels)
+    def get_by_msg_id(self, number: int, name: str, label: int) -> None:
+        self.compare_get(number, name, label_id(label), b"")
+
+    @rule(number=sessions, name=queues, correl_id=st.sampled_from(CORREL_IDS[1:]))
+    def get_by_correl_id(self, number: int, name: str, correl_id: bytes) -> None:
+        self.compare_get(number, name, b"", correl_id)
+
+    @rule(number=sessions, label=labels)
+    def cancel(self, number: int, label: int) -> None:
+        self.compare_get(number, STAGING, b"", label_id(label))
+
+    @rule(name=queues)
+    def browse_all(self, name: str) -> None:
+        cursor = Cursor(self.model.queues[name])
+        messages = self.session(0).browse(name)
+        while True:
+            seen: list[Message] = []
+            reason = reason_of(lambda: seen.extend([m] if (m := next(messages, None)) else []))
+            expected, held = self.model.browse(cursor, first=False, lock=False)
+            assert (reason or (rc.MQRC_NONE if seen else rc.MQRC_NO_MSG_AVAILABLE)) == expected
+            if held is None:
+                return
+            self.compare(seen[0], held)
+
+    @rule(number=sessions, name=queues, first=st.booleans(), lock=st.booleans())
+    def browse(self, number: int, name: str, first: bool, lock: bool) -> None:
+        handle, cursor = self.handle(number, name)
+        options = c.MQGMO_BROWSE_FIRST if first else c.MQGMO_BROWSE_NEXT
+        options |= c.MQGMO_LOCK if lock else 0
+        self.compare_call(handle, options, self.model.browse(cursor, first=first, lock=lock))
+
+    @rule(number=sessions, name=queues)
+    def browse_under_cursor(self, number: int, name: str) -> None:
+        handle, cursor = self.handle(number, name)
+        options = c.MQGMO_BROWSE_MSG_UNDER_CURSOR
+        self.compare_call(handle, options, self.model.under_cursor(cursor))
+
+    @rule(number=sessions, name=queues)
+    def get_under_cursor(self, number: int, name: str) -> None:
+        handle, cursor = self.handle(number, name)
+        options = c.MQGMO_MSG_UNDER_CURSOR | (c.MQGMO_SYNCPOINT if number else 0)
+        self.compare_call(
+            handle, options, self.model.get_under_cursor(self.owner(number), cursor)
+        )
+
+    @rule(number=sessions, name=queues)
+    def unlock(self, number: int, name: str) -> None:
+        handle, cursor = self.handle(number, name)
+        assert handle.unlock() == self.model.unlock(cursor)
+
+    @rule(number=sessions, name=queues)
+    def close_handle(self, number: int, name: str) -> None:
+        handle, cursor = self.handle(number, name)
+        handle.close()
+        self.model.unlock(cursor)
+        cursor.queue.open_count -= 1
+        del self.handles[number, name]
+
+    @rule(number=st.sampled_from(SESSIONS[1:]))
+    def commit(self, number: int) -> None:
+        self.session(number).commit()
+        self.model.commit(number)
+
+    @rule(number=st.sampled_from(SESSIONS[1:]))
+    def backout(self, number: int) -> None:
+        self.session(number).backout()
+        self.model.backout(number)
+
+    @rule(number=sessions, commits=st.booleans())
+    def disconnect(self, number: int, commits: bool) -> None:
+        for key in [key for key in self.handles if key[0] == number]:
+            _handle, cursor = self.handles.pop(key)
+            self.model.unlock(cursor)
+            cursor.queue.open_count -= 1
+        self.session(number).close(commit=commits)
+        del self.sessions[number]
+        (self.model.commit if commits else self.model.backout)(self.owner(number))
+
+    # What time and operators do
+
+    @rule(ms=steps)
+    def time_passes(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.model.advance(ms)
+
+    @rule(name=st.sampled_from([*QUEUES, REPLY]), allowed=st.booleans())
+    def alter_put(self, name: str, allowed: bool) -> None:
+        administration.alter(self.manager, "QLOCAL", name, {"PUT": int(not allowed)})
+        self.model.queues[name].put_allowed = allowed
+
+    @rule(name=queues, allowed=st.booleans())
+    def alter_get(self, name: str, allowed: bool) -> None:
+        administration.alter(self.manager, "QLOCAL", name, {"GET": int(not allowed)})
+        self.model.queues[name].get_allowed = allowed
+
+    @rule(name=queues)
+    def clear(self, name: str) -> None:
+        reason = reason_of(lambda: administration.clear(self.manager, name))
+        assert reason == self.model.clear(name)
+
+    # What must always hold
+
+    @invariant()
+    def same_queues(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        for queue in self.model.queues.values():
+            assert self.manager.curdepth(queue.name) == queue.depth(), queue.name
+            assert self.visible(queue) == shown(queue), queue.name
+            if queue.name != STAGING:
+                assert self.manager.counts(queue.name) == self.counts(queue), queue.name
+
+    def teardown(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        verification = self.manager.verify()
+        assert verification.ok, verification.problems
+        self.manager.store.write_balances()
+        for queue in self.model.queues.values():
+            assert self.ended_by_ledger(queue.name) == queue.ended, queue.name
+        self.manager.close()
+
+    def counts(self, queue: Queue) -> tuple[int, int, int, int, int]:
+        staged = [
+            m for m in self.model.queues[STAGING].messages
+            if m.target == queue.name and m.putter is None
+        ]  # fmt: skip
+        expired = [m for m in queue.visible() if m.expire_at_ms is not None
+                   and m.expire_at_ms <= self.model.now_ms]  # fmt: skip
+        uncommitted = [m for m in queue.messages if m.putter is not None and m.getter is None]
+        locked = [m for m in queue.messages if m.getter is not None or m.locker is not None]
+        live = len(queue.visible()) - len(expired)
+        return len(staged), live, len(uncommitted), len(locked), len(expired)
+
+    def visible(self, queue: Queue) -> list[tuple[object, ...]]:
+        """Return what is visible on a real queue, without discarding anything."""
+        manager, shown_rows = self.manager, []
+        with manager.latch:
+            local = manager.registry.queue(queue.name)
+            for row, side in in_order(manager, local, ANY, local.low):
+                descriptor = unpack_descriptor(row.descriptor)
+                report = descriptor.feedback == c.MQFB_EXPIRATION
+                shown_rows.append(
+                    (
+                        row.correl_id if report or queue.name == STAGING else row.msg_id,
+                        descriptor.priority,
+                        bool(side),
+                        row.expire_at_ms,
+                        row.backout_count,
+                        row.put_ms,
+                        descriptor.feedback,
+                    )
+                )
+        # The order of reports that one scan sends is nobody's business.
+        return sorted(shown_rows, key=repr) if queue.name == REPLY else shown_rows
+
+    def ended_by_ledger(self, name: str) -> Counter[str]:
+        rows = self.manager.ledger.page(0, 100_000)
+        ended = Counter(row[OUTCOME] for row in rows if row[1] == KIND_LIFE and row[2] == name)
+        totals = self.manager.store.book.totals[self.manager.registry.queue(name).number]
+        assert ended == Counter(
+            {state.value: n for state, n in zip(OUTCOMES, totals.ended, strict=True) if n}
+        )
+        return ended
+
+    def compare_get(self, number: int, name: str, msg_id: bytes, correl_id: bytes) -> None:
+        got: list[Message | None] = []
+        reason = reason_of(
+            lambda: got.append(
+                self.session(number).get(name, msg_id=msg_id or None, correl_id=correl_id or None)
+            )
+        )
+        expected, held = self.model.get(self.owner(number), name, msg_id, correl_id)
+        if expected == rc.MQRC_NO_MSG_AVAILABLE:
+            assert got == [None]
+            return
+        assert reason == expected
+        if held is not None:
+            self.compare(got[0], held)
+
+    def compare_call(
+        self, handle: Handle, options: int, expected: tuple[int, Held | None]
+    ) -> None:
+        got: list[Message] = []
+        reason = reason_of(lambda: got.append(handle.get(GetRequest(), options).message))
+        assert reason == expected[0]
+        if expected[1] is not None:
+            self.compare(got[0], expected[1])
+
+    def compare(self, message: Message | None, held: Held) -> None:
+        assert message is not None
+        left_ms = None if held.expire_at_ms is None else held.expire_at_ms - self.model.now_ms
+        assert left_ms is None or left_ms > 0
+        if not held.target:
+            assert message.body == message.msg_id == held.msg_id
+            assert message.correl_id == (held.correl_id or bytes(24))
+        assert (message.remaining_ms, message.priority, message.backout_count) == (
+            left_ms,
+            held.priority,
+            held.backout_count,
+        )
+
+
+def label_id(label: int) -> bytes:
+    return f"message {label}".encode().ljust(24, b"\0")
+
+
+def shown(queue: Queue) -> list[tuple[object, ...]]:
+    """Return what is visible in the model, as ``QueueMachine.visible`` returns the real rows."""
+    rows: list[tuple[object, ...]] = [
+        (
+            m.correl_id if m.feedback == c.MQFB_EXPIRATION else m.msg_id, m.priority,
+            m.persistent, m.expire_at_ms, m.backout_count, m.put_ms, m.feedback,
+        )
+        for m in queue.visible()
+    ]  # fmt: skip
+    return sorted(rows, key=repr) if queue.name == REPLY else rows
+
+
+def reason_of(call: Callable[[], object]) -> int:
+    """Return the reason code of a call, 0 when it succeeds."""
+    try:
+        call()
+    except MQError as error:
+        return error.reason
+    return rc.MQRC_NONE

@@ -1,0 +1,555 @@
+"""Expiry, rules E1-E18, E21 and E31: who may still get a message, and what discards it."""
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine.session import Session
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQMDS_FIFO
+from mayfly.testing import VirtualClock
+from tests.spec.scene import (
+    BROWSE,
+    DEAD,
+    INPUT,
+    REPLIES,
+    START_MS,
+    V2,
+    End,
+    alter,
+    alter_manager,
+    bodies,
+    body,
+    by_msg_id,
+    ends,
+    lives,
+    local,
+    put_expiry,
+    put_md,
+    refused,
+    take,
+)
+
+EXPIRATION = c.MQRO_EXPIRATION
+
+
+def test_E1_expiry_counts_in_tenths_of_a_second(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    """600 is a minute."""
+    local(queue_manager)
+    assert put_expiry(session, "Q1", 600).window.expire_at_ms == START_MS + 60_000
+
+
+def test_E1_initial_value_is_unlimited(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """Eighty years later it is still there, and says so."""
+    local(queue_manager)
+    session.put("Q1", b"old")
+    clock.advance(80 * 365 * 86_400_000)
+    message = session.get("Q1")
+    assert message is not None
+    assert message.remaining_tenths == c.MQEI_UNLIMITED
+    assert message.remaining_ms is None
+
+
+@pytest.mark.parametrize("expiry_tenths", [0, -2, -600, -(2**31)])
+def test_E2_zero_and_negative_fail_without_a_report(
+    queue_manager: QueueManager, session: Session, expiry_tenths: int
+) -> None:
+    local(queue_manager)
+    local(queue_manager, REPLIES)
+    with refused(rc.MQRC_EXPIRY_ERROR):
+        put_expiry(session, "Q1", expiry_tenths, c.MQRO_EXPIRATION_WITH_FULL_DATA)
+    assert queue_manager.curdepth("Q1") == 0
+    assert queue_manager.curdepth(REPLIES) == 0
+
+
+@pytest.mark.parametrize("time_to_live_ms", [0, -1, 2**31 * 100])
+def test_E2_native_time_to_live_that_is_no_life_is_refused(
+    queue_manager: QueueManager, session: Session, time_to_live_ms: int
+) -> None:
+    local(queue_manager)
+    with refused(rc.MQRC_EXPIRY_ERROR):
+        session.put("Q1", b"x", time_to_live_ms=time_to_live_ms)
+    assert queue_manager.curdepth("Q1") == 0
+
+
+@pytest.mark.parametrize("text", ["", "False", "0", "TRUE", "1"])
+def test_E3_maximum_is_enforced_while_the_variable_is_set_to_anything(
+    monkeypatch: pytest.MonkeyPatch, clock: VirtualClock, text: str
+) -> None:
+    monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", text)
+    with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
+        local(qm)
+        with refused(rc.MQRC_EXPIRY_ERROR):
+            put_expiry(session, "Q1", 1_000_000_000)
+        assert qm.curdepth("Q1") == 0
+        put_expiry(session, "Q1", 999_999_999)
+        assert qm.curdepth("Q1") == 1
+
+
+@pytest.mark.parametrize("expiry_tenths", [1_000_000_000, 2**31 - 1])
+def test_E3_X10_without_the_variable_large_values_are_taken_as_given(
+    queue_manager: QueueManager, session: Session, expiry_tenths: int
+) -> None:
+    local(queue_manager)
+    window = put_expiry(session, "Q1", expiry_tenths).window
+    assert window.expire_at_ms == START_MS + expiry_tenths * 100
+
+
+def test_X10_variable_is_read_when_the_manager_starts(
+    monkeypatch: pytest.MonkeyPatch, queue_manager: QueueManager, session: Session
+) -> None:
+    """Setting it later changes nothing for a manager that runs."""
+    local(queue_manager)
+    monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", "1")
+    put_expiry(session, "Q1", 1_000_000_000)
+    assert queue_manager.curdepth("Q1") == 1
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "tenths"), [(-101, 2), (-100, 1), (-1, 1), (0, None), (1, None)]
+)
+def test_E4_nobody_gets_an_expired_message(
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    late_ms: int,
+    tenths: int | None,
+) -> None:
+    """At T-1 ms it is alive and shows at least one tenth; at T it is gone for get and browse."""
+    local(any_manager)
+    with any_manager.session() as session:
+        session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
+        clock.advance(1_000 + late_ms)
+        browsed = [message.remaining_tenths for message in session.browse("Q1")]
+        message = session.get("Q1")
+    assert browsed == ([] if tenths is None else [tenths])
+    assert (None if message is None else message.remaining_tenths) == tenths
+    assert ends(any_manager, "Q1") == [End("expired" if tenths is None else "got", 1_000 + late_ms)]
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "left"), [(0, 600), (1, 600), (100, 599), (9_999, 501), (10_000, 500)]
+)
+def test_E5_E31_get_returns_what_is_left(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock, wait_ms: int, left: int
+) -> None:
+    """What begins a tenth counts as that tenth: rounded up."""
+    local(queue_manager)
+    put_expiry(session, "Q1", 600)
+    clock.advance(wait_ms)
+    message = session.get("Q1")
+    assert message is not None
+    assert message.remaining_tenths == left
+    assert message.remaining_ms == 60_000 - wait_ms
+
+
+def test_E5_E20_what_is_left_can_be_put_on_again(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """Forwarding the remaining life keeps the deadline; the qmgr does nothing of its own."""
+    local(queue_manager)
+    local(queue_manager, "NEXT")
+    session.put("Q1", b"x", time_to_live_ms=5_000)
+    clock.advance(2_000)
+    message = session.get("Q1")
+    assert message is not None
+    session.put("NEXT", message.body, time_to_live_ms=message.remaining_ms)
+    forwarded = session.get("NEXT")
+    assert forwarded is not None
+    assert forwarded.expire_at_ms == START_MS + 5_000
+
+
+def test_E8_E12_expired_message_stays_and_counts_until_met(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    with any_manager.session() as session:
+        session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
+        clock.advance(999)
+        assert any_manager.counts("Q1")._asdict() == dict(
+            staged=0, live=1, uncommitted=0, locked=0, expired_present=0
+        )
+        clock.advance(1)
+        assert any_manager.counts("Q1")._asdict() == dict(
+            staged=0, live=0, uncommitted=0, locked=0, expired_present=1
+        )
+        clock.advance(86_400_000)
+        assert any_manager.curdepth("Q1") == 1
+        assert ends(any_manager, "Q1") == []
+        assert session.get("Q1") is None
+    assert any_manager.curdepth("Q1") == 0
+    assert ends(any_manager, "Q1") == [End("expired", 86_401_000)]
+
+
+def test_E12_expired_messages_fill_the_queue(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager, MAXDEPTH=2)
+    session.put("Q1", b"1", time_to_live_ms=1_000)
+    session.put("Q1", b"2", time_to_live_ms=1_000)
+    clock.advance(1_000)
+    with refused(rc.MQRC_Q_FULL):
+        session.put("Q1", b"3")
+    assert session.get("Q1") is None
+    session.put("Q1", b"3")
+    assert queue_manager.curdepth("Q1") == 1
+
+
+@pytest.mark.parametrize("verb", ["get", "browse"])
+def test_E9_fifo_discards_all_expired_ones_ahead_of_the_first_live_one(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, verb: str
+) -> None:
+    """The expired one behind it stays, whatever its priority."""
+    local(any_manager, MSGDLVSQ=MQMDS_FIFO)
+    with any_manager.session() as session:
+        for priority in (1, 9, 5):
+            session.put(
+                "Q1", b"dead", time_to_live_ms=500, priority=priority, persistent=persistent
+            )
+        session.put("Q1", b"live", persistent=persistent)
+        session.put("Q1", b"late", time_to_live_ms=500, priority=9, persistent=persistent)
+        clock.advance(500)
+        assert any_manager.curdepth("Q1") == 5
+        if verb == "get":
+            assert body(session.get("Q1")) == b"live"
+        else:
+            assert next(session.browse("Q1")).body == b"live"
+        assert any_manager.curdepth("Q1") == (1 if verb == "get" else 2)
+        assert [end.outcome for end in ends(any_manager, "Q1")].count("expired") == 3
+        bodies(session, "Q1")
+
+
+@pytest.mark.parametrize("verb", ["get", "browse"])
+def test_E10_priority_queue_keeps_later_and_lower_expired_ones(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, verb: str
+) -> None:
+    """Expired p9, expired p5, live p5, expired p5, expired p1: the later p5 and the p1 stay."""
+    local(any_manager)
+    with any_manager.session() as session:
+
+        def put(name: bytes, priority: int, life_ms: int | None) -> None:
+            session.put(
+                "Q1", name, priority=priority, time_to_live_ms=life_ms, persistent=persistent
+            )
+
+        put(b"p1", 1, 100)
+        put(b"first p5", 5, 100)
+        put(b"live p5", 5, None)
+        put(b"later p5", 5, 100)
+        put(b"p9", 9, 100)
+        clock.advance(100)
+        if verb == "get":
+            assert body(session.get("Q1")) == b"live p5"
+        else:
+            assert next(session.browse("Q1")).body == b"live p5"
+        gone = [len(r.msg_id) for r in lives(any_manager, "Q1") if r.outcome == "expired"]
+        assert len(gone) == 2
+        assert any_manager.counts("Q1").expired_present == 2
+        assert any_manager.curdepth("Q1") == (2 if verb == "get" else 3)
+        bodies(session, "Q1")
+    priorities = [r.priority for r in lives(any_manager, "Q1")]
+    assert sorted(priorities[:2]) == [5, 9]
+
+
+def test_E11_only_messages_that_match_are_discarded(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    with any_manager.session() as session:
+        other = session.put("Q1", b"other", time_to_live_ms=100, persistent=persistent)
+        wanted = session.put(
+            "Q1", b"wanted", time_to_live_ms=100, correl_id=b"C", persistent=persistent
+        )
+        clock.advance(100)
+        assert session.get("Q1", correl_id=b"C") is None
+        assert [r.msg_id for r in lives(any_manager, "Q1")] == [wanted]
+        assert any_manager.curdepth("Q1") == 1
+        assert session.get("Q1", msg_id=other) is None
+        assert [r.msg_id for r in lives(any_manager, "Q1")] == [wanted, other]
+
+
+def test_E13_report_comes_at_the_discard_and_only_if_asked_for(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    local(any_manager, REPLIES)
+    with any_manager.session() as session:
+        quiet = session.put("Q1", b"quiet", time_to_live_ms=100, persistent=persistent)
+        asked = session.put(
+            "Q1",
+            b"asked",
+            time_to_live_ms=100,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        clock.advance(60_000)
+        assert any_manager.curdepth(REPLIES) == 0
+        assert session.get("Q1") is None
+        assert any_manager.curdepth(REPLIES) == 1
+        report = session.get(REPLIES)
+    assert report is not None
+    assert report.correl_id == asked
+    assert report.put_ms == START_MS + 60_000
+    assert report.persistent == persistent
+    assert {r.msg_id for r in lives(any_manager, "Q1")} == {quiet, asked}
+
+
+def test_E14_discard_and_report_are_in_nobodys_unit_of_work(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """Backing out brings the live message back, not the dead one, and retracts no report."""
+    local(any_manager)
+    local(any_manager, REPLIES)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        session.put(
+            "Q1",
+            b"dead",
+            time_to_live_ms=100,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        session.put("Q1", b"live", persistent=persistent)
+        clock.advance(100)
+        assert body(unit.get("Q1")) == b"live"
+        assert any_manager.curdepth(REPLIES) == 1
+        assert session.get(REPLIES) is not None
+        unit.backout()
+        assert any_manager.curdepth("Q1") == 1
+        assert any_manager.curdepth(REPLIES) == 0
+        assert ends(any_manager, "Q1") == [End("expired", 100)]
+
+
+@pytest.mark.parametrize(
+    ("backout_at_ms", "comes_back"), [(999, True), (1_000, False), (1_001, False)]
+)
+def test_E15_got_under_syncpoint_and_backed_out_after_the_deadline(
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    backout_at_ms: int,
+    comes_back: bool,
+) -> None:
+    local(any_manager)
+    local(any_manager, REPLIES)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        session.put(
+            "Q1",
+            b"x",
+            time_to_live_ms=1_000,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        assert unit.get("Q1") is not None
+        clock.advance(backout_at_ms)
+        unit.backout()
+        assert any_manager.curdepth("Q1") == 1
+        assert any_manager.curdepth(REPLIES) == 0
+        message = session.get("Q1")
+        assert (message is not None) == comes_back
+        if message is not None:
+            assert message.backout_count == 1
+            assert message.remaining_tenths == 1
+        assert any_manager.curdepth(REPLIES) == (0 if comes_back else 1)
+    life = lives(any_manager, "Q1")[0]
+    assert (life.outcome, life.backout_count) == ("got" if comes_back else "expired", 1)
+
+
+def test_E15_commit_after_the_deadline_is_a_get(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """What was got alive stays got, however long the unit of work takes."""
+    local(any_manager)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
+        clock.advance(999)
+        assert body(unit.get("Q1")) == b"x"
+        clock.advance(5_000)
+        assert session.get("Q1") is None
+        unit.commit()
+        assert ends(any_manager, "Q1") == [End("got", 5_999)]
+
+
+@pytest.mark.parametrize("late_ms", [-1, 0, 1])
+def test_E16_locked_message_that_expires_cannot_be_got_under_the_cursor(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int
+) -> None:
+    """2034; that call discards it and sends its report. The lock does not stop the clock (B5)."""
+    local(any_manager)
+    local(any_manager, REPLIES)
+    with any_manager.session() as session:
+        handle = session.open("Q1", INPUT | BROWSE)
+        session.put(
+            "Q1",
+            b"x",
+            time_to_live_ms=1_000,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        take(handle, c.MQGMO_BROWSE_NEXT | c.MQGMO_LOCK)
+        clock.advance(1_000 + late_ms)
+        assert session.get("Q1") is None
+        assert any_manager.curdepth("Q1") == 1
+        if late_ms < 0:
+            assert take(handle, c.MQGMO_MSG_UNDER_CURSOR).message.remaining_tenths == 1
+        else:
+            with refused(rc.MQRC_NO_MSG_UNDER_CURSOR):
+                take(handle, c.MQGMO_MSG_UNDER_CURSOR)
+        assert any_manager.curdepth("Q1") == 0
+        assert any_manager.curdepth(REPLIES) == (0 if late_ms < 0 else 1)
+        assert ends(any_manager, "Q1") == [
+            End("got" if late_ms < 0 else "expired", 1_000 + late_ms)
+        ]
+
+
+def test_E17_life_runs_from_the_put_not_from_the_commit(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """No discard and no report before the commit, not even by a scan."""
+    local(any_manager)
+    local(any_manager, REPLIES)
+    alter_manager(any_manager, EXPRYINT=1)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        unit.put(
+            "Q1",
+            b"x",
+            time_to_live_ms=2_000,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        clock.advance(2_999)
+        assert unit.get("Q1") is None
+        assert any_manager.counts("Q1").uncommitted == 1
+        assert any_manager.curdepth(REPLIES) == 0
+        unit.commit()
+        assert any_manager.curdepth("Q1") == 1
+        assert session.get("Q1") is None
+        assert any_manager.curdepth(REPLIES) == 1
+        assert ends(any_manager, "Q1") == [End("expired", 2_999)]
+        assert lives(any_manager, "Q1")[0].put_ms == START_MS
+
+
+@pytest.mark.parametrize(("at_ms", "comes"), [(1_999, True), (2_000, False)])
+def test_E17_boundary_at_the_commit(
+    queue_manager: QueueManager,
+    session: Session,
+    unit: Session,
+    clock: VirtualClock,
+    at_ms: int,
+    comes: bool,
+) -> None:
+    local(queue_manager)
+    unit.put("Q1", b"x", time_to_live_ms=2_000)
+    clock.advance(at_ms)
+    unit.commit()
+    assert (session.get("Q1") is not None) == comes
+
+
+def test_E17_backed_out_put_never_reports(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    local(any_manager, REPLIES)
+    alter_manager(any_manager, EXPRYINT=1)
+    with any_manager.session(transacted=True) as unit:
+        unit.put(
+            "Q1",
+            b"x",
+            time_to_live_ms=500,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        clock.advance(3_000)
+        unit.backout()
+    clock.advance(3_000)
+    assert any_manager.curdepth("Q1") == 0
+    assert any_manager.curdepth(REPLIES) == 0
+    assert lives(any_manager, "Q1") == []
+
+
+def test_E18_consumer_of_an_expired_message_sees_an_empty_queue(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """None from the native verb, 2033 from the MQI: no error of its own."""
+    local(queue_manager)
+    session.put("Q1", b"x", time_to_live_ms=1)
+    clock.advance(1)
+    handle = session.open("Q1", INPUT)
+    with refused(rc.MQRC_NO_MSG_AVAILABLE):
+        take(handle)
+    assert session.get("Q1") is None
+
+
+def test_E19_delay_processor_sends_the_report_of_what_it_discards(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    local(any_manager, REPLIES)
+    with any_manager.session() as session:
+        sent = session.put(
+            "Q1",
+            b"x",
+            time_to_live_ms=1_000,
+            delay_ms=1_000,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        clock.advance(1_000)
+        report = session.get(REPLIES)
+    assert report is not None
+    assert (report.correl_id, report.descriptor.feedback) == (sent, c.MQFB_EXPIRATION)
+
+
+def test_E21_dead_letter_keeps_the_deadline_and_expires_on_its_queue(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    local(any_manager, REPLIES)
+    alter_manager(any_manager, DEADQ=DEAD)
+    with any_manager.session() as session:
+        sent = session.put(
+            "Q1",
+            b"x",
+            time_to_live_ms=5_000,
+            delay_ms=1_000,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        session.put("Q1", b"live")
+        handle = session.open("Q1", INPUT)
+        alter(any_manager, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+        clock.advance(4_999)
+        dead = next(session.browse(DEAD))
+        assert (dead.msg_id, dead.remaining_ms) == (sent, 1)
+        clock.advance(1)
+        assert session.get(DEAD) is None
+        report = session.get(REPLIES)
+        assert report is not None
+        assert report.correl_id == sent
+        assert ends(any_manager, DEAD) == [End("expired", 5_000)]
+        assert take(handle).message.body == b"live"
+
+
+def test_E31_put_again_with_the_descriptor_of_a_get_filters_on_its_ids(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    """The MsgId of a get used as a match selects nothing else on the queue (G2)."""
+    local(queue_manager)
+    put_md(session, "Q1", b"1", V2)
+    put_md(session, "Q1", b"2", V2)
+    handle = session.open("Q1", INPUT)
+    first = take(handle).message
+    with refused(rc.MQRC_NO_MSG_AVAILABLE):
+        take(handle, match=by_msg_id(first.msg_id))
+    assert queue_manager.curdepth("Q1") == 1
