@@ -9,7 +9,7 @@ from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.store import keys
 from mayfly.store.book import INSERT_LIFE
 from mayfly.store.database import Database
-from mayfly.store.messages import DELETE, INSERT, IN_ORDER
+from mayfly.store.messages import DELETE, IN_ORDER, INSERT
 from mayfly.store.units import StoredMessage
 
 _DESCRIPTOR = pack_descriptor(Descriptor(persistence=1, priority=0))
@@ -52,7 +52,7 @@ def get_loop(database: Database, count: int, per_unit: int) -> None:
         writer.execute("BEGIN IMMEDIATE")
         for position in range(first + 1, first + per_unit + 1):
             ((key, put_ms, _, _, _, _, _, msg_id, correl_id, *_),) = writer.execute(
-                IN_ORDER, (_LOW, _HIGH, 1)
+                f"{IN_ORDER} LIMIT 1", (_LOW, _HIGH)
             ).fetchall()
             writer.execute(DELETE, (key,))
             life = ("Q1", msg_id, correl_id, None, put_ms, put_ms, None, 1, "got", 0, 0, 1, 200, 0)

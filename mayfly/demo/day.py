@@ -41,15 +41,15 @@ class Seen(NamedTuple):
 class Waited(NamedTuple):
     """A call that was asked for a millisecond too early, and again at its time.
 
-    ``found_early`` and ``found_in_time`` say whether it was there; ``remaining_tenths`` is the
-    expiry it showed when it was got.
+    ``found_early`` and ``found_in_time`` say whether it was there; ``got_ms`` is None when it never
+    was got, ``remaining_tenths`` the expiry it showed when it was.
     """
 
     flight: Flight
     msg_id: bytes
     found_early: bool
     found_in_time: bool
-    got_ms: int
+    got_ms: int | None
     remaining_tenths: int
 
 
@@ -99,7 +99,7 @@ def open_queue_manager(
     first_put_ms = min(flight.put_ms for flight in flights)
     clock = VirtualClock(first_put_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS)
     queue_manager = QueueManager(NAME, folder, clock)
-    queues = sorted({flight.queue for flight in flights}) + [REPORTS]
+    queues = [*sorted({flight.queue for flight in flights}), REPORTS]
     script = [f"DEFINE QLOCAL({queue}) DEFPSIST(YES) MAXDEPTH(50000)" for queue in queues]
     result = queue_manager.mqsc("\n".join([*script, f"ALTER QMGR EXPRYINT({SCAN_SECONDS})"]))
     assert result.ok, result.text
@@ -180,7 +180,7 @@ class _Drive:
             self._msg_ids[example.correl_id],
             self._found[_Verb.ASK_EARLY],
             self._found[_Verb.ASK_IN_TIME],
-            self._got_ms[example.correl_id],
+            self._got_ms.get(example.correl_id),
             self._remaining_tenths,
         )
         return Day(self._flights, self._msg_ids, self._got_ms, reports, waited)
@@ -259,6 +259,8 @@ def problems_of(day: Day) -> list[str]:
         problems.append(f"{spelled(day.waited.flight.correl_id)} was got before its delivery time")
     if not day.waited.found_in_time:
         problems.append(f"{spelled(day.waited.flight.correl_id)} was not there at its time")
+    if day.waited.got_ms is None:
+        problems.append(f"{spelled(day.waited.flight.correl_id)} was not got")
     owed = {day.msg_ids[flight.correl_id] for flight in day.expired}
     told = [report.about for report in day.reports]
     if owed != set(told) or len(told) != len(set(told)):

@@ -102,6 +102,12 @@ class Core:
         queue.depth += 1
         queue.uncommitted += 1
 
+    def unreserve(self, work: Work) -> None:
+        """Take the arrivals of a work that does not take effect out of the counts again."""
+        for queue, _row, _side in work.arrivals:
+            queue.depth -= 1
+            queue.uncommitted -= 1
+
     def arrive(
         self, work: Work, queue: LocalQueue, row: StoredMessage, *, persistent: bool
     ) -> None:
@@ -223,9 +229,7 @@ class Core:
             queue.depth += 1
             self.reveal(queue, row.k, side)
             offered[queue.number] = queue
-        for queue, _row, _side in work.arrivals:
-            queue.depth -= 1
-            queue.uncommitted -= 1
+        self.unreserve(work)
 
     def _note_due(self, key: int) -> None:
         due_ms = due_ms_of(key)

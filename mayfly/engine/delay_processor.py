@@ -14,7 +14,7 @@ from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.window import Window, is_expired, remaining_ms
-from mayfly.mqi.constants import MQRO_DISCARD_MSG
+from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_DISCARD_MSG
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.store.keys import STAGING_LOW, due_ms_of, staging_key
@@ -65,10 +65,11 @@ class DelayProcessor:
             found = self._due(queue, now_ms)
             expired = [f for f in found if is_expired(f[1].expire_at_ms, now_ms)]
             work = Work()
+            works = [work]
             for due in found:
                 if not is_expired(due[1].expire_at_ms, now_ms):
-                    self._release(work, due, now_ms)
-            works = [work] if work.departures else []
+                    works.extend(self._release(work, due, now_ms))
+            works = [w for w in works if w.departures]
             if expired:
                 works.append(discard_expired(core, expired, now_ms))
         if works:
@@ -97,24 +98,28 @@ class DelayProcessor:
     def _is_free(self, row: StoredMessage) -> bool:
         return row.k not in self._core.hidden and row.k not in self._retry_at_ms
 
-    def _release(self, work: Work, found: Found, now_ms: int) -> None:
+    def _release(self, work: Work, found: Found, now_ms: int) -> list[Work]:
+        """Add a delivery to a work, or return the work that deals with its failure (D20, D21)."""
         core = self._core
         queue, row, _side = found
         descriptor = unpack_descriptor(row.descriptor)
         staged = read_staged(row, descriptor)
-        outcome, reason = _RELEASED, 0
         try:
             self._deliver(work, row, staged)
         except MQError as failure:
-            reason = failure.reason
-            disposed = self._dispose(work, row, staged, reason)
-            if disposed is None:
+            # A work of its own: it may have to be undone alone (D22).
+            own, reason = Work(), failure.reason
+            outcome = self._dispose(own, row, staged, reason)
+            if outcome is None:
+                core.unreserve(own)
                 self._retry_at_ms[row.k] = now_ms + RETRY_MS
                 _LOG.warning("message for %s stays on staging: %s", staged.target, failure)
-                return
-            outcome = disposed
-        life = life_of(queue, row, descriptor, now_ms, outcome, reason=reason)
-        remove(core, work, found, life)
+                return []
+            life = life_of(queue, row, descriptor, now_ms, outcome, reason=reason)
+            remove(core, own, found, life)
+            return [own]
+        remove(core, work, found, life_of(queue, row, descriptor, now_ms, _RELEASED))
+        return []
 
     def _deliver(self, work: Work, row: StoredMessage, staged: Staged) -> None:
         """Resolve the target a second time (D15) and put the original message there."""
@@ -144,7 +149,10 @@ class DelayProcessor:
                 _LOG.warning("dead-letter queue refuses a delayed message: %s", error)
                 return None
             outcome = _DEAD_LETTERED
-        send_report(core, work, Cause.EXCEPTION, self._original(row, staged), reason)
+        is_sent = send_report(core, work, Cause.EXCEPTION, self._original(row, staged), reason)
+        # A persistent message does not go while its report can reach no queue (D22).
+        if not is_sent and staged.descriptor.persistence == MQPER_PERSISTENT:
+            return None
         return outcome
 
     def _original(self, row: StoredMessage, staged: Staged) -> Original:

@@ -15,7 +15,12 @@ from mayfly.lifetime.life import Event, LifeRecord, State, next_state
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import Window, remaining_ms, window_at_put
-from mayfly.mqi.constants import MQAT_QMGR, MQPMO_SET_ALL_CONTEXT
+from mayfly.mqi.constants import (
+    MQAT_QMGR,
+    MQCCSI_Q_MGR,
+    MQENC_NATIVE,
+    MQPMO_SET_ALL_CONTEXT,
+)
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
@@ -123,7 +128,11 @@ def dead_letter(
         }
     )
     check_room(core, path, len(header) + len(body), persistent=prepared.persistent)
-    dead = as_given(core, descriptor._replace(format="MQDEAD"))
+    # What the descriptor says of the data is true of the header now (Q1).
+    dead = as_given(
+        core,
+        descriptor._replace(format="MQDEAD", encoding=MQENC_NATIVE, coded_char_set_id=MQCCSI_Q_MGR),
+    )
     # It can be got at once, whatever delay it once had.
     immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
     row = new_row(core, path, Outgoing(dead, immediate, ids, header + body))

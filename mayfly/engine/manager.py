@@ -242,7 +242,8 @@ class Manager(Core):
         since_ms = self.store.unsettled_since_ms
         if since_ms is not None and since_ms + SETTLE_MS <= self.now_ms():
             self.store.write_balances()
-            self.store.trim_ledger(self.settings.ledger_retention_count)
+            while self.store.trim_ledger(self.settings.ledger_retention_count):
+                pass
 
     def _lose_volatile(self) -> None:
         """Record the end of non-persistent messages, which a restart does not keep."""

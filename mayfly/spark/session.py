@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from mayfly.spark.jvm import ensure_java
 from mayfly.spark.source import MayflyDataSource
+
+#: As a URL: a path may hold spaces, which would end a Java option.
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
+# A stopping query unwinds regular expressions on its thread; the default stack is too small.
+_JAVA_OPTIONS = f"-Xss8m -Dlog4j2.configurationFile={_LOG_SETTINGS}"
 
 #: What a session on one machine needs; a conf handed in wins over each.
 _LOCAL = {
@@ -27,8 +33,7 @@ _LOCAL = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # A stopping query unwinds regular expressions on its thread; the default stack is too small.
-    "spark.driver.extraJavaOptions": "-Xss8m",
+    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
 }
 
 #: For tests: a small session whose jobs start in tenths of a second.
@@ -43,7 +48,7 @@ _FAST = {
     "spark.rdd.compress": "false",
     "spark.sql.streaming.stateStore.maintenanceInterval": "600s",
     "spark.driver.extraJavaOptions": (
-        "-Xss8m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+        f"{_JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
     ),
 }
 
@@ -61,9 +66,12 @@ def create_session(
     ``conf`` has the last word. ``fast`` trades throughput for short jobs, as tests want it. Where a
     session is active already, that one is returned and only its SQL settings change.
     """
-    # Spark reads both from the environment when it starts its JVM and its workers.
+    # Spark reads these from the environment when it starts its JVM and its workers.
     os.environ["JAVA_HOME"] = str(ensure_java().path)
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    if master.startswith("local"):
+        # Else it looks for an outer address and says at length what it found.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(app_name)
     settings = {**_LOCAL, **(_FAST if fast else {}), **(conf or {})}
     for name, value in settings.items():

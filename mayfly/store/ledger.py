@@ -9,10 +9,9 @@ from typing import Any
 from mayfly.lifetime.life import LEDGER_COLUMNS
 from mayfly.store.book import Book
 from mayfly.store.database import Database
+from mayfly.store.messages import limited
 
-_PAGE = (
-    f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position LIMIT ?"
-)
+_PAGE = f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position"
 _FIRST = "SELECT min(position) FROM ledger"
 
 
@@ -65,7 +64,7 @@ class Ledger:
         self._flush()
         with self._guard:
             rows: list[tuple[Any, ...]] = self._connection.execute(
-                _PAGE, (after_position, max_rows)
+                limited(_PAGE, max_rows), (after_position,)
             ).fetchall()
         first_position = rows[0][0] if rows else self._book.last_position + 1
         if first_position > after_position + 1:

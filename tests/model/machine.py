@@ -32,9 +32,28 @@ CORREL_IDS = (b"", b"A".ljust(24, b"\0"), b"B".ljust(24, b"\0"))
 queues = st.sampled_from(list(QUEUES))
 sessions = st.sampled_from(SESSIONS)
 labels = st.integers(1, 12)
-life = st.sampled_from((None, None, 1, 100, 101, 5_000))
-delay = st.sampled_from((0, 0, 0, 1, 100, 6_000))
+lives = st.sampled_from((1, 100, 101, 5_000))
+delays = st.sampled_from((1, 100, 101, 6_000))
+NONE: st.SearchStrategy[int | None] = st.none()
+NO_DELAY = st.just(0)
 steps = st.sampled_from((0, 1, 99, 100, 101, 5_000, 12_000))
+
+
+def puts(
+    life_ms: st.SearchStrategy[int | None] = NONE, delay_ms: st.SearchStrategy[int] = NO_DELAY
+) -> st.SearchStrategy[Put]:
+    """Return what may be asked for in a put; the machine gives the MsgId."""
+    return st.builds(
+        Put,
+        msg_id=st.just(b""),
+        correl_id=st.sampled_from(CORREL_IDS),
+        priority=st.integers(0, 2),
+        persistent=st.booleans(),
+        life_ms=life_ms,
+        delay_ms=delay_ms,
+        report=st.sampled_from((0, c.MQRO_EXPIRATION)),
+        reply_to_q=st.just(REPLY),
+    )
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -42,8 +61,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     folder: Path | None = None
 
-    @initialize(scan_seconds=st.sampled_from((0, 0, 5)))
-    def begin(self, scan_seconds: int) -> None:
+    @initialize(
+        scan_seconds=st.sampled_from((0, 0, 5)),
+        first=st.lists(st.tuples(queues, puts(lives | st.none())), min_size=2, max_size=6),
+    )
+    def begin(self, scan_seconds: int, first: list[tuple[str, Put]]) -> None:
         self.clock = VirtualClock()
         self.manager = QueueManager("QM1", self.folder, self.clock)
         self.model = Model(self.clock.now_ms(), scan_seconds * 1_000 or None)
@@ -58,6 +80,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.queues[REPLY] = Queue(REPLY)
         if scan_seconds:
             administration.alter(self.manager, "QMGR", "", {"EXPRYINT": scan_seconds})
+        for name, put in first:
+            self.compare_put(0, name, put)
 
     def session(self, number: int) -> Session:
         if number not in self.sessions:
@@ -77,27 +101,17 @@ class QueueMachine(RuleBasedStateMachine):
 
     # What programs do
 
-    @rule(number=sessions, name=queues, priority=st.integers(0, 2), persistent=st.booleans(),
-          correl_id=st.sampled_from(CORREL_IDS), life_ms=life, delay_ms=delay,
-          report=st.sampled_from((0, c.MQRO_EXPIRATION)))  # fmt: skip
-    def put(
-        self, *, number: int, name: str, priority: int, persistent: bool, correl_id: bytes,
-        life_ms: int | None, delay_ms: int, report: int,
-    ) -> None:  # fmt: skip
-        self.label += 1
-        put = Put(
-            msg_id=label_id(self.label), correl_id=correl_id, priority=priority,
-            persistent=persistent, life_ms=life_ms, delay_ms=delay_ms, report=report,
-            reply_to_q=REPLY,
-        )  # fmt: skip
-        reason = reason_of(
-            lambda: self.session(number).put(
-                name, put.msg_id, msg_id=put.msg_id, correl_id=correl_id or None,
-                priority=priority, persistent=persistent, time_to_live_ms=life_ms,
-                delay_ms=delay_ms, report=report, reply_to_q=REPLY,
-            )  # fmt: skip
-        )
-        assert reason == self.model.put(self.owner(number), name, put)
+    @rule(number=sessions, name=queues, put=puts())
+    def put(self, number: int, name: str, put: Put) -> None:
+        self.compare_put(number, name, put)
+
+    @rule(number=sessions, name=queues, put=puts(life_ms=lives))
+    def put_with_expiry(self, number: int, name: str, put: Put) -> None:
+        self.compare_put(number, name, put)
+
+    @rule(number=sessions, name=queues, put=puts(life_ms=lives | st.none(), delay_ms=delays))
+    def put_with_delay(self, number: int, name: str, put: Put) -> None:
+        self.compare_put(number, name, put)
 
     @rule(number=sessions, name=queues)
     def get(self, number: int, name: str) -> None:
@@ -105,15 +119,17 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(number=sessions, name=queues, label=labels)
     def get_by_msg_id(self, number: int, name: str, label: int) -> None:
-        self.compare_get(number, name, label_id(label), b"")
+        self.compare_get(number, name, label_id(label % self.label + 1), b"")
 
     @rule(number=sessions, name=queues, correl_id=st.sampled_from(CORREL_IDS[1:]))
     def get_by_correl_id(self, number: int, name: str, correl_id: bytes) -> None:
         self.compare_get(number, name, b"", correl_id)
 
-    @rule(number=sessions, label=labels)
-    def cancel(self, number: int, label: int) -> None:
-        self.compare_get(number, STAGING, b"", label_id(label))
+    @rule(number=sessions, nth=labels)
+    def cancel(self, number: int, nth: int) -> None:
+        staged = self.model.queues[STAGING].messages
+        msg_id = staged[nth % len(staged)].msg_id if staged else label_id(1)
+        self.compare_get(number, STAGING, b"", msg_id)
 
     @rule(name=queues)
     def browse_all(self, name: str) -> None:
@@ -268,6 +284,25 @@ class QueueMachine(RuleBasedStateMachine):
             {state.value: n for state, n in zip(OUTCOMES, totals.ended, strict=True) if n}
         )
         return ended
+
+    def compare_put(self, number: int, name: str, put: Put) -> None:
+        self.label += 1
+        put.msg_id = label_id(self.label)
+        reason = reason_of(
+            lambda: self.session(number).put(
+                name,
+                put.msg_id,
+                msg_id=put.msg_id,
+                correl_id=put.correl_id or None,
+                priority=put.priority,
+                persistent=put.persistent,
+                time_to_live_ms=put.life_ms,
+                delay_ms=put.delay_ms,
+                report=put.report,
+                reply_to_q=put.reply_to_q,
+            )
+        )
+        assert reason == self.model.put(self.owner(number), name, put)
 
     def compare_get(self, number: int, name: str, msg_id: bytes, correl_id: bytes) -> None:
         got: list[Message | None] = []

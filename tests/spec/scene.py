@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -59,14 +59,13 @@ def alter_manager(qm: Manager, **attributes: Value) -> None:
 
 
 def put_md(
-    session: Session, queue: str, body: bytes, descriptor: Descriptor, **more: object
+    session: Session, queue: str, body: bytes, descriptor: Descriptor, **more: Any
 ) -> PutResult:
     """Put with a whole descriptor; ``more`` are fields of PutRequest, and ``options``."""
     options = more.pop("options", c.MQPMO_NONE)
-    assert isinstance(options, int)
     handle = session.open(queue, OUTPUT | c.MQOO_SET_ALL_CONTEXT)
     try:
-        return handle.put(body, PutRequest(descriptor)._replace(**more), options)
+        return handle.put(body, PutRequest(descriptor, **more), options)
     finally:
         handle.close()
 
@@ -83,9 +82,9 @@ def put_expiry(session: Session, queue: str, expiry_tenths: int, report: int = 0
     return put_md(session, queue, b"x", descriptor, life_ms=life_ms)
 
 
-def take(handle: Handle, options: int = 0, **more: object) -> GetResult:
+def take(handle: Handle, options: int = 0, **more: Any) -> GetResult:
     """Get or browse through a handle; ``more`` are fields of GetRequest."""
-    return handle.get(GetRequest()._replace(**more), options)
+    return handle.get(GetRequest(**more), options)
 
 
 def body(message: Message | None) -> bytes | None:

@@ -170,13 +170,21 @@ def test_E8_E12_expired_message_stays_and_counts_until_met(
     with any_manager.session() as session:
         session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
         clock.advance(999)
-        assert any_manager.counts("Q1")._asdict() == dict(
-            staged=0, live=1, uncommitted=0, locked=0, expired_present=0
-        )
+        assert any_manager.counts("Q1")._asdict() == {
+            "staged": 0,
+            "live": 1,
+            "uncommitted": 0,
+            "locked": 0,
+            "expired_present": 0,
+        }
         clock.advance(1)
-        assert any_manager.counts("Q1")._asdict() == dict(
-            staged=0, live=0, uncommitted=0, locked=0, expired_present=1
-        )
+        assert any_manager.counts("Q1")._asdict() == {
+            "staged": 0,
+            "live": 0,
+            "uncommitted": 0,
+            "locked": 0,
+            "expired_present": 1,
+        }
         clock.advance(86_400_000)
         assert any_manager.curdepth("Q1") == 1
         assert ends(any_manager, "Q1") == []

@@ -1,0 +1,34 @@
+"""The ``mayfly`` command: one file a command, and how commands end.
+
+A command ends with one of these codes; whatever is not 0 says why in one line on stderr.
+
+    0    done
+    1    nothing there: no message to get; or a check found something wrong
+    2    the command line is wrong, or a package it needs is not installed
+    3    the queue manager refused: a reason code (MQRC_…) is named
+    4    a folder or file cannot be used: missing, in use, not permitted, damaged
+    5    the pipeline failed: server not reachable, token, lake, checkpoint, Java
+    130  interrupted
+"""
+
+from __future__ import annotations
+
+import sys
+
+#: What an installation of the extra brings.
+_PACKAGES = ("typer", "rich")
+
+
+def main() -> None:
+    """Run the command line; leaves by SystemExit."""
+    try:
+        from mayfly.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in _PACKAGES:
+            raise
+        print(
+            f"mayfly: the package {error.name} is missing: pip install 'mayfly-mq[cli]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    app(prog_name="mayfly")

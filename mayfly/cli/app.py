@@ -1,0 +1,55 @@
+"""The command line as a whole: which commands there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mayfly import __version__
+from mayfly.cli.browse import browse
+from mayfly.cli.get import get
+from mayfly.cli.mqsc import mqsc
+from mayfly.cli.outcomes import EXIT_CODES, Commands
+from mayfly.cli.put import put
+from mayfly.cli.serve import serve
+from mayfly.cli.verify import verify
+
+app = typer.Typer(
+    name="mayfly",
+    cls=Commands,
+    help="Mayfly: a message queue manager in which every message has a lifetime.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(*, is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"mayfly {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _mayfly(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            is_eager=True,
+            callback=lambda value: _print_version(is_wanted=value),
+        ),
+    ] = False,
+) -> None:
+    """Mayfly: a message queue manager in which every message has a lifetime."""
+    del version
+
+
+for command in (mqsc, put, get, browse, verify, serve):
+    app.command()(command)

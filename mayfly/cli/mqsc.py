@@ -1,0 +1,66 @@
+"""``mayfly mqsc``: run MQSC commands, as runmqsc does."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.show import print_json
+from mayfly.mqsc import MqscResult
+
+Script = Annotated[typer.FileText | None, typer.Argument(help="The script; - or nothing is stdin.")]
+CommandOption = Annotated[
+    list[str] | None, typer.Option("--command", "-c", help="A command; may be given repeatedly.")
+]
+
+
+def mqsc(
+    name: Name,
+    script: Script = None,
+    *,
+    command: CommandOption = None,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run MQSC commands, as runmqsc does.
+
+    They come from a file, from stdin or from -c. A queue manager that is not there is made. With
+    --json the objects displayed (rows) and all replies are printed. Exit code 3 when one failed.
+
+    \b
+    Examples:
+      mayfly mqsc QM1 -c "DEFINE QLOCAL(Q1) CAPEXPRY(600)"
+      mayfly mqsc QM1 queues.mqsc --json
+    """
+    if command and script is not None:
+        raise CommandFailed(ExitCode.USAGE, "give a script or -c, not both")
+    text = "\n".join(command) if command else _read(script)
+    with opened(name, path, make=True) as queue_manager:
+        result = queue_manager.mqsc(text)
+    if as_json:
+        print_json(_as_json(result))
+    else:
+        print(result.text, end="")
+    if not result.ok:
+        failed = [message for message in result.messages if not message.is_information]
+        raise CommandFailed(ExitCode.MQ, f"{len(failed)} failed, first {failed[0].code}")
+
+
+def _read(script: typer.FileText | None) -> str:
+    source = sys.stdin if script is None else script
+    try:
+        return source.read()
+    except UnicodeDecodeError as error:
+        raise CommandFailed(ExitCode.USAGE, f"the script is not text: {error}") from error
+
+
+def _as_json(result: MqscResult) -> dict[str, object]:
+    replies = [
+        {"code": message.code, "text": message.text, "reason": message.reason}
+        for message in result.messages
+    ]
+    return {"ok": result.ok, "rows": result.rows, "messages": replies}

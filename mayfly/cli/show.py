@@ -1,0 +1,78 @@
+"""What commands print: JSON for programs, lines for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mayfly.engine.message import Message
+from mayfly.lifetime.times import SECOND_MS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BODY_CHARACTERS = 40
+
+
+def print_json(value: object, *, indent: int | None = 2) -> None:
+    """Print one JSON document; ``indent`` None puts it on one line."""
+    print(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """Return a message for JSON: ids in hexadecimal, the body as text or else as ``body_hex``."""
+    descriptor = message.descriptor
+    fields: dict[str, Any] = {
+        "queue": message.queue,
+        "msg_id": message.msg_id.hex(),
+        "correl_id": message.correl_id.hex(),
+        "put_ms": message.put_ms,
+        "deliver_at_ms": message.deliver_at_ms,
+        "expire_at_ms": message.expire_at_ms,
+        "remaining_ms": message.remaining_ms,
+        "priority": message.priority,
+        "persistent": message.persistent,
+        "backout_count": message.backout_count,
+        "msg_type": descriptor.msg_type,
+        "feedback": descriptor.feedback,
+        "report": descriptor.report,
+        "reply_to_q": descriptor.reply_to_q.strip(),
+        "format": descriptor.format.strip(),
+        "user_identifier": descriptor.user_identifier.strip(),
+    }
+    try:
+        return fields | {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        return fields | {"body_hex": message.body.hex()}
+
+
+def as_line(message: Message) -> str:
+    """Return a message as one line: id, put, what is left of its life, bytes, its beginning."""
+    left = remaining(message.remaining_ms)
+    start = message.body[:_BODY_CHARACTERS].decode(errors="replace")
+    shown = "".join(character if character.isprintable() else "·" for character in start)
+    return (
+        f"{message.msg_id.hex()}  {moment(message.put_ms)}  {left:>12}  "
+        f"{len(message.body):>7}  {shown}"
+    )
+
+
+LINE_HEAD = f"{'MsgId':<48}  {'put (UTC)':<19}  {'expires in':>12}  {'bytes':>7}  body"
+
+
+def moment(at_ms: int) -> str:
+    """Return a moment to the second, UTC."""
+    return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def remaining(remaining_ms: int | None) -> str:
+    """Return what is left of a life, rounded up to a tenth of a second."""
+    if remaining_ms is None:
+        return "never"
+    tenths = -(-remaining_ms * 10 // SECOND_MS)
+    return f"{tenths / 10:,.1f} s"
+
+
+def write_body(body: bytes) -> None:
+    """Write a body as it is, and a line end after it."""
+    sys.stdout.buffer.write(body + b"\n")

@@ -1,0 +1,97 @@
+"""Values as people type them: durations with a unit, ids in hexadecimal, report options by name."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import constants
+
+_MINUTE_MS = 60 * SECOND_MS
+_UNITS_MS = {
+    "": 1,
+    "ms": 1,
+    "s": SECOND_MS,
+    "min": _MINUTE_MS,
+    "h": 60 * _MINUTE_MS,
+    "d": 24 * 60 * _MINUTE_MS,
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_ID_BYTES = 24
+_REPORTS = (
+    "EXCEPTION",
+    "EXCEPTION_WITH_DATA",
+    "EXCEPTION_WITH_FULL_DATA",
+    "EXPIRATION",
+    "EXPIRATION_WITH_DATA",
+    "EXPIRATION_WITH_FULL_DATA",
+    "COA",
+    "COA_WITH_DATA",
+    "COA_WITH_FULL_DATA",
+    "COD",
+    "COD_WITH_DATA",
+    "COD_WITH_FULL_DATA",
+    "PAN",
+    "NAN",
+    "PASS_MSG_ID",
+    "PASS_CORREL_ID",
+    "PASS_DISCARD_AND_EXPIRY",
+    "DISCARD_MSG",
+)
+#: Waits until there is a message.
+FOREVER_MS = -1
+
+
+def duration_ms(text: str) -> int:
+    """Return a duration such as ``20s`` in ms, a bare number being ms; raises BadParameter."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None or found[2] not in _UNITS_MS:
+        raise typer.BadParameter(
+            f"{text!r} is not a duration: a number and ms, s, min, h or d, as in 20s"
+        )
+    duration = float(found[1]) * _UNITS_MS[found[2]]
+    if not duration.is_integer():
+        raise typer.BadParameter(f"{text!r} is not a whole number of milliseconds")
+    return int(duration)
+
+
+def wait_ms(text: str) -> int:
+    """Return how long to wait in ms; ``forever`` is -1."""
+    return FOREVER_MS if text.strip().lower() == "forever" else duration_ms(text)
+
+
+def message_id(text: str) -> bytes:
+    """Return an id of up to 24 bytes from its hexadecimal digits; raises BadParameter."""
+    try:
+        value = bytes.fromhex(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not hexadecimal: an id has two digits 0-9a-f a byte"
+        ) from None
+    if not 0 < len(value) <= _ID_BYTES:
+        raise typer.BadParameter(f"{text!r} has {len(value)} bytes; an id has 1 to {_ID_BYTES}")
+    return value
+
+
+def report_option(text: str) -> int:
+    """Return an MQRO_* value from its name, with or without MQRO_; raises BadParameter."""
+    name = text.strip().upper().replace("-", "_").removeprefix("MQRO_")
+    if name not in _REPORTS:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(_REPORTS).lower()}")
+    value: int = getattr(constants, f"MQRO_{name}")
+    return value
+
+
+MsgIdOption = Annotated[
+    bytes | None,
+    typer.Option("--msg-id", parser=message_id, metavar="HEX", help="Only the one with this id."),
+]
+CorrelIdOption = Annotated[
+    bytes | None,
+    typer.Option(
+        "--correl-id", parser=message_id, metavar="HEX", help="Only with this correlation id."
+    ),
+]

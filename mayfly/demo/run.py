@@ -1,0 +1,292 @@
+"""The whole demo: one real day live while its ledger streams into the lake, then the year in Spark.
+
+Everything is checked against everything else: books of the store, lake, replay, known answer.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mayfly.demo import plots, summary
+from mayfly.demo.day import REPORTS, Day, Seen, drive_day, open_queue_manager, problems_of
+from mayfly.demo.flights import (
+    YEAR_EXPIRED_COUNT,
+    YEAR_GOT_COUNT,
+    Flight,
+    day_of_year,
+    flights_table,
+    trace_of,
+)
+from mayfly.queue_manager import QueueManager
+from mayfly.servers.flight import FlightServer
+from mayfly.spark.lake import ledger_to_lake, read_lake, read_ledger
+from mayfly.spark.replay import EXPIRED, GOT, ordered, replay_in_process, replay_in_spark
+from mayfly.spark.report import verify_lake
+from mayfly.spark.session import create_session
+
+#: Marks a folder as the demo's own, so that nothing else is ever removed.
+MARK = ".mayfly-demo"
+#: What the demo makes in its folder and removes when it is run again.
+_MADE = ("queue-manager", "lake", "year", "pictures", "summary.json")
+#: The live day takes this long at least: somebody looks on, and the stream keeps up with it.
+DAY_SECONDS = 12.0
+_TOKEN_BYTES = 32
+_YEAR_COUNT = YEAR_GOT_COUNT + YEAR_EXPIRED_COUNT
+
+
+class Watcher(Protocol):
+    """Is told how far the demo is."""
+
+    def step(self, text: str) -> None:
+        """A step begins; the one before it is done."""
+
+    def day(self, seen: Seen, done: float, lake_rows: int) -> None:
+        """The live day has come so far (``done`` of 1), and so many ledger rows are in the lake."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run: the date in 2013, the folder to write to, and the flights of the year."""
+
+    out: Path
+    month: int = 3
+    day: int = 8
+    day_seconds: float = DAY_SECONDS
+    flights: Callable[[], pa.Table] = flights_table
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What came out; ``problems`` is empty when everything agrees.
+
+    ``day_outcomes`` and ``year_outcomes`` are outcome tables of the replay in Spark. Of the
+    ``lake_rows`` ledger rows, ``rows_during_day`` were in the lake before the day was over.
+    """
+
+    plan: Plan
+    day: Day
+    day_outcomes: pa.Table
+    year_outcomes: pa.Table
+    lake_rows: int
+    rows_during_day: int
+    batch_count: int
+    difference_count: int
+    problems: list[str]
+    files: list[Path]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the numbers for JSON."""
+        return {
+            "ok": not self.problems,
+            "date": f"2013-{self.plan.month:02d}-{self.plan.day:02d}",
+            "day": _counts(self.day_outcomes) | {"reports": len(self.day.reports)},
+            "lake": {
+                "rows": self.lake_rows,
+                "rows_during_day": self.rows_during_day,
+                "batches": self.batch_count,
+            },
+            "differences": self.difference_count,
+            "year": _counts(self.year_outcomes),
+            "by_airport": summary.by_airport(self.day_outcomes).to_pylist(),
+            "by_hour": summary.by_hour(self.day_outcomes).to_pylist(),
+            "problems": self.problems,
+            "files": [str(file) for file in self.files],
+        }
+
+
+@dataclass(frozen=True)
+class _LiveDay:
+    """The day as the queue manager and the lake have it."""
+
+    day: Day
+    lives: pa.Table
+    lake_rows: int
+    rows_during_day: int
+    batch_count: int
+    problems: list[str]
+
+
+def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
+    """Run it all; raises FileExistsError when the folder holds something that is not the demo's."""
+    _make_room(plan.out)
+    with ThreadPoolExecutor(1) as pool, _stopping(pool.submit(_session, plan.out)) as session:
+        watcher.step("Reading the flights of 2013 while Spark starts")
+        flights = plan.flights()
+        spark = session.result()
+        live = _live_day(plan, spark, flights, watcher)
+        watcher.step(f"Replaying all {len(flights):,} flights of the year in Spark")
+        year = _replay_year(plan.out / "year", spark, flights)
+    watcher.step("Comparing and drawing")
+    of_day = summary.of_day(year, plan.month, plan.day)
+    differences = summary.compare(live.lives, of_day)
+    problems = [*live.problems, *map(str, differences[:10]), *_year_problems(year, flights)]
+    result = DemoResult(
+        plan,
+        live.day,
+        of_day,
+        year,
+        live.lake_rows,
+        live.rows_during_day,
+        live.batch_count,
+        len(differences),
+        problems,
+        _draw(plan, year),
+    )
+    (plan.out / "summary.json").write_text(json.dumps(result.as_json(), indent=2) + "\n")
+    return result
+
+
+def _make_room(out: Path) -> None:
+    """Remove what an earlier run made; what is not the demo's stays and stops it."""
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
+        raise FileExistsError(f"{out} holds files that the demo did not make; name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / MARK).touch()
+    for name in _MADE:
+        made = out / name
+        if made.is_dir():
+            shutil.rmtree(made)
+        else:
+            made.unlink(missing_ok=True)
+
+
+def _session(out: Path) -> SparkSession:
+    return create_session(
+        app_name="mayfly demo", conf={"spark.sql.warehouse.dir": str(out.absolute() / "lake")}
+    )
+
+
+@contextmanager
+def _stopping(session: Future[SparkSession]) -> Iterator[Future[SparkSession]]:
+    try:
+        yield session
+    finally:
+        if session.exception() is None:
+            session.result().stop()
+
+
+def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watcher) -> _LiveDay:
+    """Drive the day while the stream fills the lake; return both once they have settled."""
+    lake, folder = plan.out / "lake", plan.out / "queue-manager"
+    of_day = _flights_of(flights, plan.month, plan.day)
+    queue_manager, clock = open_queue_manager(of_day, folder)
+    token_file = folder / "token"
+    token_file.touch(mode=0o600)
+    token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES))
+    with (
+        queue_manager,
+        FlightServer(queue_manager, port=0, token=token_file.read_text()) as server,
+    ):
+        watcher.step(f"Living through {plan.day} {summary.MONTHS[plan.month - 1]} 2013")
+        query = ledger_to_lake(spark, server.url, token_file, lake)
+        pace = _Pace(plan.day_seconds, of_day, query, watcher)
+        day = drive_day(queue_manager, clock, of_day, pace.tell)
+        rows_during_day = _lake_rows(query)
+        watcher.step("Letting the stream finish, and proving the lake complete")
+        query.processAllAvailable()
+        batch_count = sum(progress["numInputRows"] > 0 for progress in query.recentProgress)
+        query.stop()
+        lake_rows = read_ledger(spark, lake).count()
+        problems = [*problems_of(day), *_book_problems(queue_manager, lake_rows)]
+    problems += verify_lake(spark, lake)
+    return _LiveDay(day, _lives(spark, lake), lake_rows, rows_during_day, batch_count, problems)
+
+
+class _Pace:
+    """Holds the live day back to its pace and tells the watcher about it."""
+
+    def __init__(
+        self, day_seconds: float, flights: list[Flight], query: StreamingQuery, watcher: Watcher
+    ) -> None:
+        self._day_seconds = day_seconds
+        self._first_ms = min(flight.put_ms for flight in flights)
+        self._last_ms = max(flight.sched_ms for flight in flights)
+        self._query = query
+        self._watcher = watcher
+        self._began_seconds = time.perf_counter()
+        self._rest = threading.Event()
+
+    def tell(self, seen: Seen) -> None:
+        span_ms = self._last_ms - self._first_ms
+        done = min(max((seen.now_ms - self._first_ms) / span_ms, 0.0), 1.0)
+        self._watcher.day(seen, done, _lake_rows(self._query))
+        early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)
+        if early_seconds > 0:
+            self._rest.wait(early_seconds)
+
+
+def _lake_rows(query: StreamingQuery) -> int:
+    return sum(progress["numInputRows"] for progress in query.recentProgress)
+
+
+def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
+    problems = list(queue_manager.verify().problems)
+    last_position = queue_manager.ledger.last_position()
+    if lake_rows != last_position:
+        problems.append(f"the ledger has {last_position} rows, the lake {lake_rows}")
+    return problems
+
+
+def _lives(spark: SparkSession, lake: Path) -> pa.Table:
+    """Return how the calls ended by the lake; reports have lives of their own and are left out."""
+    lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
+    return lives.select("queue", "correl_id", "outcome", "ended_ms").toArrow()
+
+
+def _replay_year(folder: Path, spark: SparkSession, flights: pa.Table) -> pa.Table:
+    folder.mkdir()
+    trace_file = folder / "trace.parquet"
+    pq.write_table(trace_of(flights), trace_file)
+    outcomes = ordered(replay_in_spark(spark.read.parquet(str(trace_file))).toArrow())
+    pq.write_table(outcomes, folder / "outcomes.parquet")
+    return outcomes
+
+
+def _year_problems(outcomes: pa.Table, flights: pa.Table) -> list[str]:
+    """Compare the year in Spark with the same in this process, and with the known answer."""
+    problems = []
+    if not outcomes.equals(replay_in_process(trace_of(flights))):
+        problems.append("the year replayed in Spark is not the year replayed in one process")
+    counts = _counts(outcomes)
+    known = {"calls": _YEAR_COUNT, "got": YEAR_GOT_COUNT, "expired": YEAR_EXPIRED_COUNT}
+    if len(flights) == _YEAR_COUNT and counts != known:
+        problems.append(f"the year gave {counts}, the known answer is {known}")
+    return problems
+
+
+def _counts(outcomes: pa.Table) -> dict[str, int]:
+    kinds = outcomes["outcome"].to_pylist()
+    return {"calls": len(kinds), "got": kinds.count(GOT), "expired": kinds.count(EXPIRED)}
+
+
+def _flights_of(flights: pa.Table, month: int, day: int) -> list[Flight]:
+    rows = flights.filter(pc.equal(flights["day"], day_of_year(month, day)))
+    return [Flight(**row) for row in rows.to_pylist()]
+
+
+def _draw(plan: Plan, year: pa.Table) -> list[Path]:
+    folder = plan.out / "pictures"
+    folder.mkdir()
+    day_png, year_png, page = (folder / name for name in ("day.png", "year.png", "demo.html"))
+    plots.draw_day_png(year, plan.month, plan.day, day_png)
+    plots.draw_year_png(year, year_png)
+    plots.write_html(year, plan.month, plan.day, page)
+    made = [plan.out / name for name in ("lake", "year", "queue-manager", "summary.json")]
+    return [day_png, year_png, page, *made]

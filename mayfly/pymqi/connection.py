@@ -1,0 +1,216 @@
+"""pymqi's QueueManager: a connection, its unit of work, and the puts that need no queue opened."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from mayfly.engine.inquire import inquire_manager, text_length
+from mayfly.engine.manager import Manager
+from mayfly.engine.session import Session
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.pymqi.connection_options import CD
+from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
+from mayfly.pymqi.managers import acquire, release
+from mayfly.pymqi.opening import body_and_options, open_object, text_of
+from mayfly.pymqi.structures import OD
+from mayfly.pymqi.verbs import put_message
+
+DEFAULT_ENCODING = "utf8"
+DEFAULT_CCSID = 1208
+_PUT1_OPEN = {
+    c.MQPMO_SET_ALL_CONTEXT: c.MQOO_SET_ALL_CONTEXT,
+    c.MQPMO_SET_IDENTITY_CONTEXT: c.MQOO_SET_IDENTITY_CONTEXT,
+}
+
+
+class QueueManager:
+    """A connection to a queue manager; ``None`` as its name connects later.
+
+    ``bytes_encoding`` and ``default_ccsid`` are how a ``str`` body is sent. Disconnecting commits;
+    so does losing the last reference, unless ``disconnect_on_exit`` is False.
+    """
+
+    _manager: Manager | None = None
+    _session: Session | None = None
+    _disconnect_on_exit = True
+
+    def __init__(
+        self,
+        name: str | bytes | None = "",
+        disconnect_on_exit: bool = True,
+        bytes_encoding: str = DEFAULT_ENCODING,
+        default_ccsid: int = DEFAULT_CCSID,
+    ) -> None:
+        """Connect to a queue manager by name; blank is the only one open in this process."""
+        self._disconnect_on_exit = disconnect_on_exit
+        self.bytes_encoding = bytes_encoding
+        self.default_ccsid = default_ccsid
+        if name is not None:
+            self.connect(name)
+
+    def connect(self, name: str | bytes) -> None:
+        """MQCONN; raises MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE."""
+        self._connect(name, None)
+
+    def connect_with_options(self, name: str | bytes, *args: object, **kwargs: Any) -> None:
+        """MQCONNX; ``user`` is taken at its word, ``opts``, ``cd``, ``sco`` change nothing here."""
+        if len(args) > 2:
+            raise TypeError(f"cd and sco may follow the name, not {len(args)} arguments")
+        unknown = kwargs.keys() - {"opts", "cd", "sco", "user", "password"}
+        if unknown:
+            raise TypeError(f"connect_with_options does not take {', '.join(sorted(unknown))}")
+        self._connect(name, kwargs.get("user"))
+
+    def connect_tcp_client(
+        self,
+        name: str | bytes,
+        cd: CD,
+        channel: str | bytes,
+        conn_name: str | bytes,
+        user: str | bytes | None = None,
+        password: str | bytes | None = None,
+    ) -> None:
+        """Connect by channel and host, which are noted in ``cd``: the name alone says to whom."""
+        cd.ChannelName = channel
+        cd.ConnectionName = conn_name
+        self.connect_with_options(name, cd=cd, user=user, password=password)
+
+    def disconnect(self) -> None:
+        """MQDISC: commit, close all queues, disconnect; raises PYIFError when not connected."""
+        session, manager = self.get_handle(), self._manager
+        self._session = self._manager = None
+        try:
+            session.close()
+        except MQError as error:
+            raise mqmi_error(error) from error
+        finally:
+            if manager is not None:
+                release(manager)
+
+    def get_handle(self) -> Session:
+        """Return the connection itself; raises PYIFError when not connected."""
+        if self._session is None:
+            raise PYIFError("not connected")
+        return self._session
+
+    def get_name(self) -> str:
+        """Return the name of the queue manager connected to."""
+        return self.manager.name
+
+    @property
+    def manager(self) -> Manager:
+        """The queue manager connected to; raises PYIFError when not connected."""
+        if self._manager is None:
+            raise PYIFError("not connected")
+        return self._manager
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection can be used."""
+        return (
+            self._session is not None
+            and self._session.is_open
+            and self._manager is not None
+            and not self._manager.is_stopped
+        )
+
+    def begin(self) -> None:
+        """MQBEGIN: there are no global units of work, MQRC_ENVIRONMENT_ERROR."""
+        self.get_handle()
+        raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
+
+    def commit(self) -> None:
+        """MQCMIT: make the puts of the unit of work visible and its gets final (G9)."""
+        try:
+            self.get_handle().commit()
+        except MQError as error:
+            raise mqmi_error(error) from error
+
+    def backout(self) -> None:
+        """MQBACK: drop the puts of the unit of work and give its gets back (G8)."""
+        try:
+            self.get_handle().backout()
+        except MQError as error:
+            raise mqmi_error(error) from error
+
+    def put1(self, qDesc: str | bytes | OD, msg: str | bytes, *opts: Any) -> None:
+        """MQPUT1: open, put and close (P11); ``opts`` are an MD and a PMO, updated in place."""
+        session, manager = self.get_handle(), self.manager
+        body, md, pmo = body_and_options(msg, opts, self.bytes_encoding, self.default_ccsid)
+        open_options = c.MQOO_OUTPUT
+        for put_option, open_option in _PUT1_OPEN.items():
+            if pmo.Options & put_option:
+                open_options |= open_option
+        handle = open_object(session, manager, qDesc, open_options)
+        try:
+            put_message(manager, handle, body, md, pmo)
+        finally:
+            with contextlib.suppress(MQError):
+                handle.close()
+
+    def inquire(self, attribute: int) -> int | bytes:
+        """MQINQ on the queue manager: a number, or text blank padded to its length."""
+        self.get_handle()
+        try:
+            (value,) = inquire_manager(self.manager, [attribute])
+        except MQError as error:
+            raise mqmi_error(error) from error
+        return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
+
+    connectWithOptions = connect_with_options
+    connectTCPClient = connect_tcp_client
+    getHandle = get_handle
+
+    def __del__(self) -> None:
+        """Disconnect quietly."""
+        if self._session is not None and self._disconnect_on_exit:
+            with contextlib.suppress(MQMIError):
+                self.disconnect()
+
+    def _connect(self, name: str | bytes, user: str | bytes | None) -> None:
+        try:
+            manager = acquire(text_of(name).rstrip(" \0"))
+            try:
+                session = manager.session(text_of(user) if user else None, program=_program())
+            except MQError:
+                release(manager)
+                raise
+        except MQError as error:
+            raise mqmi_error(error) from error
+        if self._manager is not None:
+            self.disconnect()
+        self._manager, self._session = manager, session
+
+
+def connect(
+    queue_manager: str | bytes,
+    channel: str | bytes | None = None,
+    conn_info: str | bytes | None = None,
+    user: str | bytes | None = None,
+    password: str | bytes | None = None,
+    disconnect_on_exit: bool = True,
+    bytes_encoding: str = DEFAULT_ENCODING,
+    default_ccsid: int = DEFAULT_CCSID,
+) -> QueueManager:
+    """Return a connection to the queue manager of a name; it need not say by which channel.
+
+    Raises MQMIError MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE; TypeError for a channel
+    without a host or a host without a channel.
+    """
+    if (channel is None) != (conn_info is None):
+        raise TypeError("channel and conn_info go together")
+    connection = QueueManager(None, disconnect_on_exit, bytes_encoding, default_ccsid)
+    if channel is None or conn_info is None:
+        connection.connect_with_options(queue_manager, user=user, password=password)
+    else:
+        connection.connect_tcp_client(queue_manager, CD(), channel, conn_info, user, password)
+    return connection
+
+
+def _program() -> str:
+    return Path(sys.argv[0]).name or "python"

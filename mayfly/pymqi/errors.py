@@ -1,0 +1,73 @@
+"""pymqi's exceptions: MQMIError for everything the queue manager answers, PYIFError for misuse."""
+
+from __future__ import annotations
+
+from mayfly.mqi.constants import MQCC_WARNING
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.reasons import REASONS
+from mayfly.pymqi import CMQC
+
+
+class Error(Exception):
+    """What all errors of this package are."""
+
+
+class PYIFError(Error):
+    """The package itself was used wrongly: not connected, already open, …"""
+
+    def __init__(self, e: str) -> None:
+        """Hold the text."""
+        super().__init__(e)
+        self.error = e
+
+    def __str__(self) -> str:
+        return f"PYMQI Error: {self.error}"
+
+
+class MQMIError(Error):
+    """A verb failed (``comp`` 2) or warned (``comp`` 1) with a reason code.
+
+    ``message`` and ``original_length`` are what a get returned all the same: the body, cut to the
+    buffer or unconverted, and its full length in bytes. The error of the queue manager, with the
+    name and the value of the wrong field, is the ``__cause__``.
+    """
+
+    def __init__(
+        self, comp: int, reason: int, *, message: bytes = b"", original_length: int = 0
+    ) -> None:
+        """Hold the codes and what came with them."""
+        super().__init__(comp, reason)
+        self.comp = comp
+        self.reason = reason
+        self.message = message
+        self.original_length = original_length
+
+    def __str__(self) -> str:
+        return f"MQI Error. Comp: {self.comp}, Reason {self.reason}: {self.errorAsString()}"
+
+    def errorAsString(self) -> str:
+        """Return the reason as text, such as ``FAILED: MQRC_NO_MSG_AVAILABLE``."""
+        name = _reason_name(self.reason)
+        if name is None:
+            return f"Error code {self.reason} not defined"
+        return f"{'WARNING' if self.comp == MQCC_WARNING else 'FAILED'}: {name}"
+
+    error_as_string = errorAsString
+
+
+def mqmi_error(error: MQError) -> MQMIError:
+    """Return pymqi's form of the queue manager's error."""
+    return MQMIError(error.comp, error.reason)
+
+
+def warning(reason: int, message: bytes = b"", original_length: int = 0) -> MQMIError:
+    """Return the error that pymqi makes of a warning."""
+    return MQMIError(MQCC_WARNING, reason, message=message, original_length=original_length)
+
+
+def _reason_name(reason: int) -> str | None:
+    known = REASONS.get(reason)
+    if known is not None:
+        return known.name
+    # Codes that this queue manager never answers, but a program may ask about.
+    return next((n for n, v in vars(CMQC).items() if n.startswith("MQRC_") and v == reason), None)

@@ -1,0 +1,143 @@
+"""pymqi's Queue: an open queue; it opens itself for the first verb that is called."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from mayfly.engine.handles import Handle
+from mayfly.engine.inquire import inquire, set_attributes, text_length
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import MQError
+from mayfly.pymqi.connection import QueueManager
+from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error, warning
+from mayfly.pymqi.opening import body_and_options, od_of, open_object, two_of
+from mayfly.pymqi.structures import GMO, MD, OD
+from mayfly.pymqi.verbs import get_message, put_message
+
+
+class Queue:
+    """A queue of a connection, by name or OD; with open options it is opened at once."""
+
+    _handle: Handle | None = None
+    _od: OD | None = None
+
+    def __init__(self, qMgr: QueueManager, *opts: Any) -> None:
+        """Take a connection, then optionally a name or OD, then optionally MQOO options."""
+        if len(opts) > 2:
+            raise TypeError(f"a queue and open options may follow, not {len(opts)} arguments")
+        self._connection = qMgr
+        if opts:
+            self.open(*opts)
+
+    def open(self, qDesc: str | bytes | OD, *opts: int) -> None:
+        """MQOPEN with options, else note what to open; raises PYIFError when open already."""
+        if len(opts) > 1:
+            raise TypeError(f"open options may follow, not {len(opts)} arguments")
+        if self._handle is not None:
+            raise PYIFError("The Queue is already open")
+        self._od = od_of(qDesc)
+        if opts:
+            self._open_for(opts[0])
+
+    def put(self, msg: str | bytes, *opts: Any) -> None:
+        """MQPUT; ``opts`` are an MD and a PMO, updated in place.
+
+        Raises MQMIError, for a warning as well: the message has been put then. TypeError for a body
+        that is neither bytes nor str.
+        """
+        connection = self._connection
+        connection.get_handle()
+        body, md, pmo = body_and_options(
+            msg, opts, connection.bytes_encoding, connection.default_ccsid
+        )
+        handle = self._handle
+        if handle is None:
+            handle = self._open_for(c.MQOO_OUTPUT)
+        put_message(connection.manager, handle, body, md, pmo)
+
+    def get(self, maxLength: int | None = None, *opts: Any) -> bytes:
+        """MQGET; ``opts`` are an MD and a GMO, updated in place.
+
+        Without a length the whole message is returned, but accepting truncation it is cut to
+        nothing, as pymqi does. Raises MQMIError, for a warning as well: ``message`` then holds what
+        was returned and ``original_length`` how long it is.
+        """
+        connection = self._connection
+        connection.get_handle()
+        if maxLength is not None and not isinstance(maxLength, int):
+            raise TypeError(f"a length is an integer, not {type(maxLength).__name__}")
+        md, gmo = two_of(opts, MD, GMO)
+        if maxLength is None and gmo.Options & c.MQGMO_ACCEPT_TRUNCATED_MSG:
+            maxLength = 0
+        handle = self._handle
+        if handle is None:
+            handle = self._open_for(c.MQOO_INPUT_AS_Q_DEF)
+        return get_message(handle, maxLength, md, gmo)
+
+    def get_no_jms(self, max_length: int | None = None, *args: Any) -> bytes:
+        """Get without the properties of the message."""
+        md, gmo = two_of(args, MD, GMO)
+        gmo.Options |= c.MQGMO_NO_PROPERTIES | c.MQGMO_FAIL_IF_QUIESCING
+        return self.get(max_length, md, gmo)
+
+    get_no_rfh2 = get_no_jms
+
+    def close(self, options: int = c.MQCO_NONE) -> None:
+        """MQCLOSE with MQCO options; raises PYIFError when not open."""
+        if self._handle is None:
+            raise PYIFError("not open")
+        self._connection.get_handle()
+        try:
+            self._handle.close(options)
+        except MQError as error:
+            raise mqmi_error(error) from error
+        self._handle = self._od = None
+
+    def inquire(self, attribute: int) -> int | bytes:
+        """MQINQ: a number, or text blank padded to its length; opens for inquiry if need be."""
+        self._connection.get_handle()
+        handle = self._handle
+        if handle is None:
+            handle = self._open_for(c.MQOO_INQUIRE)
+        try:
+            inquiry = inquire(self._connection.manager, handle, [attribute])
+        except MQError as error:
+            raise mqmi_error(error) from error
+        (value,) = inquiry.values
+        if value is None:
+            raise warning(inquiry.warning)
+        return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
+
+    def set(self, attribute: int, arg: int) -> None:
+        """MQSET: inhibit or allow puts or gets; opens the queue for it if need be."""
+        self._connection.get_handle()
+        handle = self._handle
+        if handle is None:
+            handle = self._open_for(c.MQOO_SET)
+        try:
+            set_attributes(self._connection.manager, handle, {attribute: arg})
+        except MQError as error:
+            raise mqmi_error(error) from error
+
+    def set_handle(self, queue_handle: Handle | None) -> None:
+        """Use the handle of another Queue of this connection."""
+        self._handle = queue_handle
+
+    def get_handle(self) -> Handle | None:
+        """Return the handle, None while the queue is not open."""
+        return self._handle
+
+    def __del__(self) -> None:
+        """Close quietly."""
+        if self._handle is not None and self._handle.is_open:
+            with contextlib.suppress(MQMIError, PYIFError):
+                self.close()
+
+    def _open_for(self, options: int) -> Handle:
+        if self._od is None:
+            raise PYIFError("The Queue Descriptor has not been set.")
+        connection = self._connection
+        handle = open_object(connection.get_handle(), connection.manager, self._od, options)
+        self._handle = handle
+        return handle

@@ -1,0 +1,182 @@
+"""pymqi's structure classes: MQ structures whose fields are attributes, items and keywords."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+from mayfly.mqi import structures
+from mayfly.mqi.layout import Field, Layout
+
+FieldValue: TypeAlias = int | bytes
+#: The fields of a structure by name; which are numbers and which bytes, its class knows.
+Fields: TypeAlias = dict[str, Any]
+
+_NUMBER_CODES = {"i32": "i", "i64": "q", "ptr": "Q"}
+_NUMBER_RANGES = {
+    "b": (-(2**7), 2**7 - 1),
+    "i": (-(2**31), 2**31 - 1),
+    "q": (-(2**63), 2**63 - 1),
+    "Q": (0, 2**64 - 1),
+}
+_PAD_NAME = "pad"
+_BLANK = ord(" ")
+
+
+class _Member(NamedTuple):
+    """One field: its code in the struct module, its length (0 for a number), its first value."""
+
+    name: str
+    code: str
+    length: int
+    initial: FieldValue
+
+    def checked(self, owner: str, value: object) -> FieldValue:
+        """Return a value as the field holds it; raises TypeError or ValueError naming the field."""
+        if self.length:
+            if isinstance(value, str):
+                value = value.encode()
+            if not isinstance(value, (bytes, bytearray)):
+                raise TypeError(f"{owner}.{self.name} takes bytes, not {type(value).__name__}")
+            if len(value) > self.length:
+                raise ValueError(
+                    f"{owner}.{self.name} holds {self.length} bytes, {bytes(value)!r} is longer"
+                )
+            return bytes(value)
+        if not isinstance(value, int):
+            raise TypeError(f"{owner}.{self.name} takes an integer, not {type(value).__name__}")
+        low, high = _NUMBER_RANGES[self.code]
+        if not low <= value <= high:
+            raise ValueError(f"{owner}.{self.name} {value} is not within {low} .. {high}")
+        return value
+
+
+def _member(field: Field, initial: Mapping[str, FieldValue]) -> _Member:
+    name = field.name.replace(".", "") if field.name else _PAD_NAME
+    first = initial.get(name)
+    if field.kind in _NUMBER_CODES:
+        assert isinstance(field.initial, int)
+        return _Member(
+            name, _NUMBER_CODES[field.kind], 0, field.initial if first is None else first
+        )
+    if isinstance(first, int):
+        return _Member(name, "b", 0, first)
+    if first is None:
+        first = field.initial.encode() if isinstance(field.initial, str) else b""
+    return _Member(name, f"{field.length}s", field.length, first)
+
+
+class MQOpts:
+    """A structure of the MQI: ``md.Expiry``, ``md["Expiry"]``, ``MD(Expiry=600)``, ``md.get()``.
+
+    An assignment is checked at once: AttributeError for a field that does not exist, TypeError for
+    a value of the wrong type, ValueError for one that does not fit. Text is taken as its UTF-8. The
+    fields are in ``vars()``, where the verbs read and write them without these checks.
+    """
+
+    members: ClassVar[dict[str, _Member]] = {}
+    _initial: ClassVar[dict[str, FieldValue]] = {}
+    _codec: ClassVar[struct.Struct] = struct.Struct("")
+
+    def __init_subclass__(
+        cls, layout: Layout, initial: Mapping[str, FieldValue] | None = None
+    ) -> None:
+        """Derive a class from a layout; ``initial`` holds what pymqi begins with instead."""
+        made = [_member(field, {} if initial is None else initial) for field in layout.fields]
+        cls.members = {member.name: member for member in made}
+        cls._initial = {member.name: member.initial for member in made}
+        cls._codec = struct.Struct("<" + "".join(member.code for member in made))
+
+    def __init__(self, **kw: object) -> None:
+        """Begin with the initial values and set those given by name."""
+        object.__setattr__(self, "__dict__", self._initial.copy())
+        if kw:
+            self.set(**kw)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell type checkers that fields are attributes."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        vars(self)[name] = self._member(name).checked(type(self).__name__, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
+
+    def __getitem__(self, key: str) -> Any:
+        self._member(key)
+        return vars(self)[key]
+
+    def __setitem__(self, key: str, value: object) -> None:
+        setattr(self, key, value)
+
+    def set(self, **kw: object) -> None:
+        """Set fields by name; nothing is set when one of them is wrong."""
+        owner = type(self).__name__
+        vars(self).update({n: self._member(n).checked(owner, value) for n, value in kw.items()})
+
+    def get(self) -> dict[str, FieldValue]:
+        """Return the fields as a new dictionary."""
+        return dict(vars(self))
+
+    def pack(self) -> bytes:
+        """Return the structure as bytes, with the fields of its newest version."""
+        return self._codec.pack(*(vars(self)[name] for name in self.members))
+
+    def unpack(self, buff: bytes) -> None:
+        """Take the fields from a packed structure; raises ValueError when its length is wrong."""
+        if len(buff) != self._codec.size:
+            raise ValueError(f"{type(self).__name__} has {self._codec.size} bytes, not {len(buff)}")
+        vars(self).update(zip(self.members, self._codec.unpack(buff), strict=True))
+
+    def get_length(self) -> int:
+        """Return the length of the packed structure in bytes."""
+        return self._codec.size
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {value!r}" for name, value in vars(self).items())
+
+    def __repr__(self) -> str:
+        changed = (f"{n}={v!r}" for n, v in vars(self).items() if v != self._initial[n])
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _member(self, name: str) -> _Member:
+        member = self.members.get(name)
+        if member is None:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+        return member
+
+
+class MD(MQOpts, layout=structures.MD):
+    """The message descriptor, MQMD."""
+
+
+class GMO(
+    MQOpts,
+    layout=structures.GMO,
+    initial={
+        "GroupStatus": _BLANK,
+        "SegmentStatus": _BLANK,
+        "Segmentation": _BLANK,
+        "Reserved1": b" ",
+    },
+):
+    """The get options, MQGMO."""
+
+
+class PMO(MQOpts, layout=structures.PMO, initial={"PubLevel": 0}):
+    """The put options, MQPMO."""
+
+
+class OD(
+    MQOpts,
+    layout=structures.OD,
+    initial={
+        "ObjectStringVSCCSID": 0,
+        "SelectionStringVSCCSID": 0,
+        "ResObjectStringVSCCSID": 0,
+    },
+):
+    """The object descriptor, MQOD."""
