@@ -23,7 +23,7 @@ from mayfly.testing.model import STAGING, Cursor, Held, Model, Put, Queue
 
 QUEUES = {"PRIORITY": c.MQMDS_PRIORITY, "FIFO": c.MQMDS_FIFO}
 REPLY = "REPLY"
-MAX_DEPTH = 4
+MAX_DEPTH = 6
 #: The first session is not transacted, the others are.
 SESSIONS = range(3)
 OUTCOME = LEDGER_COLUMNS.index("outcome")
@@ -36,6 +36,7 @@ lives = st.sampled_from((1, 100, 101, 5_000))
 delays = st.sampled_from((1, 100, 101, 6_000))
 NONE: st.SearchStrategy[int | None] = st.none()
 NO_DELAY = st.just(0)
+mostly = st.sampled_from((True, True, True, False))
 steps = st.sampled_from((0, 1, 99, 100, 101, 5_000, 12_000))
 
 
@@ -205,12 +206,25 @@ class QueueMachine(RuleBasedStateMachine):
         self.clock.advance(ms)
         self.model.advance(ms)
 
-    @rule(name=st.sampled_from([*QUEUES, REPLY]), allowed=st.booleans())
+    @rule(nth=labels, offset_ms=st.sampled_from((-1, 0, 0, 1)))
+    def a_moment_comes(self, nth: int, offset_ms: int) -> None:
+        """Go to a delivery time or a deadline, or a millisecond before or after it."""
+        ahead = sorted(
+            moment
+            for queue in self.model.queues.values()
+            for m in queue.messages
+            for moment in (m.due_ms, m.expire_at_ms)
+            if moment is not None and moment > self.model.now_ms
+        )
+        if ahead:
+            self.time_passes(ahead[nth % len(ahead)] + offset_ms - self.model.now_ms)
+
+    @rule(name=st.sampled_from([*QUEUES, REPLY]), allowed=mostly)
     def alter_put(self, name: str, allowed: bool) -> None:
         administration.alter(self.manager, "QLOCAL", name, {"PUT": int(not allowed)})
         self.model.queues[name].put_allowed = allowed
 
-    @rule(name=queues, allowed=st.booleans())
+    @rule(name=queues, allowed=mostly)
     def alter_get(self, name: str, allowed: bool) -> None:
         administration.alter(self.manager, "QLOCAL", name, {"GET": int(not allowed)})
         self.model.queues[name].get_allowed = allowed
