@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from mayfly.engine.attributes import QLOCAL, QMGR, Value, defaults_of
 from mayfly.engine.core import Core, Work
 from mayfly.engine.counting import counts
+from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import remove
 from mayfly.engine.objects import (
     DEAD_LETTER_QUEUE,
     DEFAULT_OBJECTS,
     STAGING_QUEUE,
-    Definition,
     check_name,
 )
 from mayfly.engine.queues import LocalQueue
@@ -186,9 +186,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
         core.registry.changed()
         core.must_wake = True
         # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
-        for waited in core.registry.queues():
-            if waited.waiters:
-                core.offer(waited)
+        core.waits.offer_all()
     core.run_deferred()
 
 
@@ -227,9 +225,7 @@ def _forget(
 
 def _forget_totals(core: Core, queue: LocalQueue) -> None:
     with core.latch:
-        for waiter in list(queue.waiters):
-            waiter.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"))
-            core.waiters.discard(waiter)
+        core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
         for number in (queue.number, -queue.number):
             core.store.book.forget_queue(number)
     core.run(_statement("DELETE FROM counter WHERE abs(queue_id) = ?", (queue.number,)))

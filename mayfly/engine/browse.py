@@ -42,13 +42,8 @@ class Cursor:
             result = self._step(request, first=first, lock=lock)
             if result is None and request.wait_ms:
                 until_ms = _until(core, request.wait_ms)
-                waiter = Waiter(
-                    self._path.queue,
-                    lambda: self._step(request, first=first, lock=lock),
-                    until_ms,
-                )
-                self._path.queue.waiters.append(waiter)
-                core.waiters.add(waiter)
+                waiter = Waiter(lambda: self._step(request, first=first, lock=lock), until_ms)
+                core.waits.add(self._path.queue.number, waiter)
                 core.must_wake = True
         core.run_deferred()
         if waiter is not None:
@@ -167,7 +162,7 @@ class Cursor:
         self._locked = None
         queue.browse_locked -= 1
         self._core.reveal(queue, row.k, side)
-        self._core.offer(queue)
+        self._core.waits.offer(queue.number)
 
 
 def _until(core: Core, wait_ms: int) -> int | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from mayfly.engine.objects import Registry
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.settings import Settings
+from mayfly.engine.staging_order import StagingOrder
+from mayfly.engine.waiting import Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -17,10 +18,6 @@ from mayfly.store.keys import due_ms_of
 from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
-
-if TYPE_CHECKING:
-    from mayfly.engine.staging import StagingOrder
-    from mayfly.engine.waiting import Waiter
 
 _LOG = logging.getLogger("mayfly")
 
@@ -64,12 +61,10 @@ class Core:
         self.deferred: list[Work] = []
         self.is_stopped = False
         self.is_closing = False
-        #: Waits by handle on any queue, for their deadlines.
-        self.waiters: set[Waiter] = set()
+        self.waits = Waits()
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
         self.staging_due_ms: int | None = None
-        #: Delayed messages in open units of work, whose staging keys are given already.
-        self.uncommitted_delays = 0
+        self.staging_order = StagingOrder(self._highest_staging_key)
         #: Tells the clock that work may fall due earlier than it knows; the queue manager sets it.
         self.wake: Callable[[], None] = lambda: None
         #: Set under the latch, acted on after leaving it: the clock may run what is due at once.
@@ -79,7 +74,6 @@ class Core:
         self._pausing = False
         self._quiet = threading.Condition(self.latch)
         self.store: Store
-        self.staging_order: StagingOrder
 
     def now_ms(self) -> int:
         """Return the queue manager's time, which never falls behind what its store has seen."""
@@ -141,7 +135,7 @@ class Core:
         offered: dict[int, LocalQueue] = {}
         self._take_effect(work, offered)
         for queue in offered.values():
-            self.offer(queue)
+            self.waits.offer(queue.number)
         return True
 
     def run_deferred(self) -> None:
@@ -181,13 +175,6 @@ class Core:
         if queue.is_staging:
             self._note_due(key)
 
-    def offer(self, queue: LocalQueue) -> None:
-        """Give waiting gets on a queue what they can have now; call it with the latch held."""
-        for waiter in list(queue.waiters):
-            if waiter.attempt():
-                queue.waiters.remove(waiter)
-                self.waiters.discard(waiter)
-
     def _settle(self, works: Iterable[Work]) -> None:
         with self.latch:
             self._running -= 1
@@ -200,7 +187,7 @@ class Core:
                 else:
                     self._take_back(work, offered)
             for queue in offered.values():
-                self.offer(queue)
+                self.waits.offer(queue.number)
             if not self._running:
                 self._quiet.notify_all()
             if self.store.group.is_broken and not self.is_stopped:
@@ -221,7 +208,7 @@ class Core:
             queue.reveal(row.k, side)
             if queue.is_staging:
                 self._note_due(row.k)
-            elif queue.waiters:
+            elif self.waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
 
     def _take_back(self, work: Work, offered: dict[int, LocalQueue]) -> None:
@@ -240,6 +227,8 @@ class Core:
     def _break(self) -> None:
         self.is_stopped = True
         _LOG.critical("queue manager %s stops: its store has failed", self.name)
-        for waiter in list(self.waiters):
-            waiter.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed"))
-        self.waiters.clear()
+        self.waits.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed"))
+
+    def _highest_staging_key(self, low: int, high: int) -> int | None:
+        keys = [self.messages(side).highest_key(low, high) for side in (VOLATILE, PERSISTENT)]
+        return max((key for key in keys if key is not None), default=None)

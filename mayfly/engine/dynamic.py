@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mayfly.engine.administration import delete_queue, enter_queue
 from mayfly.engine.attributes import QLOCAL, QMODEL
 from mayfly.engine.core import Core
-from mayfly.engine.objects import Definition, check_name
+from mayfly.engine.definitions import Definition
+from mayfly.engine.objects import check_name
+from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-
-if TYPE_CHECKING:
-    from mayfly.engine.handles import Handle
 
 
 def create_dynamic_queue(core: Core, model_name: str, dynamic_name: str) -> str | None:
@@ -47,7 +44,7 @@ def _create(core: Core, model: Definition, name: str) -> str:
     return name
 
 
-def drop_dynamic_queue(core: Core, handle: Handle, options: int) -> None:
+def drop_dynamic_queue(core: Core, queue: LocalQueue, options: int, *, is_owner: bool) -> None:
     """Delete the queue of a handle that is being closed, if that is what closing it means.
 
     Raises MQRC_OPTIONS_ERROR for a delete option on a predefined queue, MQRC_Q_NOT_EMPTY for
@@ -56,13 +53,12 @@ def drop_dynamic_queue(core: Core, handle: Handle, options: int) -> None:
     deletes = options & (c.MQCO_DELETE | c.MQCO_DELETE_PURGE)
     if options & ~(c.MQCO_DELETE | c.MQCO_DELETE_PURGE):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x}")
-    if core.registry.find(handle.queue_name) is None:
+    if core.registry.by_name(queue.name) is not queue:
         return
-    queue = handle.path.queue
     kind = queue.definition.definition_type
     if deletes and kind not in (c.MQQDT_TEMPORARY_DYNAMIC, c.MQQDT_PERMANENT_DYNAMIC):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{queue.name} is not a dynamic queue")
-    is_temporary = handle.owns_queue and kind == c.MQQDT_TEMPORARY_DYNAMIC
+    is_temporary = is_owner and kind == c.MQQDT_TEMPORARY_DYNAMIC
     if not is_temporary and not deletes:
         return
     purges = is_temporary or bool(options & c.MQCO_DELETE_PURGE)

@@ -81,9 +81,8 @@ def get(core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | 
 
 def _enqueue(core: Core, path: Path, getter: Getter, wait_ms: int) -> Waiter:
     until_ms = None if wait_ms == MQWI_UNLIMITED else core.now_ms() + wait_ms
-    waiter = Waiter(path.queue, getter.take, until_ms)
-    path.queue.waiters.append(waiter)
-    core.waiters.add(waiter)
+    waiter = Waiter(getter.take, until_ms)
+    core.waits.add(path.queue.number, waiter)
     core.must_wake = until_ms is not None
     return waiter
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import NamedTuple
 
 from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
+from mayfly.engine.descriptors import Context
 from mayfly.engine.get import GetRequest, GetResult, get
 from mayfly.engine.objects import Path
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-
-if TYPE_CHECKING:
-    from mayfly.engine.session import Session
 
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
 _BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
@@ -59,13 +59,21 @@ _CONTEXTS = (
 )
 
 
+class Owner(NamedTuple):
+    """What a handle has from its session."""
+
+    context: Context
+    unit_of_work: UnitOfWork
+    close_handle: Callable[[Handle, int], None]
+
+
 class Handle:
     """One open queue of one session; closed by :meth:`close` or with its session."""
 
-    def __init__(self, core: Core, session: Session, path: Path, options: int) -> None:
+    def __init__(self, core: Core, path: Path, options: int, owner: Owner) -> None:
         """Take what the session has opened; Session.open checks and counts."""
         self._core = core
-        self._session = session
+        self._owner = owner
         self._path = path
         self.options = options
         self.is_open = True
@@ -101,8 +109,8 @@ class Handle:
             self.path,
             body,
             request._replace(context_option=_context_of(options)),
-            context=self._session.context,
-            unit_of_work=self._session.unit_of_work if options & c.MQPMO_SYNCPOINT else None,
+            context=self._owner.context,
+            unit_of_work=self._owner.unit_of_work if options & c.MQPMO_SYNCPOINT else None,
         )
 
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
@@ -126,7 +134,7 @@ class Handle:
                 first=bool(options & c.MQGMO_BROWSE_FIRST),
                 lock=bool(options & c.MQGMO_LOCK),
             )
-        unit_of_work = self._session.unit_of_work if options & _SYNCPOINT else None
+        unit_of_work = self._owner.unit_of_work if options & _SYNCPOINT else None
         if options & c.MQGMO_MSG_UNDER_CURSOR:
             return self._cursor.get_under_cursor(request, unit_of_work)
         return get(self._core, self.path, request, unit_of_work)
@@ -141,7 +149,7 @@ class Handle:
     def close(self, options: int = c.MQCO_NONE) -> None:
         """MQCLOSE; releases the lock and, for a dynamic queue, deletes as asked (C9)."""
         self._check_open()
-        self._session.close_handle(self, options)
+        self._owner.close_handle(self, options)
 
     def let_go(self) -> None:
         """Release what the handle holds; the session calls it once."""

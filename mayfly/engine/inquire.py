@@ -17,7 +17,7 @@ from mayfly.engine.attributes import (
     Value,
     attributes_of,
 )
-from mayfly.engine.objects import Definition
+from mayfly.engine.definitions import Definition
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -15,15 +15,14 @@ from mayfly.engine.administration import enter_queue, system_objects
 from mayfly.engine.attributes import QLOCAL, QMGR
 from mayfly.engine.core import Core, Work
 from mayfly.engine.counting import Counts, Verification, counts, verify
+from mayfly.engine.definitions import Definition
 from mayfly.engine.delay_processor import DelayProcessor
 from mayfly.engine.delivery import life_of
 from mayfly.engine.expiry_scan import ExpiryScan
-from mayfly.engine.objects import Definition, check_name
+from mayfly.engine.objects import check_name
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
-from mayfly.engine.staging import StagingOrder
-from mayfly.engine.waiting import Waiter
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
 from mayfly.mqi import reasons as rc
@@ -76,7 +75,6 @@ class Manager(Core):
         self.command_level = command_level
         self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
         self._floor_ms = self.store.high_water_ms
-        self.staging_order = StagingOrder(self)
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan = ExpiryScan(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -127,7 +125,7 @@ class Manager(Core):
                 None if since_ms is None else since_ms + SETTLE_MS,
                 self._delay_processor.next_due_ms(),
                 self._expiry_scan.next_due_ms(),
-                *(waiter.until_ms for waiter in self.waiters),
+                self.waits.next_end_ms(),
             ]
         return min((m for m in moments if m is not None), default=None)
 
@@ -184,7 +182,7 @@ class Manager(Core):
             self.is_closing = True
             self.pause()
             self.resume()
-        self._end_all_waits()
+            self.waits.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
         for session in list(self._sessions):
             session.close(commit=False)
         self._lose_volatile()
@@ -225,18 +223,8 @@ class Manager(Core):
 
     def _end_waits(self) -> None:
         with self.latch:
-            now_ms = self.now_ms()
-            over = [w for w in self.waiters if w.until_ms is not None and w.until_ms <= now_ms]
-            for waiter in sorted(over, key=lambda w: w.until_ms or 0):
-                waiter.end()
-                self._forget_waiter(waiter)
+            self.waits.end_due(self.now_ms())
         self.run_deferred()
-
-    def _end_all_waits(self) -> None:
-        with self.latch:
-            for waiter in list(self.waiters):
-                waiter.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
-                self._forget_waiter(waiter)
 
     def _settle_ledger(self) -> None:
         since_ms = self.store.unsettled_since_ms
@@ -264,11 +252,6 @@ class Manager(Core):
                 queue.depth -= 1
         self.run(work)
         return bool(rows)
-
-    def _forget_waiter(self, waiter: Waiter) -> None:
-        self.waiters.discard(waiter)
-        if waiter in waiter.queue.waiters:
-            waiter.queue.waiters.remove(waiter)
 
 
 def _stop_in_child() -> None:

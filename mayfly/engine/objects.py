@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
-from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, Value, defaults_of
+from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, defaults_of
+from mayfly.engine.definitions import Definition
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
@@ -14,7 +14,6 @@ from mayfly.mqi.constants import (
     MQMDS_FIFO,
     MQQA_GET_INHIBITED,
     MQQA_PUT_INHIBITED,
-    MQQDT_PREDEFINED,
 )
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
@@ -27,53 +26,6 @@ DEFAULT_OBJECTS: dict[str, str] = {
     QMODEL: "SYSTEM.DEFAULT.MODEL.QUEUE",
 }
 _NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
-_CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
-_NO_LIMIT = -1
-
-
-class Definition:
-    """One defined object; ``kind`` is the MQSC object type, ``attributes`` are by keyword."""
-
-    def __init__(self, kind: str, name: str, attributes: dict[str, Value]) -> None:
-        """Hold a definition."""
-        self.kind = kind
-        self.name = name
-        self.attributes = attributes
-        #: MQQDT_*; dynamic queues remember how they came to be.
-        self.definition_type = MQQDT_PREDEFINED
-
-    def number(self, keyword: str) -> int:
-        """Return a numeric attribute."""
-        value = self.attributes[keyword]
-        assert isinstance(value, int)
-        return value
-
-    def text(self, keyword: str) -> str:
-        """Return a text attribute."""
-        value = self.attributes[keyword]
-        assert isinstance(value, str)
-        return value
-
-    @property
-    def cap_tenths(self) -> int:
-        """CAPEXPRY in tenths, or MQCEX_NOLIMIT; CUSTOM('CAPEXPRY(n)') wins when both stand (X2)."""
-        custom = _CUSTOM_CAP.search(self.text("CUSTOM"))
-        if custom is None:
-            return self.number("CAPEXPRY")
-        return _NO_LIMIT if custom[1].upper() == "NOLIMIT" else int(custom[1])
-
-    def to_json(self) -> str:
-        """Return the stored form of the attributes."""
-        return json.dumps({"definition_type": self.definition_type, **self.attributes})
-
-    @classmethod
-    def from_json(cls, kind: str, name: str, stored: str) -> Definition:
-        """Return a definition from its stored form; attributes it lacks take their default."""
-        values = json.loads(stored)
-        definition_type = values.pop("definition_type")
-        definition = cls(kind, name, {**defaults_of(kind), **values})
-        definition.definition_type = definition_type
-        return definition
 
 
 class Path:

@@ -5,14 +5,8 @@ Everything here is guarded by the queue manager's latch.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
-
+from mayfly.engine.definitions import Definition
 from mayfly.store.keys import STAGING_NUMBER, queue_range
-
-if TYPE_CHECKING:
-    from mayfly.engine.objects import Definition
-    from mayfly.engine.waiting import Waiter
 
 #: Index of the non-persistent and of the persistent side in pairs of values.
 VOLATILE, PERSISTENT = 0, 1
@@ -42,7 +36,6 @@ class LocalQueue:
         "present",
         "staged_for",
         "uncommitted",
-        "waiters",
     )
 
     def __init__(self, definition: Definition, number: int) -> None:
@@ -63,7 +56,6 @@ class LocalQueue:
         self.input_count = 0
         self.output_count = 0
         self.exclusive_holder: object | None = None
-        self.waiters: deque[Waiter] = deque()
 
     @property
     def name(self) -> str:

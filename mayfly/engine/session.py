@@ -13,7 +13,7 @@ from mayfly.engine.delivery import stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.dynamic import create_dynamic_queue, drop_dynamic_queue
 from mayfly.engine.get import GetRequest, get
-from mayfly.engine.handles import Handle
+from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
 from mayfly.engine.objects import Path
 from mayfly.engine.put import PutRequest, put
@@ -63,6 +63,7 @@ class Session:
         self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
         self.unit_of_work = UnitOfWork(core)
         self._handles: set[Handle] = set()
+        self._owner = Owner(self.context, self.unit_of_work, self.close_handle)
         self.is_open = True
 
     def put(
@@ -172,7 +173,7 @@ class Session:
         created = create_dynamic_queue(core, name, dynamic_name)
         with core.latch:
             path = core.registry.resolve(name if created is None else created)
-            handle = Handle(core, self, path, options)
+            handle = Handle(core, path, options, self._owner)
             handle.owns_queue = created is not None
             if inputs:
                 self._open_input(handle, path, inputs)
@@ -185,7 +186,7 @@ class Session:
 
         Raises MQRC_OPTIONS_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; the handle stays open then.
         """
-        drop_dynamic_queue(self._core, handle, options)
+        drop_dynamic_queue(self._core, handle.queue, options, is_owner=handle.owns_queue)
         queue = handle.queue
         with self._core.latch:
             handle.let_go()

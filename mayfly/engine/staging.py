@@ -7,17 +7,16 @@ from typing import NamedTuple
 from mayfly.engine.core import Core, Work
 from mayfly.engine.delivery import Ids, Outgoing, new_id
 from mayfly.engine.objects import STAGING_QUEUE, Path
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.structures import DDH
-from mayfly.store.keys import STAGING_ORDER_BITS, id_hash, staging_key
+from mayfly.store.keys import id_hash
 from mayfly.store.units import StoredMessage
 
 _FORMAT = "MQHDDLY"
 _ZERO_ID = bytes(24)
-_ORDERS_KEPT = 65_536
 
 
 class Staged(NamedTuple):
@@ -28,40 +27,6 @@ class Staged(NamedTuple):
     ids: Ids
     descriptor: Descriptor
     body: bytes
-
-
-class StagingOrder:
-    """Gives staged messages their keys: delivery time, then put order; under the latch."""
-
-    def __init__(self, core: Core) -> None:
-        """Begin; what the store holds is asked when a millisecond is first used."""
-        self._core = core
-        self._last: dict[int, int] = {}
-
-    def next_key(self, due_ms: int) -> int:
-        """Return a key behind all others of the same delivery time.
-
-        A millisecond that is full passes the message on to the next: never early, by rule.
-        """
-        last = self._last.get(due_ms)
-        if last is None:
-            last = self._stored_order(due_ms)
-        order = last + 1
-        if order >= 2**STAGING_ORDER_BITS:
-            return self.next_key(due_ms + 1)
-        if len(self._last) > _ORDERS_KEPT and self._core.uncommitted_delays == 0:
-            self._last.clear()
-        self._last[due_ms] = order
-        return staging_key(due_ms, order)
-
-    def _stored_order(self, due_ms: int) -> int:
-        low, high = staging_key(due_ms, 0), staging_key(due_ms + 1, 0)
-        keys = [
-            key
-            for side in (VOLATILE, PERSISTENT)
-            if (key := self._core.messages(side).highest_key(low, high)) is not None
-        ]
-        return max(keys, default=low - 1) - low
 
 
 def staging_queue(core: Core) -> LocalQueue:

@@ -55,7 +55,7 @@ class UnitOfWork:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
         self.check_room()
         if pending.queue.is_staging:
-            self._core.uncommitted_delays += 1
+            self._core.staging_order.uncommitted += 1
         else:
             self._core.reserve(pending.queue)
         self._puts[pending.row.k] = pending
@@ -127,7 +127,7 @@ class UnitOfWork:
         with core.latch:
             for pending in puts:
                 if pending.queue.is_staging:
-                    core.uncommitted_delays -= 1
+                    core.staging_order.uncommitted -= 1
                 else:
                     pending.queue.uncommitted -= 1
                     pending.queue.depth -= 1
@@ -151,7 +151,7 @@ class UnitOfWork:
                 taken.queue.depth += 1
                 core.reveal(taken.queue, taken.row.k, taken.side)
             for queue in {id(t.queue): t.queue for t in takes}.values():
-                core.offer(queue)
+                core.waits.offer(queue.number)
         core.run_deferred()
 
     def _work(self) -> Work:
@@ -159,7 +159,7 @@ class UnitOfWork:
         now_ms = core.now_ms()
         for pending in self._puts.values():
             if pending.queue.is_staging:
-                core.uncommitted_delays -= 1
+                core.staging_order.uncommitted -= 1
                 core.reserve(pending.queue)
                 count_staged(core, work, pending.row, +1, persistent=pending.persistent)
             core.arrive(work, pending.queue, pending.row, persistent=pending.persistent)

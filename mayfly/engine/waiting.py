@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
@@ -18,9 +17,8 @@ class Waiter:
     waiting thread, so that under a virtual clock it is made at its exact moment.
     """
 
-    def __init__(self, queue: LocalQueue, take: Callable[[], Any], until_ms: int | None) -> None:
-        """Wait on a queue until a moment, None for ever."""
-        self.queue = queue
+    def __init__(self, take: Callable[[], Any], until_ms: int | None) -> None:
+        """Wait until a moment, None for ever."""
         self.until_ms = until_ms
         self.result: Any = None
         self.error: MQError | None = None
@@ -55,3 +53,63 @@ class Waiter:
         if self.error is not None:
             raise self.error
         return self.result
+
+
+class Waits:
+    """All waiting gets of a queue manager, by the number of their queue; under its latch."""
+
+    def __init__(self) -> None:
+        """Begin with nobody waiting."""
+        self._by_queue: dict[int, list[Waiter]] = {}
+
+    def add(self, queue_number: int, waiter: Waiter) -> None:
+        """Let a get wait, behind those that wait already."""
+        self._by_queue.setdefault(queue_number, []).append(waiter)
+
+    def is_waited_on(self, queue_number: int) -> bool:
+        """Tell whether somebody waits on a queue."""
+        return queue_number in self._by_queue
+
+    def next_end_ms(self) -> int | None:
+        """Return when the next wait ends, None when none does."""
+        ends = [w.until_ms for ws in self._by_queue.values() for w in ws if w.until_ms is not None]
+        return min(ends, default=None)
+
+    def offer(self, queue_number: int) -> None:
+        """Give the gets that wait on a queue what they can have now, longest waiting first."""
+        waiters = self._by_queue.get(queue_number, ())
+        self._keep(queue_number, [w for w in waiters if not w.attempt()])
+
+    def offer_all(self) -> None:
+        """Let every waiting get try again."""
+        for queue_number in list(self._by_queue):
+            self.offer(queue_number)
+
+    def end_due(self, now_ms: int) -> None:
+        """End the waits whose time has come, in the order of their ends."""
+        over = [
+            (waiter.until_ms, waiter)
+            for waiters in self._by_queue.values()
+            for waiter in waiters
+            if waiter.until_ms is not None and waiter.until_ms <= now_ms
+        ]
+        for _, waiter in sorted(over, key=lambda end: end[0]):
+            waiter.end()
+        self._forget({id(waiter) for _, waiter in over})
+
+    def fail(self, error: MQError, queue_number: int | None = None) -> None:
+        """Decide all waits, or those on one queue, by an error."""
+        numbers = list(self._by_queue) if queue_number is None else [queue_number]
+        for number in numbers:
+            for waiter in self._by_queue.pop(number, ()):
+                waiter.fail(error)
+
+    def _forget(self, identities: set[int]) -> None:
+        for number, waiters in list(self._by_queue.items()):
+            self._keep(number, [w for w in waiters if id(w) not in identities])
+
+    def _keep(self, queue_number: int, waiters: list[Waiter]) -> None:
+        if waiters:
+            self._by_queue[queue_number] = waiters
+        else:
+            self._by_queue.pop(queue_number, None)

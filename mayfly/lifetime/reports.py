@@ -9,6 +9,7 @@ from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.headers import headers_length
+from mayfly.mqi.layout import is_big_endian
 
 #: Bytes of application data in a report WITH_DATA (R1).
 DATA_BYTES = 100
@@ -104,7 +105,10 @@ def _data(cause: Cause, original: Original) -> bytes:
     if options & (cause.value * _FULL_STEP):
         return body
     if options & (cause.value * _DATA_STEP):
-        return body[: headers_length(original.descriptor.format, body) + DATA_BYTES]
+        descriptor = original.descriptor
+        big_endian = is_big_endian(descriptor.encoding)
+        leading_bytes = headers_length(descriptor.format, body, big_endian=big_endian)
+        return body[: leading_bytes + DATA_BYTES]
     return b""
 
 

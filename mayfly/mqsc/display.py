@@ -28,8 +28,8 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
+    from mayfly.engine.definitions import Definition
     from mayfly.engine.manager import Manager
-    from mayfly.engine.objects import Definition
 
 STATUS_KEYWORDS: Final = (
     "CURDEPTH",

@@ -242,7 +242,8 @@ class QueueMachine(RuleBasedStateMachine):
             return
         for queue in self.model.queues.values():
             assert self.manager.curdepth(queue.name) == queue.depth(), queue.name
-            assert self.visible(queue) == shown(queue), queue.name
+            real, expected = self.visible(queue), shown(queue)
+            assert real == expected, queue.name
             if queue.name != STAGING:
                 assert self.manager.counts(queue.name) == self.counts(queue), queue.name
 

@@ -1,0 +1,56 @@
+"""A defined object: its kind, its name and the values of its attributes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from mayfly.engine.attributes import Value, defaults_of
+from mayfly.mqi.constants import MQCEX_NOLIMIT, MQQDT_PREDEFINED
+
+_CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
+
+
+class Definition:
+    """One defined object; ``kind`` is the MQSC object type, ``attributes`` are by keyword."""
+
+    def __init__(self, kind: str, name: str, attributes: dict[str, Value]) -> None:
+        """Hold a definition."""
+        self.kind = kind
+        self.name = name
+        self.attributes = attributes
+        #: MQQDT_*; dynamic queues remember how they came to be.
+        self.definition_type = MQQDT_PREDEFINED
+
+    def number(self, keyword: str) -> int:
+        """Return a numeric attribute."""
+        value = self.attributes[keyword]
+        assert isinstance(value, int)
+        return value
+
+    def text(self, keyword: str) -> str:
+        """Return a text attribute."""
+        value = self.attributes[keyword]
+        assert isinstance(value, str)
+        return value
+
+    @property
+    def cap_tenths(self) -> int:
+        """CAPEXPRY in tenths, or MQCEX_NOLIMIT; CUSTOM('CAPEXPRY(n)') wins when both stand (X2)."""
+        custom = _CUSTOM_CAP.search(self.text("CUSTOM"))
+        if custom is None:
+            return self.number("CAPEXPRY")
+        return MQCEX_NOLIMIT if custom[1].upper() == "NOLIMIT" else int(custom[1])
+
+    def to_json(self) -> str:
+        """Return the stored form of the attributes."""
+        return json.dumps({"definition_type": self.definition_type, **self.attributes})
+
+    @classmethod
+    def from_json(cls, kind: str, name: str, stored: str) -> Definition:
+        """Return a definition from its stored form; attributes it lacks take their default."""
+        values = json.loads(stored)
+        definition_type = values.pop("definition_type")
+        definition = cls(kind, name, {**defaults_of(kind), **values})
+        definition.definition_type = definition_type
+        return definition

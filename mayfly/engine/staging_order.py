@@ -1,0 +1,44 @@
+"""Gives staged messages their keys: delivery time, then put order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mayfly.store.keys import STAGING_ORDER_BITS, staging_key
+
+_KEPT = 65_536
+
+
+class StagingOrder:
+    """Knows the last order given in each millisecond; used under the latch.
+
+    What the store holds is asked when a millisecond is first used. Keys of open units of work are
+    in no store yet, so nothing is forgotten while ``uncommitted`` is not zero.
+    """
+
+    def __init__(self, highest_key: Callable[[int, int], int | None]) -> None:
+        """Ask ``highest_key(low, high)`` for the highest stored key of a range."""
+        self.uncommitted = 0
+        self._highest_key = highest_key
+        self._last: dict[int, int] = {}
+
+    def next_key(self, due_ms: int) -> int:
+        """Return a key behind all others of the same delivery time.
+
+        A millisecond that is full passes the message on to the next: never early, by rule.
+        """
+        last = self._last.get(due_ms)
+        if last is None:
+            last = self._stored_order(due_ms)
+        order = last + 1
+        if order >= 2**STAGING_ORDER_BITS:
+            return self.next_key(due_ms + 1)
+        if len(self._last) > _KEPT and self.uncommitted == 0:
+            self._last.clear()
+        self._last[due_ms] = order
+        return staging_key(due_ms, order)
+
+    def _stored_order(self, due_ms: int) -> int:
+        low = staging_key(due_ms, 0)
+        highest = self._highest_key(low, staging_key(due_ms + 1, 0))
+        return -1 if highest is None else highest - low

@@ -1,0 +1,303 @@
+"""Expiry caps and the scan, rules X1-X4, X9, and the switches of K1, K2 and K7."""
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine import administration
+from mayfly.engine.attributes import QALIAS
+from mayfly.engine.session import Session
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
+from tests.spec.scene import (
+    BROWSE,
+    INPUT,
+    REPLIES,
+    STAGING,
+    End,
+    alias,
+    alter,
+    alter_manager,
+    body,
+    ends,
+    local,
+    put_expiry,
+    refused,
+    take,
+)
+
+NO_LIMIT = c.MQCEX_NOLIMIT
+
+
+def shown_tenths(session: Session, queue: str) -> int:
+    """Return the Expiry of the first message at the moment of its put."""
+    return next(session.browse(queue)).remaining_tenths
+
+
+@pytest.mark.parametrize(("asked", "given"), [(-1, 50), (51, 50), (50, 50), (49, 49), (1, 1)])
+def test_X1_X3_cap_lowers_silently_and_unlimited_counts_as_above(
+    queue_manager: QueueManager, session: Session, asked: int, given: int
+) -> None:
+    local(queue_manager, CAPEXPRY=50)
+    assert put_expiry(session, "Q1", asked).warning == 0
+    assert shown_tenths(session, "Q1") == given
+
+
+def test_X1_capped_message_expires_at_the_cap(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager, CAPEXPRY=10)
+    with any_manager.session() as session:
+        for late_ms in (-1, 0):
+            session.put("Q1", b"x", persistent=persistent)
+            clock.advance(1_000 + late_ms)
+            assert (session.get("Q1") is not None) == (late_ms < 0)
+
+
+@pytest.mark.parametrize(
+    ("queue_cap", "alias_cap", "tenths"),
+    [(50, NO_LIMIT, 50), (NO_LIMIT, 30, 30), (50, 30, 30), (30, 50, 30), (NO_LIMIT, NO_LIMIT, -1)],
+)
+def test_X3_lowest_cap_on_the_path_wins(
+    queue_manager: QueueManager,
+    session: Session,
+    queue_cap: int,
+    alias_cap: int,
+    tenths: int,
+) -> None:
+    local(queue_manager, CAPEXPRY=queue_cap)
+    alias(queue_manager, "A1", "Q1", CAPEXPRY=alias_cap)
+    session.put("A1", b"x")
+    assert shown_tenths(session, "Q1") == tenths
+
+
+@pytest.mark.parametrize(
+    ("custom", "tenths"),
+    [("CAPEXPRY(20)", 20), ("CAPEXPRY(90)", 90), ("capexpry(20)", 20), ("CAPEXPRY(NOLIMIT)", -1)],
+)
+def test_X2_custom_form_wins_over_the_attribute(
+    queue_manager: QueueManager, session: Session, custom: str, tenths: int
+) -> None:
+    local(queue_manager, CAPEXPRY=50, CUSTOM=custom)
+    session.put("Q1", b"x")
+    assert shown_tenths(session, "Q1") == tenths
+
+
+def test_X2_migrated_in_one_step(queue_manager: QueueManager, session: Session) -> None:
+    local(queue_manager, CUSTOM="CAPEXPRY(20)")
+    alter(queue_manager, "Q1", CAPEXPRY=1_000, CUSTOM="")
+    session.put("Q1", b"x")
+    assert shown_tenths(session, "Q1") == 1_000
+
+
+def test_X4_change_acts_on_later_puts_only(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    alias(queue_manager, "A1", "Q1")
+    handle = session.open("A1", c.MQOO_OUTPUT)
+    session.put("A1", b"before")
+    administration.alter(queue_manager, QALIAS, "A1", {"CAPEXPRY": 10})
+    assert handle.path.cap_ms == 1_000
+    session.put("A1", b"after")
+    administration.alter(queue_manager, QALIAS, "A1", {"CAPEXPRY": NO_LIMIT})
+    assert [m.remaining_tenths for m in session.browse("Q1")] == [-1, 10]
+    clock.advance(1_000)
+    assert [m.body for m in session.browse("Q1")] == [b"before"]
+
+
+def test_X4_D31_cap_set_during_the_delay_does_not_touch_a_staged_message(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    session.put("Q1", b"x", delay_ms=5_000)
+    alter(queue_manager, "Q1", CAPEXPRY=10)
+    clock.advance(5_000)
+    assert shown_tenths(session, "Q1") == c.MQEI_UNLIMITED
+
+
+def test_X9_no_scan_by_default(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    session.put("Q1", b"x", time_to_live_ms=1)
+    clock.advance(10 * 86_400_000)
+    assert queue_manager.curdepth("Q1") == 1
+    assert ends(queue_manager, "Q1") == []
+
+
+def test_X9_scan_discards_at_its_interval_with_reports(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """First one interval after EXPRYINT is set; what expires at that very moment goes, too."""
+    local(any_manager)
+    local(any_manager, REPLIES)
+    alter_manager(any_manager, EXPRYINT=5)
+    with any_manager.session() as session:
+        for life_ms in (1, 5_000, 5_001):
+            session.put(
+                "Q1",
+                b"x",
+                time_to_live_ms=life_ms,
+                report=c.MQRO_EXPIRATION,
+                reply_to_q=REPLIES,
+                persistent=persistent,
+            )
+        clock.advance(4_999)
+        assert (any_manager.curdepth("Q1"), any_manager.curdepth(REPLIES)) == (3, 0)
+        clock.advance(1)
+        assert (any_manager.curdepth("Q1"), any_manager.curdepth(REPLIES)) == (1, 2)
+        clock.advance(4_999)
+        assert any_manager.curdepth("Q1") == 1
+        clock.advance(1)
+        assert (any_manager.curdepth("Q1"), any_manager.curdepth(REPLIES)) == (0, 3)
+    assert ends(any_manager, "Q1") == [
+        End("expired", 5_000),
+        End("expired", 5_000),
+        End("expired", 10_000),
+    ]
+
+
+def test_X9_scan_leaves_locked_uncommitted_and_taken_messages(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    alter_manager(any_manager, EXPRYINT=1)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        handle = session.open("Q1", INPUT | BROWSE)
+        for name in (b"locked", b"taken"):
+            session.put("Q1", name, time_to_live_ms=500, persistent=persistent)
+        take(handle, c.MQGMO_BROWSE_FIRST | c.MQGMO_LOCK)
+        assert body(unit.get("Q1")) == b"taken"
+        unit.put("Q1", b"uncommitted", time_to_live_ms=500, persistent=persistent)
+        clock.advance(3_000)
+        assert ends(any_manager, "Q1") == []
+        unit.backout()
+        handle.close()
+        clock.advance(1_000)
+        assert ends(any_manager, "Q1") == [End("expired", 4_000), End("expired", 4_000)]
+    assert any_manager.curdepth("Q1") == 0
+
+
+def test_X9_scan_switched_off_again(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    alter_manager(queue_manager, EXPRYINT=1)
+    alter_manager(queue_manager, EXPRYINT=c.MQEXPI_OFF)
+    session.put("Q1", b"x", time_to_live_ms=1)
+    clock.advance(60_000)
+    assert queue_manager.curdepth("Q1") == 1
+
+
+def test_X9_many_expired_messages_in_one_scan(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """More than one batch of 1000, on both sides and several queues."""
+    local(queue_manager)
+    local(queue_manager, "Q2")
+    for n in range(2_100):
+        session.put(f"Q{n % 2 + 1}", b"x", time_to_live_ms=1 + n % 3, persistent=n % 5 == 0)
+    alter_manager(queue_manager, EXPRYINT=1)
+    clock.advance(1_000)
+    assert queue_manager.curdepth("Q1") == queue_manager.curdepth("Q2") == 0
+    assert len(ends(queue_manager, "Q1")) == len(ends(queue_manager, "Q2")) == 1_050
+
+
+@pytest.mark.parametrize(
+    ("choice", "is_set", "fails"),
+    [
+        ("env", False, False),
+        ("env", True, True),
+        ("always", False, True),
+        ("always", True, True),
+        ("never", False, False),
+        ("never", True, False),
+    ],
+)
+def test_K1_switch_of_the_maximum(
+    monkeypatch: pytest.MonkeyPatch, clock: VirtualClock, choice: str, is_set: bool, fails: bool
+) -> None:
+    if is_set:
+        monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", "")
+    qm = QueueManager("QM1", clock=clock, settings={"expiry.max_check": choice})
+    with qm, qm.session() as session:
+        local(qm)
+        if fails:
+            with refused(rc.MQRC_EXPIRY_ERROR):
+                put_expiry(session, "Q1", 1_000_000_000)
+        else:
+            put_expiry(session, "Q1", 1_000_000_000)
+        put_expiry(session, "Q1", 999_999_999)
+        assert qm.curdepth("Q1") == 2 - fails
+
+
+@pytest.mark.parametrize(
+    ("choice", "is_set", "fails"),
+    [("always", False, True), ("always", True, True), ("env", False, False), ("env", True, True)],
+)
+def test_K2_switch_of_zero(
+    monkeypatch: pytest.MonkeyPatch, clock: VirtualClock, choice: str, is_set: bool, fails: bool
+) -> None:
+    """Where zero is accepted the message has expired at once."""
+    if is_set:
+        monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", "False")
+    qm = QueueManager("QM1", clock=clock, settings={"expiry.zero_check": choice})
+    with qm, qm.session() as session:
+        local(qm)
+        if fails:
+            with refused(rc.MQRC_EXPIRY_ERROR):
+                put_expiry(session, "Q1", 0)
+        else:
+            put_expiry(session, "Q1", 0)
+            assert qm.counts("Q1").expired_present == 1
+        assert session.get("Q1") is None
+        assert ends(qm, "Q1") == ([] if fails else [End("expired", 0)])
+        with refused(rc.MQRC_EXPIRY_ERROR):
+            put_expiry(session, "Q1", -2)
+
+
+@pytest.mark.parametrize("verb", ["get", "browse"])
+@pytest.mark.parametrize("discards", [True, False])
+def test_K7_switch_of_the_discard_by_a_call_that_finds_nothing(
+    clock: VirtualClock, verb: str, discards: bool
+) -> None:
+    """False: an expired message goes only on the way to a live one."""
+    qm = QueueManager("QM1", clock=clock, settings={"expiry.discard_on_empty": discards})
+    with qm, qm.session() as session:
+        local(qm)
+        session.put("Q1", b"x", time_to_live_ms=1)
+        clock.advance(1)
+        for _ in range(2):
+            found = session.get("Q1") if verb == "get" else next(session.browse("Q1"), None)
+            assert found is None
+        assert qm.curdepth("Q1") == (0 if discards else 1)
+        session.put("Q1", b"live")
+        assert body(session.get("Q1")) == b"live"
+        assert qm.curdepth("Q1") == 0
+        assert sorted(end.outcome for end in ends(qm, "Q1")) == ["expired", "got"]
+        assert qm.verify().ok
+
+
+def test_K_unknown_setting_or_value_is_refused(clock: VirtualClock) -> None:
+    for settings in (
+        {"expiry.maximum": "env"},
+        {"expiry.max_check": "sometimes"},
+        {"ledger.retention_count": 0},
+        {"ledger.retention_count": True},
+    ):
+        with pytest.raises(ValueError, match=next(iter(settings))):
+            QueueManager("QM1", clock=clock, settings=settings)
+
+
+def test_X9_scan_meets_what_is_late_on_staging(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """Stuck on staging and expired there: the scan discards it as it would anywhere."""
+    local(queue_manager)
+    session.put("Q1", b"x", delay_ms=1_000, time_to_live_ms=1_500)
+    alter(queue_manager, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+    alter_manager(queue_manager, EXPRYINT=2)
+    clock.advance(2_000)
+    assert ends(queue_manager, STAGING) == [End("expired", 2_000)]
+    assert queue_manager.counts("Q1").staged == 0
