@@ -8,7 +8,9 @@ import typer
 
 from mayfly import __version__
 from mayfly.cli.browse import browse
+from mayfly.cli.demo import demo
 from mayfly.cli.get import get
+from mayfly.cli.ledger import ledger
 from mayfly.cli.mqsc import mqsc
 from mayfly.cli.outcomes import EXIT_CODES, Commands
 from mayfly.cli.put import put
@@ -51,5 +53,6 @@ def _mayfly(
     del version
 
 
-for command in (mqsc, put, get, browse, verify, serve):
+for command in (mqsc, put, get, browse, verify, serve, demo):
     app.command()(command)
+app.add_typer(ledger)

@@ -116,6 +116,7 @@ def enter_queue(core: Core, definition: Definition) -> None:
         if queue is not None:
             core.store.book.open_queue(number, definition.name)
             core.store.book.open_queue(-number, definition.name)
+    core.store.write_balances()
 
 
 def system_objects(platform: str) -> list[Definition]:

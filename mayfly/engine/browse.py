@@ -33,8 +33,11 @@ class Cursor:
         Expired messages that would have been returned are discarded and reported on (E8). A lock
         of this cursor ends with this call, whatever its outcome (B5).
 
-        Raises MQRC_NO_MSG_AVAILABLE at the end, the cursor staying where it is; MQRC_GET_INHIBITED.
+        Raises MQRC_NO_MSG_AVAILABLE at the end, the cursor staying where it is; MQRC_GET_INHIBITED,
+        MQRC_WAIT_INTERVAL_ERROR.
         """
+        if request.wait_ms < MQWI_UNLIMITED:
+            raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms}")
         core, waiter = self._core, None
         with core.latch:
             core.check_running()
@@ -52,18 +55,25 @@ class Cursor:
             raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no more messages on {self._path.name}")
         return result
 
-    def browse_under_cursor(self, request: GetRequest) -> GetResult:
-        """Read the message at the cursor again; raises MQRC_NO_MSG_UNDER_CURSOR (B4)."""
+    def browse_under_cursor(self, request: GetRequest, *, lock: bool) -> GetResult:
+        """Read the message at the cursor again; a lock on it stays or begins with ``lock`` (B5).
+
+        Raises MQRC_NO_MSG_UNDER_CURSOR (B4), also when it has expired: it is then discarded (E16).
+        """
         core = self._core
-        with core.latch:
-            core.check_running()
-            self._check_get()
-            was_locked = self._locked is not None
-            self._release()
-            queue, row, side = self._at_cursor()
-            if was_locked:
-                self._lock((queue, row, side))
-            return seen(request, queue, row, core.now_ms())
+        try:
+            with core.latch:
+                core.check_running()
+                self._check_get()
+                found = self._at_cursor()
+                result = seen(request, found[0], found[1], core.now_ms())
+                if not lock:
+                    self._release()
+                elif self._locked is None:
+                    self._lock(found)
+        finally:
+            core.run_deferred()
+        return result
 
     def get_under_cursor(self, request: GetRequest, unit_of_work: UnitOfWork | None) -> GetResult:
         """Take the message at the cursor, match options ignored (B4).
@@ -78,11 +88,11 @@ class Cursor:
                 self._check_get()
                 if unit_of_work is not None:
                     unit_of_work.check_room()
-                self._release()
                 found = self._at_cursor()
                 result = seen(request, found[0], found[1], core.now_ms())
                 work: Work | None = None
                 if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
+                    self._forget_lock()
                     work = take_row(core, found, request, unit_of_work)
         finally:
             core.run_deferred()
@@ -130,9 +140,10 @@ class Cursor:
     def _at_cursor(self) -> Found:
         core, queue = self._core, self._path.queue
         found = None if self._key is None else self._row(self._key)
-        if found is None or found[1].k in core.hidden:
+        if found is None or core.hidden.get(found[1].k, self) is not self:
             raise self._nothing_there()
         if is_expired(found[1].expire_at_ms, core.now_ms()):
+            self._forget_lock()
             core.deferred.append(discard_expired(core, [found], core.now_ms()))
             raise self._nothing_there()
         assert found[0] is queue
@@ -155,12 +166,19 @@ class Cursor:
         found[0].browse_locked += 1
         self._locked = found
 
+    def _forget_lock(self) -> None:
+        """Unlock what is taken off the queue under the same latch: nobody else gets to see it."""
+        if self._locked is not None:
+            queue, row, _side = self._locked
+            self._locked = None
+            queue.browse_locked -= 1
+            del self._core.hidden[row.k]
+
     def _release(self) -> None:
         if self._locked is None:
             return
         queue, row, side = self._locked
-        self._locked = None
-        queue.browse_locked -= 1
+        self._forget_lock()
         self._core.reveal(queue, row.k, side)
         self._core.waits.offer(queue.number)
 

@@ -13,7 +13,7 @@ from mayfly.engine.staging_order import StagingOrder
 from mayfly.engine.waiting import Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of
 from mayfly.store.messages import Messages
 from mayfly.store.store import Store
@@ -143,16 +143,14 @@ class Core:
 
         Everybody calls it who may have left something to do, once the latch is free again.
         """
-        while self.deferred:
-            with self.latch:
-                works, self.deferred = self.deferred, []
-            if works:
-                self.run(*works)
-        store = self.store
-        if store.must_flush():
-            store.flush()
-        if store.is_sequence_low():
-            store.extend_sequence()
+        try:
+            self._catch_up()
+        except MQError as error:
+            # A full disk: all of it is as it was and is tried again later. The caller's own put or
+            # get is another matter, which it must not take for failed.
+            if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
+                raise
+            _LOG.error("discards of %s postponed: %s", self.name, error)
         if self.must_wake:
             self.must_wake = False
             self.wake()
@@ -174,6 +172,17 @@ class Core:
         queue.reveal(key, side)
         if queue.is_staging:
             self._note_due(key)
+
+    def _catch_up(self) -> None:
+        while self.deferred:
+            with self.latch:
+                works, self.deferred = self.deferred, []
+            if works:
+                self.run(*works)
+        if self.store.must_flush():
+            self.store.flush()
+        if self.store.is_sequence_low():
+            self.store.extend_sequence()
 
     def _settle(self, works: Iterable[Work]) -> None:
         with self.latch:

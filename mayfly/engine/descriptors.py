@@ -45,6 +45,8 @@ _KNOWN_FLAGS = (
     | c.MQMF_SEGMENT
     | c.MQMF_LAST_SEGMENT
 )
+#: Of the flags that are not known, those that a queue that is no transmission queue refuses.
+_REFUSED_FLAGS = c.MQMF_REJECT_UNSUP_MASK | c.MQMF_ACCEPT_UNSUP_IF_XMIT_MASK
 _U32 = 0xFFFFFFFF
 
 
@@ -87,6 +89,7 @@ def prepare(
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
         persistence = default_persistence
     resolved = _with_context(descriptor, context, context_option)._replace(
+        report=_signed(descriptor.report),
         priority=priority,
         persistence=persistence,
         reply_to_q_mgr=descriptor.reply_to_q_mgr
@@ -117,7 +120,7 @@ def _check(d: Descriptor) -> int:
         raise _wrong(rc.MQRC_PRIORITY_ERROR, "Priority", d.priority)
     if not c.MQPER_NOT_PERSISTENT <= d.persistence <= c.MQPER_PERSISTENCE_AS_Q_DEF:
         raise _wrong(rc.MQRC_PERSISTENCE_ERROR, "Persistence", d.persistence)
-    if d.msg_flags & c.MQMF_REJECT_UNSUP_MASK & ~_KNOWN_FLAGS:
+    if d.msg_flags & ~_KNOWN_FLAGS & _REFUSED_FLAGS:
         raise _wrong(rc.MQRC_MSG_FLAGS_ERROR, "MsgFlags", d.msg_flags)
     if not -(2**31) <= d.report < 2**32:
         raise _wrong(rc.MQRC_REPORT_OPTIONS_ERROR, "Report", d.report)
@@ -161,6 +164,11 @@ def _with_context(d: Descriptor, context: Context, option: int) -> Descriptor:
     return origin._replace(
         user_identifier=context.user_identifier[:12], accounting_token=b"", appl_identity_data=""
     )
+
+
+def _signed(report: int) -> int:
+    """Return option bits as the 32-bit number that the descriptor field holds."""
+    return report - 2**32 if report >= 2**31 else report
 
 
 def _wrong(reason: int, field: str, value: int) -> MQError:

@@ -44,11 +44,14 @@ def _create(core: Core, model: Definition, name: str) -> str:
     return name
 
 
-def drop_dynamic_queue(core: Core, queue: LocalQueue, options: int, *, is_owner: bool) -> None:
+def drop_dynamic_queue(
+    core: Core, queue: LocalQueue, options: int, *, is_owner: bool, own_handles: int
+) -> None:
     """Delete the queue of a handle that is being closed, if that is what closing it means.
 
     Raises MQRC_OPTIONS_ERROR for a delete option on a predefined queue, MQRC_Q_NOT_EMPTY for
-    MQCO_DELETE on a queue with messages, MQRC_OBJECT_IN_USE when others have it open.
+    MQCO_DELETE on a queue with messages, MQRC_OBJECT_IN_USE when others have it open; a temporary
+    queue goes with its creator all the same, and others get MQRC_Q_DELETED.
     """
     deletes = options & (c.MQCO_DELETE | c.MQCO_DELETE_PURGE)
     if options & ~(c.MQCO_DELETE | c.MQCO_DELETE_PURGE):
@@ -62,5 +65,7 @@ def drop_dynamic_queue(core: Core, queue: LocalQueue, options: int, *, is_owner:
     if not is_temporary and not deletes:
         return
     purges = is_temporary or bool(options & c.MQCO_DELETE_PURGE)
+    if is_temporary:
+        own_handles = queue.input_count + queue.output_count
     with core.administration:
-        delete_queue(core, queue, purge=purges, own_handles=1)
+        delete_queue(core, queue, purge=purges, own_handles=own_handles)

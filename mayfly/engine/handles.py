@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
+from mayfly.engine.delivery import new_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.get import GetRequest, GetResult, get
 from mayfly.engine.objects import Path
@@ -104,6 +106,11 @@ class Handle:
             raise _not_open(rc.MQRC_NOT_OPEN_FOR_OUTPUT, "MQOO_OUTPUT")
         check_put_options(options)
         self._check_context(options)
+        if options & c.MQPMO_NEW_MSG_ID:
+            request = request._replace(msg_id=b"")
+        if options & c.MQPMO_NEW_CORREL_ID:
+            with self._core.latch:
+                request = request._replace(correl_id=new_id(self._core))
         return put(
             self._core,
             self.path,
@@ -117,17 +124,21 @@ class Handle:
         """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s."""
         self._check_open()
         check_get_options(options)
+        if options & c.MQGMO_UNLOCK:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, "MQGMO_UNLOCK gets nothing; call unlock()")
         if options & (_BROWSE | c.MQGMO_MSG_UNDER_CURSOR) and not self.options & c.MQOO_BROWSE:
             raise _not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
         if not options & _BROWSE and not self.options & _INPUT:
             raise _not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
-        request = request._replace(
-            wait_ms=request.wait_ms if options & c.MQGMO_WAIT else 0,
-            accept_truncated=bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
-            persistent_only_syncpoint=bool(options & c.MQGMO_SYNCPOINT_IF_PERSISTENT),
+        request = GetRequest(
+            request.match,
+            request.wait_ms if options & c.MQGMO_WAIT else 0,
+            request.max_length,
+            bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
+            bool(options & c.MQGMO_SYNCPOINT_IF_PERSISTENT),
         )
         if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
-            return self._cursor.browse_under_cursor(request)
+            return self._cursor.browse_under_cursor(request, lock=bool(options & c.MQGMO_LOCK))
         if options & _BROWSE:
             return self._cursor.browse(
                 request,
@@ -168,6 +179,7 @@ class Handle:
             raise _not_open(rc.MQRC_NOT_OPEN_FOR_SET_IDENT, "MQOO_SET_IDENTITY_CONTEXT")
 
 
+@lru_cache(maxsize=256)
 def check_get_options(options: int) -> None:
     """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQGMO bits (B8)."""
     browse = options & _BROWSE
@@ -184,6 +196,7 @@ def check_get_options(options: int) -> None:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x}")
 
 
+@lru_cache(maxsize=256)
 def check_put_options(options: int) -> None:
     """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQPMO bits (P10)."""
     both = c.MQPMO_SYNCPOINT | c.MQPMO_NO_SYNCPOINT
@@ -192,6 +205,7 @@ def check_put_options(options: int) -> None:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x}")
 
 
+@lru_cache(maxsize=256)
 def _context_of(options: int) -> int:
     for bit in _CONTEXTS:
         if options & bit:

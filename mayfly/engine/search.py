@@ -32,8 +32,9 @@ class Match(NamedTuple):
         if self.group_id is None and self.msg_seq_number is None and self.offset is None:
             return True
         descriptor = unpack_descriptor(row.descriptor)
+        group_id = descriptor.group_id.rstrip(b"\0")
         return (
-            (self.group_id is None or descriptor.group_id == self.group_id.rstrip(b"\0"))
+            (self.group_id is None or self.group_id.rstrip(b"\0") == group_id)
             and (self.msg_seq_number in (None, descriptor.msg_seq_number))
             and (self.offset in (None, descriptor.offset))
         )

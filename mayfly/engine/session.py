@@ -186,13 +186,21 @@ class Session:
 
         Raises MQRC_OPTIONS_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; the handle stays open then.
         """
-        drop_dynamic_queue(self._core, handle.queue, options, is_owner=handle.owns_queue)
         queue = handle.queue
+        is_input = bool(handle.options & _INPUT)
+        is_output = bool(handle.options & c.MQOO_OUTPUT)
+        drop_dynamic_queue(
+            self._core,
+            queue,
+            options,
+            is_owner=handle.owns_queue,
+            own_handles=is_input + is_output,
+        )
+        handle.let_go()
         with self._core.latch:
-            handle.let_go()
             self._handles.discard(handle)
-            queue.input_count -= bool(handle.options & _INPUT)
-            queue.output_count -= bool(handle.options & c.MQOO_OUTPUT)
+            queue.input_count -= is_input
+            queue.output_count -= is_output
             if queue.exclusive_holder is handle:
                 queue.exclusive_holder = None
 

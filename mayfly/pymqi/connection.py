@@ -82,7 +82,9 @@ class QueueManager:
 
     def disconnect(self) -> None:
         """MQDISC: commit, close all queues, disconnect; raises PYIFError when not connected."""
-        session, manager = self.get_handle(), self._manager
+        session, manager = self._session, self._manager
+        if session is None:
+            raise PYIFError("not connected")
         self._session = self._manager = None
         try:
             session.close()
@@ -93,9 +95,14 @@ class QueueManager:
                 release(manager)
 
     def get_handle(self) -> Session:
-        """Return the connection itself; raises PYIFError when not connected."""
+        """Return the connection itself.
+
+        Raises PYIFError when not connected, MQRC_CONNECTION_BROKEN once the queue manager is gone.
+        """
         if self._session is None:
             raise PYIFError("not connected")
+        if self.manager.is_stopped:
+            raise MQMIError(c.MQCC_FAILED, rc.MQRC_CONNECTION_BROKEN)
         return self._session
 
     def get_name(self) -> str:

@@ -13,7 +13,8 @@ from mayfly.queue_manager import QueueManager
 
 HOME_VARIABLE = "MAYFLY_HOME"
 
-_lock = threading.Lock()
+#: Reentrant: a connection may be collected, and disconnect, while its thread holds it.
+_lock = threading.RLock()
 #: Queue managers opened here, with the number of connections that keep them open.
 _opened: dict[str, tuple[Manager, int]] = {}
 

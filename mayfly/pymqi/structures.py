@@ -34,16 +34,19 @@ class _Member(NamedTuple):
 
     def checked(self, owner: str, value: object) -> FieldValue:
         """Return a value as the field holds it; raises TypeError or ValueError naming the field."""
-        if self.length:
-            if isinstance(value, str):
-                value = value.encode()
-            if not isinstance(value, (bytes, bytearray)):
-                raise TypeError(f"{owner}.{self.name} takes bytes, not {type(value).__name__}")
-            if len(value) > self.length:
-                raise ValueError(
-                    f"{owner}.{self.name} holds {self.length} bytes, {bytes(value)!r} is longer"
-                )
-            return bytes(value)
+        if not self.length:
+            return self._checked_number(owner, value)
+        if isinstance(value, str):
+            value = value.encode()
+        if not isinstance(value, (bytes, bytearray)):
+            raise TypeError(f"{owner}.{self.name} takes bytes, not {type(value).__name__}")
+        if len(value) > self.length:
+            raise ValueError(
+                f"{owner}.{self.name} holds {self.length} bytes, {bytes(value)!r} is longer"
+            )
+        return bytes(value)
+
+    def _checked_number(self, owner: str, value: object) -> int:
         if not isinstance(value, int):
             raise TypeError(f"{owner}.{self.name} takes an integer, not {type(value).__name__}")
         low, high = _NUMBER_RANGES[self.code]
@@ -115,7 +118,10 @@ class MQOpts:
     def set(self, **kw: object) -> None:
         """Set fields by name; nothing is set when one of them is wrong."""
         owner = type(self).__name__
-        vars(self).update({n: self._member(n).checked(owner, value) for n, value in kw.items()})
+        given = {}
+        for name, value in kw.items():
+            given[name] = self._member(name).checked(owner, value)
+        vars(self).update(given)
 
     def get(self) -> dict[str, FieldValue]:
         """Return the fields as a new dictionary."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mayfly.engine.delivery import new_id, stored_id
+from mayfly.engine.delivery import stored_id
 from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.handles import check_get_options
 from mayfly.engine.inquire import MANAGER_CCSID
@@ -33,7 +33,6 @@ _GMO_VERSIONS = (c.MQGMO_VERSION_1, c.MQGMO_VERSION_2, c.MQGMO_VERSION_3, c.MQGM
 _PMO_VERSIONS = (c.MQPMO_VERSION_1, c.MQPMO_VERSION_2, c.MQPMO_VERSION_3)
 _MATCH_IDS = c.MQMO_MATCH_MSG_ID | c.MQMO_MATCH_CORREL_ID
 _MATCH_GROUP = c.MQMO_MATCH_GROUP_ID | c.MQMO_MATCH_MSG_SEQ_NUMBER | c.MQMO_MATCH_OFFSET
-_NEW_IDS = c.MQPMO_NEW_MSG_ID | c.MQPMO_NEW_CORREL_ID
 _NO_ID = bytes(24)
 _NAME_BYTES = 48
 _BLANK = ord(" ")
@@ -59,8 +58,6 @@ def put_message(core: Core, handle: Handle, body: bytes, md: MD, pmo: PMO) -> No
             stored_id(fields["CorrelId"]),
             life_ms,
         )
-        if options & _NEW_IDS:
-            request = _with_new_ids(core, request, options)
         result = handle.put(body, request, options)
     except MQError as error:
         raise mqmi_error(error) from error
@@ -120,16 +117,6 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
 def padded_name(name: str) -> bytes:
     """Return an object name as its 48 bytes."""
     return name.encode().ljust(_NAME_BYTES)
-
-
-def _with_new_ids(core: Core, request: PutRequest, options: int) -> PutRequest:
-    if options & c.MQPMO_NEW_MSG_ID:
-        # The put makes one where it finds none.
-        request = request._replace(msg_id=b"")
-    if options & c.MQPMO_NEW_CORREL_ID:
-        with core.latch:
-            request = request._replace(correl_id=new_id(core))
-    return request
 
 
 def _match(fields: Fields, given: Fields) -> Match:

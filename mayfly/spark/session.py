@@ -47,9 +47,7 @@ _FAST = {
     "spark.shuffle.compress": "false",
     "spark.rdd.compress": "false",
     "spark.sql.streaming.stateStore.maintenanceInterval": "600s",
-    "spark.driver.extraJavaOptions": (
-        f"{_JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-    ),
+    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 

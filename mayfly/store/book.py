@@ -96,8 +96,15 @@ class Book:
         self._balance_all = False
 
     def open_queue(self, number: int, queue: str) -> None:
-        """Begin the totals of a queue."""
-        self.totals.setdefault(number, Totals(queue, 0, 0, 0, [0] * len(OUTCOMES)))
+        """Begin the totals of a queue, where there are none.
+
+        It owes a balance row at once: a reader of the ledger then sees that a queue of a name it
+        knows begins anew.
+        """
+        if number not in self.totals:
+            totals = Totals(queue, 0, 0, 0, [0] * len(OUTCOMES))
+            totals.unbalanced = 1
+            self.totals[number] = totals
 
     def forget_queue(self, number: int) -> None:
         """Forget a deleted queue, whose number may be given again."""

@@ -54,7 +54,7 @@ class Held(Put):
 
     def is_visible(self) -> bool:
         """Tell whether everybody may see it."""
-        return self.putter is None and self.getter is None and self.locker is None
+        return self.putter is self.getter is self.locker is None
 
 
 @dataclass(eq=False)
@@ -66,16 +66,13 @@ class Queue:
     max_depth: int = 5_000
     put_allowed: bool = True
     get_allowed: bool = True
-    open_count: int = 0
     messages: list[Held] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
 
     def depth(self) -> int:
         """Return CURDEPTH; a delayed message counts from its commit (D12)."""
-        return sum(
-            m.getter is None and not (m.putter is not None and self.name == STAGING)
-            for m in self.messages
-        )
+        counts_puts = self.name != STAGING
+        return sum(m.getter is None and (m.putter is None or counts_puts) for m in self.messages)
 
     def visible(self) -> list[Held]:
         """Return what everybody may see, expired ones included, in get order."""
@@ -103,7 +100,7 @@ class Model:
     def __init__(self, now_ms: int, scan_interval_ms: int | None = None) -> None:
         """Begin with the staging queue alone; with an interval, expired ones are scanned for."""
         self.now_ms = now_ms
-        self.queues = {STAGING: Queue(STAGING, is_fifo=True)}
+        self.queues = {STAGING: Queue(STAGING)}
         self.scan_interval_ms = scan_interval_ms
         self.next_scan_ms = now_ms + (scan_interval_ms or 0)
         self._order = 0
@@ -130,13 +127,9 @@ class Model:
         queue = self.queues[name]
         if not queue.get_allowed:
             return rc.MQRC_GET_INHIBITED, None
-        candidates = [
-            m
-            for m in sorted(queue.messages, key=lambda m: m.place)
-            if (m.is_visible() or (self._is_own(owner, m) and not self._is_expired(m)))
-            and _matches(queue, m, msg_id, correl_id)
-        ]
-        found = self._first_alive(queue, candidates)
+        seen = [m for m in queue.messages if m.is_visible() or self._is_own(owner, m)]
+        seen.sort(key=lambda m: m.place)
+        found = self._first_alive(queue, [m for m in seen if _matches(queue, m, msg_id, correl_id)])
         if found is None:
             return rc.MQRC_NO_MSG_AVAILABLE, None
         self._take(owner, queue, found)
@@ -162,21 +155,15 @@ class Model:
         queue, found = cursor.queue, cursor.current
         if not queue.get_allowed:
             return rc.MQRC_GET_INHIBITED, None
-        if (
-            found is None
-            or found not in queue.messages
-            or found.getter is not None
-            or found.locker not in (None, cursor)
-        ):
-            return rc.MQRC_NO_MSG_UNDER_CURSOR, None
-        if self._is_expired(found):
+        if found is not None and (found in queue.visible() or found is cursor.locked):
+            if not self._is_expired(found):
+                return rc.MQRC_NONE, found
             self.unlock(cursor)
             self._discard(queue, found)
-            return rc.MQRC_NO_MSG_UNDER_CURSOR, None
-        return rc.MQRC_NONE, found
+        return rc.MQRC_NO_MSG_UNDER_CURSOR, None
 
     def get_under_cursor(self, owner: Hashable, cursor: Cursor) -> tuple[int, Held | None]:
-        """Take the message at the cursor, whatever its ids (B4); it is no longer locked then."""
+        """Take the message at the cursor, whatever its ids (B4)."""
         reason, found = self.under_cursor(cursor)
         if found is not None:
             self.unlock(cursor)
@@ -193,33 +180,20 @@ class Model:
 
     def commit(self, owner: Hashable) -> None:
         """Make puts visible and gets final; what fell due meanwhile is released at once (D12)."""
-        for queue in self.queues.values():
-            for m in list(queue.messages):
-                if m.getter == owner is not None:
-                    queue.end(m, "cancelled" if queue.name == STAGING else "got")
-                elif m.putter == owner is not None:
-                    m.putter = None
+        for queue, m in self._work_of(owner):
+            if m.getter is None:
+                m.putter = None
+            else:
+                self._take(None, queue, m)
         self._release_due()
 
     def backout(self, owner: Hashable) -> None:
         """Withdraw puts, give gets back to their place with a higher backout count (G8)."""
-        for queue in self.queues.values():
-            for m in list(queue.messages):
-                if m.putter == owner is not None:
-                    queue.messages.remove(m)
-                elif m.getter == owner is not None:
-                    m.getter = None
-                    m.backout_count += 1
+        for queue, m in self._work_of(owner):
+            m.getter, m.backout_count = None, m.backout_count + 1
+            if m.putter is not None:
+                queue.messages.remove(m)
         self._release_due()
-
-    def clear(self, name: str) -> int:
-        """Remove all messages, without reports; not while the queue is open or in use."""
-        queue = self.queues[name]
-        if queue.open_count or len(queue.visible()) < len(queue.messages):
-            return rc.MQRC_OBJECT_IN_USE
-        for m in queue.visible():
-            queue.end(m, "cleared")
-        return rc.MQRC_NONE
 
     def advance(self, ms: int) -> None:
         """Move time on, from moment to moment at which something is due."""
@@ -227,17 +201,14 @@ class Model:
         while (moment := self._next_moment_ms()) is not None and moment <= target_ms:
             self.now_ms = max(self.now_ms, moment)
             self._release_due()
-            if self.scan_interval_ms and self.next_scan_ms <= self.now_ms:
-                self._scan()
-                self.next_scan_ms = self.now_ms + self.scan_interval_ms
+            self._scan()
         self.now_ms = target_ms
 
     def restart(self) -> None:
         """Back out all units of work; non-persistent messages are lost; failed ones are retried."""
         for queue in self.queues.values():
-            queue.open_count = 0
             for m in list(queue.messages):
-                m.backout_count += m.getter is not None and m.putter is None
+                m.backout_count += m.getter is not None
                 m.retry_at_ms, m.getter, m.locker = 0, None, None
                 if m.putter is not None:
                     queue.messages.remove(m)
@@ -246,11 +217,17 @@ class Model:
         self.next_scan_ms = self.now_ms + (self.scan_interval_ms or 0)
         self._release_due()
 
+    def _work_of(self, owner: Hashable) -> list[tuple[Queue, Held]]:
+        both = [(queue, m) for queue in self.queues.values() for m in queue.messages]
+        return [(q, m) for q, m in both if owner is not None and owner in (m.putter, m.getter)]
+
     def _is_expired(self, m: Held) -> bool:
         return m.expire_at_ms is not None and self.now_ms >= m.expire_at_ms
 
     def _is_own(self, owner: Hashable, m: Held) -> bool:
-        return owner is not None and m.putter == owner and m.getter is None and not m.target
+        """Tell whether the owner has put it in its unit of work and may get it (P9, E17, D12)."""
+        is_put = owner is not None and m.putter == owner and m.getter is None
+        return is_put and not m.target and not self._is_expired(m)
 
     def _refusal(self, queue: Queue) -> int:
         if not queue.put_allowed:
@@ -297,17 +274,19 @@ class Model:
                 m.retry_at_ms = self.now_ms + RETRY_MS
             else:
                 staging.end(m, "released")
-                self._place(self.queues[m.target], Held(**{**vars(m), "target": ""}))
+                arrived = Held(**{**vars(m), "target": "", "backout_count": 0})
+                self._place(self.queues[m.target], arrived)
 
     def _scan(self) -> None:
+        if not self.scan_interval_ms or self.next_scan_ms > self.now_ms:
+            return
+        self.next_scan_ms = self.now_ms + self.scan_interval_ms
         for queue in self.queues.values():
-            for m in queue.visible():
-                if self._is_expired(m):
-                    self._discard(queue, m)
+            for m in filter(self._is_expired, queue.visible()):
+                self._discard(queue, m)
 
     def _next_moment_ms(self) -> int | None:
-        waiting = self.queues[STAGING].visible()
-        moments = [max(m.due_ms, m.retry_at_ms) for m in waiting]
+        moments = [max(m.due_ms, m.retry_at_ms) for m in self.queues[STAGING].visible()]
         if self.scan_interval_ms:
             moments.append(self.next_scan_ms)
         return min(moments, default=None)

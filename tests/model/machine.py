@@ -1,7 +1,9 @@
 """The real queue manager and the model of ``mayfly.testing.model``, driven side by side."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -95,9 +97,8 @@ class QueueMachine(RuleBasedStateMachine):
     def handle(self, number: int, name: str) -> tuple[Handle, Cursor]:
         if (number, name) not in self.handles:
             options = c.MQOO_BROWSE | c.MQOO_INPUT_SHARED
-            queue = self.model.queues[name]
-            self.handles[number, name] = self.session(number).open(name, options), Cursor(queue)
-            queue.open_count += 1
+            handle = self.session(number).open(name, options)
+            self.handles[number, name] = handle, Cursor(self.model.queues[name])
         return self.handles[number, name]
 
     # What programs do
@@ -138,7 +139,7 @@ class QueueMachine(RuleBasedStateMachine):
         messages = self.session(0).browse(name)
         while True:
             seen: list[Message] = []
-            reason = reason_of(lambda: seen.extend([m] if (m := next(messages, None)) else []))
+            reason = reason_of(partial(see_next, messages, seen))
             expected, held = self.model.browse(cursor, first=False, lock=False)
             assert (reason or (rc.MQRC_NONE if seen else rc.MQRC_NO_MSG_AVAILABLE)) == expected
             if held is None:
@@ -162,9 +163,7 @@ class QueueMachine(RuleBasedStateMachine):
     def get_under_cursor(self, number: int, name: str) -> None:
         handle, cursor = self.handle(number, name)
         options = c.MQGMO_MSG_UNDER_CURSOR | (c.MQGMO_SYNCPOINT if number else 0)
-        self.compare_call(
-            handle, options, self.model.get_under_cursor(self.owner(number), cursor)
-        )
+        self.compare_call(handle, options, self.model.get_under_cursor(self.owner(number), cursor))
 
     @rule(number=sessions, name=queues)
     def unlock(self, number: int, name: str) -> None:
@@ -176,7 +175,6 @@ class QueueMachine(RuleBasedStateMachine):
         handle, cursor = self.handle(number, name)
         handle.close()
         self.model.unlock(cursor)
-        cursor.queue.open_count -= 1
         del self.handles[number, name]
 
     @rule(number=st.sampled_from(SESSIONS[1:]))
@@ -194,7 +192,6 @@ class QueueMachine(RuleBasedStateMachine):
         for key in [key for key in self.handles if key[0] == number]:
             _handle, cursor = self.handles.pop(key)
             self.model.unlock(cursor)
-            cursor.queue.open_count -= 1
         self.session(number).close(commit=commits)
         del self.sessions[number]
         (self.model.commit if commits else self.model.backout)(self.owner(number))
@@ -228,11 +225,6 @@ class QueueMachine(RuleBasedStateMachine):
     def alter_get(self, name: str, allowed: bool) -> None:
         administration.alter(self.manager, "QLOCAL", name, {"GET": int(not allowed)})
         self.model.queues[name].get_allowed = allowed
-
-    @rule(name=queues)
-    def clear(self, name: str) -> None:
-        reason = reason_of(lambda: administration.clear(self.manager, name))
-        assert reason == self.model.clear(name)
 
     # What must always hold
 
@@ -271,7 +263,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     def visible(self, queue: Queue) -> list[tuple[object, ...]]:
         """Return what is visible on a real queue, without discarding anything."""
-        manager, shown_rows = self.manager, []
+        manager = self.manager
+        shown_rows: list[tuple[object, ...]] = []
         with manager.latch:
             local = manager.registry.queue(queue.name)
             for row, side in in_order(manager, local, ANY, local.low):
@@ -334,9 +327,7 @@ class QueueMachine(RuleBasedStateMachine):
         if held is not None:
             self.compare(got[0], held)
 
-    def compare_call(
-        self, handle: Handle, options: int, expected: tuple[int, Held | None]
-    ) -> None:
+    def compare_call(self, handle: Handle, options: int, expected: tuple[int, Held | None]) -> None:
         got: list[Message] = []
         reason = reason_of(lambda: got.append(handle.get(GetRequest(), options).message))
         assert reason == expected[0]
@@ -355,6 +346,11 @@ class QueueMachine(RuleBasedStateMachine):
             held.priority,
             held.backout_count,
         )
+
+
+def see_next(messages: Iterator[Message], seen: list[Message]) -> None:
+    """Add the next message of a browse, if there is one."""
+    seen.extend(islice(messages, 1))
 
 
 def label_id(label: int) -> bytes:

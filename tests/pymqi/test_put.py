@@ -1,4 +1,4 @@
-"""MQPUT and MQPUT1: every wrong field has its reason code and puts nothing; what is written back."""
+"""MQPUT and MQPUT1: each wrong field has its reason code and puts nothing; what is written back."""
 
 from __future__ import annotations
 
@@ -293,6 +293,8 @@ def test_P09_syncpoint_put_is_seen_by_others_at_commit_only(
     connection.commit()
     assert other.get() == b"1"
     queue.put(b"2", pymqi.MD(), pymqi.PMO(Options=CMQC.MQPMO_SYNCPOINT))
+    connection.put1("Q1", b"3", pymqi.MD(), pymqi.PMO(Options=CMQC.MQPMO_SYNCPOINT))
+    assert queue_manager.curdepth("Q1") == 2
     connection.backout()
     assert queue_manager.curdepth("Q1") == 0
 

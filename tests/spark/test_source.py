@@ -182,7 +182,9 @@ def test_a_reader_travels_without_connection_or_token(
 
 
 def test_nobody_there_names_the_url(token_file: Path) -> None:
-    with pytest.raises(ServerNotReachable, match=r"no Mayfly server answers at grpc://127\.0\.0\.1:1: "):
+    with pytest.raises(
+        ServerNotReachable, match=r"no Mayfly server answers at grpc://127\.0\.0\.1:1: "
+    ):
         LedgerStreamReader(
             parse(url="grpc://127.0.0.1:1", tokenFile=str(token_file))
         ).initialOffset()

@@ -152,6 +152,11 @@ class Running:
         except MQError as error:
             self.error = error
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the call has not come back."""
+        return self._thread.is_alive()
+
     def finish(self) -> object:
         """Wait for the end of the call and return its result."""
         self._thread.join(JOIN_SECONDS)
@@ -159,10 +164,10 @@ class Running:
         return self.result
 
 
-def waiting(qm: Manager, call: Callable[[], object]) -> Running:
-    """Start a call that waits on a queue and return once it does."""
-    before = len(qm.waiters)
+def waiting(qm: Manager, queue: str, call: Callable[[], object]) -> Running:
+    """Start a call that waits on a queue on which nobody waits yet; return once it does."""
+    number = qm.registry.queue(queue).number
     running = Running(call)
-    while len(qm.waiters) == before:
-        assert running._thread.is_alive(), "the call came back without waiting"
+    while not qm.waits.is_waited_on(number):
+        assert running.is_under_way, "the call came back without waiting"
     return running

@@ -30,6 +30,10 @@ from tests.spec.scene import (
 WITH_REPLY = Descriptor(reply_to_q=REPLIES)
 
 
+def with_field(descriptor: Descriptor, field: str, value: int) -> Descriptor:
+    return Descriptor(**{**descriptor._asdict(), field: value})
+
+
 @pytest.mark.parametrize(
     ("field", "good", "bad", "reason"),
     [
@@ -54,10 +58,10 @@ def test_P1_each_field_is_checked(
     asking = WITH_REPLY._replace(report=c.MQRO_COA | c.MQRO_EXCEPTION, version=2)
     for value in bad:
         with refused(reason):
-            put_md(session, "Q1", b"x", asking._replace(**{field: value}))
+            put_md(session, "Q1", b"x", with_field(asking, field, value))
     assert queue_manager.curdepth("Q1") == 0
     for value in good:
-        assert put_md(session, "Q1", b"x", asking._replace(**{field: value})).warning == 0
+        assert put_md(session, "Q1", b"x", with_field(asking, field, value)).warning == 0
     assert queue_manager.curdepth("Q1") == len(good)
     assert queue_manager.curdepth(REPLIES) == len(good)
 

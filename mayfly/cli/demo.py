@@ -1,0 +1,119 @@
+"""``mayfly demo``: one real day of flights live, the whole year in Spark, both compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from mayfly.cli.ledger import pipeline_errors
+from mayfly.cli.managers import JsonOption
+from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.quiet import quiet_stderr
+from mayfly.cli.show import moment, print_json
+
+if TYPE_CHECKING:
+    from mayfly.demo.day import Seen
+
+OutOption = Annotated[
+    Path, typer.Option("--out", metavar="FOLDER", help="Where files are written.")
+]
+DateOption = Annotated[
+    str, typer.Option("--date", metavar="2013-MM-DD", help="The day that is lived through.")
+]
+_DATE = re.compile(r"2013-(\d{2})-(\d{2})")
+
+
+def demo(
+    *, out: OutOption = Path("out"), date: DateOption = "2013-03-08", as_json: JsonOption = False
+) -> None:
+    """Live through a day of real flights, then replay their year in Spark.
+
+    Each flight that left New York in 2013 is a boarding call: put 3 hours before its schedule, kept
+    back for an hour, got when the flight leaves, expired half an hour after its schedule. Exit code
+    1 when queue manager, lake, replay and the known answer do not agree.
+
+    \b
+    Example, the day before Thanksgiving:
+      mayfly demo --date 2013-11-27
+    """
+    month, day = _month_and_day(date)
+    with pipeline_errors():
+        from mayfly.cli.demo_summary import print_summary
+        from mayfly.demo.run import Plan, run_demo
+
+        with quiet_stderr() as terminal, _watcher(terminal) as watcher:
+            result = run_demo(Plan(out, month, day), watcher)
+    if as_json:
+        print_json(result.as_json())
+    else:
+        print_summary(result)
+    if result.problems:
+        raise CommandFailed(
+            ExitCode.NOTHING, f"{len(result.problems)} disagree, first: {result.problems[0]}"
+        )
+
+
+def _month_and_day(date: str) -> tuple[int, int]:
+    from mayfly.demo.flights import day_of_year
+
+    found = _DATE.fullmatch(date)
+    if found is None:
+        raise CommandFailed(ExitCode.USAGE, f"--date {date!r} is not 2013-MM-DD")
+    month, day = int(found[1]), int(found[2])
+    with wrong_values():
+        day_of_year(month, day)
+    return month, day
+
+
+class _Watcher:
+    """Shows what is under way, with a bar and a line of counts for the live day."""
+
+    def __init__(self, progress: Progress, counts: Text) -> None:
+        self._progress = progress
+        self._counts = counts
+        self._task: TaskID | None = None
+
+    def step(self, text: str) -> None:
+        self.finish()
+        self._task = self._progress.add_task(text, total=None)
+
+    def day(self, seen: Seen, done: float, lake_rows: int) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, completed=done, total=1)
+        self._counts.plain = (
+            f"  {moment(seen.now_ms)[-8:-3]}  waiting {seen.staged_count:>3}   "
+            f"on the queues {seen.available_count:>3}   got {seen.got_count:>3}   "
+            f"expired {seen.expired_count:>3}   in the lake {lake_rows:>5,}"
+        )
+
+    def finish(self) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, completed=1, total=1)
+            self._progress.stop_task(self._task)
+
+
+@contextmanager
+def _watcher(terminal: TextIO) -> Iterator[_Watcher]:
+    """Yield a watcher that draws on a terminal and says nothing in a pipe."""
+    console = Console(file=terminal)
+    columns = (
+        SpinnerColumn(finished_text="[green]✓[/green]"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+    )
+    progress, counts = Progress(*columns), Text(style="bold")
+    watcher = _Watcher(progress, counts)
+    live = Live(Group(progress, counts), console=console, refresh_per_second=10)
+    with live if console.is_terminal else nullcontext():
+        yield watcher
+        watcher.finish()

@@ -1,0 +1,52 @@
+"""Each example runs and says what it promises."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAID = {
+    "expiry_report.py": [
+        "after 59.999 s: 'half price for a minute', 1 tenth is left",
+        "after 60 s: a get finds None",
+        "the report returns 'half price for a minute'",
+    ],
+    "delivery_delay.py": [
+        "put: 1 waits for its time, 0 can be got",
+        "a millisecond before: None",
+        "on the hour: 'leave for the airport'",
+        "what is left of its life: 3600000 ms",
+        "refused: MQRC_EXPIRY_ERROR (2013): delay_ms 3600000 is longer than the lifetime of "
+        "3599999 ms",
+    ],
+    "transacted.py": [
+        "backed out: the printer is on fire",
+        "orders 1, invoices 0",
+        "second attempt, backout count 1",
+        "orders 0, invoices 1",
+    ],
+}
+
+
+def test_every_example_is_short_and_known_here() -> None:
+    examples = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+    assert examples == sorted(SAID)
+    for name in examples:
+        assert len((ROOT / "examples" / name).read_text("utf-8").splitlines()) <= 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAID)
+def test_example(name: str) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / name)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.splitlines() == SAID[name]

@@ -1,0 +1,220 @@
+"""put, get, browse, mqsc and verify: what they print, and how they end when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.cli.outcomes import ExitCode
+from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION_WITH_DATA
+from mayfly.store.database import DATABASE_FILE
+from tests.cli.conftest import Invoke
+
+COMMANDS = ["mqsc", "put", "get", "browse", "verify", "serve", "demo"]
+LEDGER_COMMANDS = ["run", "report", "verify"]
+
+
+def one_line(text: str) -> str:
+    """Return the only line of an error; a traceback has more."""
+    [line] = text.splitlines()
+    assert line.startswith("mayfly: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    "words", [[name] for name in COMMANDS] + [["ledger", name] for name in LEDGER_COMMANDS]
+)
+def test_every_command_has_help_with_an_example(mayfly: Invoke, words: list[str]) -> None:
+    answer = mayfly(*words, "--help")
+    assert answer.exit_code == 0
+    assert f"  mayfly {' '.join(words)} " in answer.output.partition("Example")[2]
+
+
+def test_help_lists_the_commands_and_the_exit_codes(mayfly: Invoke) -> None:
+    answer = mayfly("--help")
+    assert answer.exit_code == 0
+    for code in ExitCode:
+        assert f"\n    {code.value:<3}  " in answer.output
+    for name in [*COMMANDS, "ledger"]:
+        assert f"\n  {name} " in answer.output
+
+
+def test_put_prints_the_id_and_get_takes_the_message_once(queue: Invoke) -> None:
+    put = queue("put", "QM1", "Q1", "hello")
+    assert put.exit_code == 0
+    assert len(bytes.fromhex(put.stdout.strip())) == 24
+    assert queue("get", "QM1", "Q1").stdout == "hello\n"
+    again = queue("get", "QM1", "Q1")
+    assert again.exit_code == ExitCode.NOTHING
+    assert one_line(again.stderr) == "mayfly: no message on Q1"
+
+
+def test_a_body_from_stdin_or_a_file_comes_out_byte_by_byte(queue: Invoke, tmp_path: Path) -> None:
+    binary = bytes(range(256))
+    (tmp_path / "body").write_bytes(binary)
+    assert queue("put", "QM1", "Q1", "--file", str(tmp_path / "body")).exit_code == 0
+    assert queue("put", "QM1", "Q1", input=b"\xff\x00").exit_code == 0
+    assert queue("get", "QM1", "Q1").stdout_bytes == binary + b"\n"
+    shown = json.loads(queue("get", "QM1", "Q1", "--json").stdout)
+    assert shown["body_hex"] == "ff00"
+    assert "body" not in shown
+
+
+def test_json_tells_the_descriptor_and_the_lifetime(queue: Invoke) -> None:
+    put = queue(
+        *("put", "QM1", "Q1", "späť", "--expiry", "2h", "--correl-id", "ab01", "--priority", "7"),
+        *("--report", "expiration-with-data", "--reply-to", "REPORTS", "--json"),
+    )
+    msg_id = json.loads(put.stdout)["msg_id"]
+    [line] = queue("browse", "QM1", "Q1", "--json").stdout.splitlines()
+    shown = json.loads(line)
+    assert shown["msg_id"] == msg_id
+    assert shown["body"] == "späť"
+    assert shown["correl_id"] == "ab01".ljust(48, "0")
+    assert shown["expire_at_ms"] == shown["put_ms"] + 7_200_000
+    assert 0 < shown["remaining_ms"] <= 7_200_000
+    assert (shown["priority"], shown["persistent"]) == (7, True)
+    assert (shown["report"], shown["reply_to_q"]) == (MQRO_EXPIRATION_WITH_DATA, "REPORTS")
+
+
+def test_get_by_id_passes_the_others_over(queue: Invoke) -> None:
+    first, second = (queue("put", "QM1", "Q1", body).stdout.strip() for body in ("one", "two"))
+    queue("put", "QM1", "Q1", "three", "--correl-id", "c0ffee")
+    assert queue("get", "QM1", "Q1", "--correl-id", "C0FFEE").stdout == "three\n"
+    assert queue("get", "QM1", "Q1", "--msg-id", second).stdout == "two\n"
+    assert queue("get", "QM1", "Q1", "--msg-id", second).exit_code == ExitCode.NOTHING
+    assert queue("get", "QM1", "Q1", "--msg-id", first).stdout == "one\n"
+
+
+def test_get_all_takes_them_in_order_and_browse_leaves_them(queue: Invoke) -> None:
+    for body in ("one", "two"):
+        queue("put", "QM1", "Q1", body)
+    head, *lines = queue("browse", "QM1", "Q1").stdout.splitlines()
+    assert head.split() == ["MsgId", "put", "(UTC)", "expires", "in", "bytes", "body"]
+    assert [line.split()[-3:] for line in lines] == [["never", "3", "one"], ["never", "3", "two"]]
+    assert queue("get", "QM1", "Q1", "--all").stdout == "one\ntwo\n"
+    assert queue("browse", "QM1", "Q1").exit_code == ExitCode.NOTHING
+
+
+@pytest.mark.slow
+def test_a_delayed_message_is_got_by_a_get_that_waits(queue: Invoke) -> None:
+    queue("put", "QM1", "Q1", "later", "--delay", "700ms", "--expiry", "1h")
+    assert queue("get", "QM1", "Q1").exit_code == ExitCode.NOTHING
+    answer = queue("get", "QM1", "Q1", "--wait", "30s", "--json")
+    shown = json.loads(answer.stdout)
+    assert shown["body"] == "later"
+    assert shown["deliver_at_ms"] == shown["put_ms"] + 700
+
+
+@pytest.mark.slow
+def test_an_expired_message_leaves_a_report_for_the_next_command(queue: Invoke) -> None:
+    put = queue(
+        *("put", "QM1", "Q1", "short", "--expiry", "1ms"),
+        *("--report", "MQRO_EXPIRATION", "--reply-to", "REPORTS"),
+    )
+    assert queue("get", "QM1", "Q1", "--wait", "300ms").exit_code == ExitCode.NOTHING
+    report = json.loads(queue("get", "QM1", "REPORTS", "--json").stdout)
+    assert report["feedback"] == MQFB_EXPIRATION
+    assert report["correl_id"] == put.stdout.strip()
+
+
+def test_a_folder_that_is_in_use_is_named(queue: Invoke, home: Path) -> None:
+    with QueueManager("QM1", home / "QM1"):
+        answer = queue("put", "QM1", "Q1", "x")
+    assert answer.exit_code == ExitCode.FILE
+    assert one_line(answer.stderr) == f"mayfly: {home / 'QM1'} is in use by another queue manager"
+
+
+def test_mqsc_prints_what_runmqsc_prints_or_rows(mayfly: Invoke, tmp_path: Path) -> None:
+    script = tmp_path / "queues.mqsc"
+    script.write_text("DEFINE QLOCAL(Q1) CAPEXPRY(600)\nDISPLAY QLOCAL(Q1) CAPEXPRY\n")
+    assert "CAPEXPRY(600)" in mayfly("mqsc", "QM1", str(script)).stdout
+    answer = mayfly("mqsc", "QM1", "--json", input="DISPLAY QLOCAL(Q1) CAPEXPRY\n")
+    shown = json.loads(answer.stdout)
+    assert shown["ok"] is True
+    assert [row["CAPEXPRY"] for row in shown["rows"]] == [600]
+
+
+def test_mqsc_makes_a_missing_queue_manager_and_says_so(mayfly: Invoke, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere"
+    answer = mayfly("mqsc", "QM1", "-c", "PING QMGR", "--path", str(folder))
+    assert one_line(answer.stderr) == f"mayfly: making queue manager QM1 in {folder}"
+    assert (folder / DATABASE_FILE).exists()
+
+
+def test_a_failed_mqsc_command_ends_with_3_and_is_in_the_json(queue: Invoke) -> None:
+    answer = queue("mqsc", "QM1", "-c", "DELETE QLOCAL(NONE)", "--json")
+    assert answer.exit_code == ExitCode.MQ
+    shown = json.loads(answer.stdout)
+    assert shown["ok"] is False
+    assert [message["reason"] for message in shown["messages"]] == [2085]
+    one_line(answer.stderr)
+
+
+def test_verify_is_0_for_a_store_in_order_and_1_for_a_wrong_one(queue: Invoke, home: Path) -> None:
+    queue("put", "QM1", "Q1", "x")
+    answer = queue("verify", "QM1", "--json")
+    assert answer.exit_code == 0
+    shown = json.loads(answer.stdout)
+    assert (shown["ok"], shown["problems"], shown["messages"]) == (True, [], 1)
+    with sqlite3.connect(home / "QM1" / DATABASE_FILE) as database:
+        database.execute("DELETE FROM message")
+    database.close()
+    wrong = queue("verify", "QM1")
+    assert wrong.exit_code == ExitCode.NOTHING
+    assert "Q1" in wrong.stdout
+    one_line(wrong.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["put", "QM1", "NONE", "x"], ExitCode.MQ, "MQRC_UNKNOWN_OBJECT_NAME (2085)"),
+        (["get", "QM9", "Q1"], ExitCode.MQ, "MQRC_Q_MGR_NAME_ERROR (2058): there is no"),
+        (["get", "../QM1", "Q1"], ExitCode.MQ, "2058"),
+        (["get", "Q M", "Q1"], ExitCode.MQ, "2058"),
+        (["put", "QM1", "Q1", "x", "--expiry", "1s", "--delay", "2s"], ExitCode.MQ, "2013"),
+        (["put", "QM1", "Q1", "x", "--file", "y"], ExitCode.USAGE, "not both"),
+        (["put", "QM1", "Q1", "--file", "/nowhere/body"], ExitCode.FILE, "/nowhere/body: No such"),
+        (["mqsc", "QM1", "-c", "PING QMGR", "--path", "/dev/null/x"], ExitCode.FILE, "/dev/null/x"),
+        (["serve", "QM1", "QM2", "--path", "x"], ExitCode.USAGE, "--path"),
+        (["serve", "QM1", "--token-file", "/nowhere/token"], ExitCode.FILE, "/nowhere/token"),
+        (["demo", "--date", "2012-03-08"], ExitCode.USAGE, "2012-03-08"),
+        (["demo", "--date", "2013-02-30"], ExitCode.USAGE, "day"),
+        (["ledger", "run", "lake"], ExitCode.USAGE, "--url"),
+        (["ledger", "run", "lake", "--qmgr", "QM1"], ExitCode.PIPELINE, "mayfly serve QM1"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_code(
+    queue: Invoke, words: list[str], code: ExitCode, said: str
+) -> None:
+    answer = queue(*words)
+    assert answer.exit_code == code, answer.output
+    assert said in one_line(answer.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["get", "QM1", "Q1", "--msg-id", "xyz"], "'xyz' is not hexadecimal"),
+        (["get", "QM1", "Q1", "--correl-id", "00" * 25], "has 25 bytes"),
+        (["get", "QM1", "Q1", "--wait", "1 week"], "'1 week' is not a duration"),
+        (["put", "QM1", "Q1", "x", "--delay", "0.0001s"], "not a whole number of milliseconds"),
+        (["put", "QM1", "Q1", "x", "--priority", "10"], "10"),
+        (["put", "QM1", "Q1", "x", "--report", "everything"], "'everything' is not one of"),
+        (["mqsc", "QM1", "/nowhere/script"], "/nowhere/script"),
+        (["get", "QM1"], "QUEUE"),
+        (["gett", "QM1"], "gett"),
+    ],
+)
+def test_a_wrong_value_is_a_usage_error_that_names_it(
+    queue: Invoke, words: list[str], said: str
+) -> None:
+    answer = queue(*words)
+    assert answer.exit_code == ExitCode.USAGE
+    assert said in answer.stderr
+    assert "Traceback" not in answer.output

@@ -1,0 +1,405 @@
+"""MQGET and units of work, rules G1, G2, G4, G5, G8-G10: order, match, waits, syncpoint."""
+
+import contextlib
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine import administration
+from mayfly.engine.attributes import QLOCAL
+from mayfly.engine.get import GetRequest
+from mayfly.engine.message import Message
+from mayfly.engine.search import Match
+from mayfly.engine.session import Session
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQMDS_FIFO, MQMDS_PRIORITY
+from mayfly.testing import VirtualClock
+from tests.spec.scene import (
+    DEAD,
+    INPUT,
+    START_MS,
+    V2,
+    ZERO_ID,
+    End,
+    alias,
+    alter,
+    alter_manager,
+    bodies,
+    body,
+    ends,
+    lives,
+    local,
+    put_md,
+    refused,
+    take,
+    waiting,
+)
+
+WAIT = c.MQGMO_WAIT
+
+
+def test_G1_priority_order_then_fifo(any_manager: QueueManager, persistent: bool) -> None:
+    local(any_manager)
+    with any_manager.session() as session:
+        for name, priority in ((b"1", 1), (b"9a", 9), (b"0", 0), (b"9b", 9), (b"5", 5)):
+            session.put("Q1", name, priority=priority, persistent=persistent)
+        assert [m.body for m in session.browse("Q1")] == [b"9a", b"9b", b"5", b"1", b"0"]
+        assert bodies(session, "Q1") == [b"9a", b"9b", b"5", b"1", b"0"]
+
+
+def test_G1_fifo_order_by_put_not_by_commit(any_manager: QueueManager, persistent: bool) -> None:
+    """Persistent and non-persistent messages stand in one order."""
+    local(any_manager, MSGDLVSQ=MQMDS_FIFO)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        unit.put("Q1", b"1", priority=1, persistent=persistent)
+        session.put("Q1", b"2", priority=9, persistent=not persistent)
+        session.put("Q1", b"3", priority=5, persistent=persistent)
+        assert body(session.get("Q1")) == b"2"
+        unit.commit()
+        assert bodies(session, "Q1") == [b"1", b"3"]
+
+
+def test_G1_change_of_the_sequence_acts_on_later_puts(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager, MSGDLVSQ=MQMDS_FIFO, DEFPRTY=4)
+    session.put("Q1", b"fifo 1", priority=1)
+    session.put("Q1", b"fifo 9", priority=9)
+    alter(queue_manager, "Q1", MSGDLVSQ=MQMDS_PRIORITY)
+    session.put("Q1", b"5", priority=5)
+    session.put("Q1", b"3", priority=3)
+    assert bodies(session, "Q1") == [b"5", b"fifo 1", b"fifo 9", b"3"]
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"),
+    [
+        (Match(), b"1"),
+        (Match(msg_id=b"M2".ljust(24, b"\0")), b"2"),
+        (Match(correl_id=b"C2".ljust(24, b"\0")), b"2"),
+        (Match(msg_id=b"M3".ljust(24, b"\0"), correl_id=b"C2".ljust(24, b"\0")), b"3"),
+        (Match(msg_id=b"M1".ljust(24, b"\0"), correl_id=b"C2".ljust(24, b"\0")), None),
+        (Match(group_id=b"G".ljust(24, b"\0")), b"2"),
+        (Match(group_id=b"G".ljust(24, b"\0"), msg_seq_number=2), b"3"),
+        (Match(offset=7), b"3"),
+        (Match(msg_seq_number=9), None),
+    ],
+)
+def test_G2_match(
+    queue_manager: QueueManager, session: Session, match: Match, expected: bytes | None
+) -> None:
+    local(queue_manager)
+    group = V2._replace(group_id=b"G")
+    put_md(session, "Q1", b"1", V2, msg_id=b"M1".ljust(24, b"\0"))
+    for name, descriptor in ((b"2", group), (b"3", group._replace(msg_seq_number=2, offset=7))):
+        put_md(
+            session,
+            "Q1",
+            name,
+            descriptor,
+            msg_id=(b"M" + name).ljust(24, b"\0"),
+            correl_id=b"C2".ljust(24, b"\0"),
+        )
+    handle = session.open("Q1", INPUT)
+    if expected is None:
+        with refused(rc.MQRC_NO_MSG_AVAILABLE):
+            take(handle, match=match)
+    else:
+        assert take(handle, match=match).message.body == expected
+
+
+def test_G2_all_zero_id_means_any(queue_manager: QueueManager, session: Session) -> None:
+    local(queue_manager)
+    session.put("Q1", b"x", correl_id=b"C")
+    assert body(session.get("Q1", msg_id=ZERO_ID, correl_id=ZERO_ID)) == b"x"
+
+
+def test_G2_first_of_several_matching_in_queue_order(
+    any_manager: QueueManager, persistent: bool
+) -> None:
+    local(any_manager)
+    with any_manager.session() as session:
+        for name, priority in ((b"low", 1), (b"other", 9), (b"high", 5)):
+            correl_id = b"D" if name == b"other" else b"C"
+            session.put("Q1", name, priority=priority, correl_id=correl_id, persistent=persistent)
+        assert body(session.get("Q1", correl_id=b"C")) == b"high"
+        assert body(session.get("Q1", correl_id=b"C")) == b"low"
+        assert session.get("Q1", correl_id=b"C") is None
+        assert body(session.get("Q1")) == b"other"
+
+
+def test_G4_no_wait_is_the_default_and_below_minus_one_is_refused(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    handle = session.open("Q1", INPUT)
+    with refused(rc.MQRC_NO_MSG_AVAILABLE):
+        handle.get(GetRequest(wait_ms=5_000))
+    with refused(rc.MQRC_WAIT_INTERVAL_ERROR):
+        take(handle, WAIT, wait_ms=-2)
+
+
+@pytest.mark.parametrize(("put_at_ms", "comes"), [(999, True), (1_001, False)])
+def test_G4_wait_ends_at_its_moment(
+    any_manager: QueueManager, clock: VirtualClock, put_at_ms: int, comes: bool
+) -> None:
+    local(any_manager)
+    with any_manager.session() as session, any_manager.session() as getter:
+        call = waiting(any_manager, "Q1", lambda: getter.get("Q1", wait_ms=1_000))
+        clock.advance(put_at_ms)
+        session.put("Q1", b"x")
+        message = call.finish()
+        assert (message is not None) == comes
+        assert any_manager.curdepth("Q1") == int(not comes)
+        bodies(session, "Q1")
+
+
+@pytest.mark.parametrize(("delay_ms", "comes"), [(999, True), (1_000, True), (1_001, False)])
+def test_G4_message_due_at_the_very_end_of_the_wait_wins(
+    any_manager: QueueManager,
+    clock: VirtualClock,
+    persistent: bool,
+    delay_ms: int,
+    comes: bool,
+) -> None:
+    local(any_manager)
+    with any_manager.session() as session, any_manager.session() as getter:
+        session.put("Q1", b"x", delay_ms=delay_ms, persistent=persistent)
+        call = waiting(any_manager, "Q1", lambda: getter.get("Q1", wait_ms=1_000))
+        clock.advance(60_000)
+        message = call.finish()
+        assert (message is not None) == comes
+        if isinstance(message, Message):
+            assert lives(any_manager, "Q1")[0].ended_ms <= START_MS + 60_000
+            assert message.deliver_at_ms == START_MS + delay_ms
+        bodies(session, "Q1")
+
+
+def test_G4_E4_expired_message_never_satisfies_a_wait(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """Committed after its deadline it is discarded by the waiting get, which goes on waiting."""
+    local(any_manager)
+    with any_manager.session(transacted=True) as unit, any_manager.session() as getter:
+        call = waiting(any_manager, "Q1", lambda: getter.get("Q1", wait_ms=5_000))
+        unit.put("Q1", b"dead", time_to_live_ms=1_000, persistent=persistent)
+        clock.advance(1_000)
+        unit.commit()
+        assert call.is_under_way
+        assert ends(any_manager, "Q1") == [End("expired", 1_000)]
+        unit.put("Q1", b"live", persistent=persistent)
+        unit.commit()
+        message = call.finish()
+    assert isinstance(message, Message)
+    assert message.body == b"live"
+
+
+def test_G4_unlimited_wait(queue_manager: QueueManager, session: Session) -> None:
+    local(queue_manager)
+    clock = queue_manager.clock
+    assert isinstance(clock, VirtualClock)
+    with queue_manager.session() as getter:
+        call = waiting(queue_manager, "Q1", lambda: getter.get("Q1", wait_ms=-1))
+        clock.advance(1_000 * 86_400_000)
+        assert call.is_under_way
+        session.put("Q1", b"x")
+        message = call.finish()
+    assert isinstance(message, Message)
+    assert message.body == b"x"
+
+
+def test_G4_wait_takes_only_what_matches(queue_manager: QueueManager, session: Session) -> None:
+    local(queue_manager)
+    with queue_manager.session() as getter:
+        call = waiting(queue_manager, "Q1", lambda: getter.get("Q1", wait_ms=-1, correl_id=b"C"))
+        session.put("Q1", b"other")
+        assert call.is_under_way
+        session.put("Q1", b"mine", correl_id=b"C")
+        message = call.finish()
+    assert isinstance(message, Message)
+    assert message.body == b"mine"
+    assert bodies(session, "Q1") == [b"other"]
+
+
+@pytest.mark.parametrize("on_alias", [False, True])
+def test_G4_get_inhibited_wakes_a_waiting_get(
+    queue_manager: QueueManager, session: Session, on_alias: bool
+) -> None:
+    local(queue_manager)
+    name = alias(queue_manager, "A1", "Q1") if on_alias else "Q1"
+    with queue_manager.session() as getter:
+        call = waiting(queue_manager, "Q1", lambda: getter.get(name, wait_ms=-1))
+        kind = "QALIAS" if on_alias else QLOCAL
+        administration.alter(queue_manager, kind, name, {"GET": c.MQQA_GET_INHIBITED})
+        call.finish()
+        assert call.error is not None
+        assert call.error.reason == rc.MQRC_GET_INHIBITED
+
+
+def test_G4_closing_the_manager_ends_a_wait(clock: VirtualClock) -> None:
+    qm = QueueManager("QM1", clock=clock)
+    local(qm)
+    session = qm.session()
+    call = waiting(qm, "Q1", lambda: session.get("Q1", wait_ms=-1))
+    qm.close()
+    call.finish()
+    assert call.error is not None
+    assert call.error.reason == rc.MQRC_Q_MGR_STOPPING
+
+
+def test_G4_wait_for_a_message_that_a_backout_gives_back(
+    any_manager: QueueManager, persistent: bool
+) -> None:
+    local(any_manager)
+    with any_manager.session(transacted=True) as unit, any_manager.session() as getter:
+        unit.put("Q1", b"x", persistent=persistent)
+        unit.commit()
+        assert unit.get("Q1") is not None
+        call = waiting(any_manager, "Q1", lambda: getter.get("Q1", wait_ms=-1))
+        unit.backout()
+        message = call.finish()
+    assert isinstance(message, Message)
+    assert message.backout_count == 1
+
+
+@pytest.mark.parametrize(
+    ("room_bytes", "accept", "warning", "stays"),
+    [
+        (3, False, rc.MQRC_TRUNCATED_MSG_FAILED, True),
+        (3, True, rc.MQRC_TRUNCATED_MSG_ACCEPTED, False),
+        (0, False, rc.MQRC_TRUNCATED_MSG_FAILED, True),
+        (4, False, 0, False),
+        (None, False, 0, False),
+    ],
+)
+def test_G5_buffer_that_is_too_short(
+    any_manager: QueueManager,
+    persistent: bool,
+    room_bytes: int | None,
+    accept: bool,
+    warning: int,
+    stays: bool,
+) -> None:
+    local(any_manager)
+    with any_manager.session() as session:
+        session.put("Q1", b"data", format_name="MQSTR", persistent=persistent)
+        handle = session.open("Q1", INPUT)
+        result = take(handle, c.MQGMO_ACCEPT_TRUNCATED_MSG * accept, max_length=room_bytes)
+        assert (result.warning, result.data_length) == (warning, 4)
+        assert result.message.body == b"data"[:room_bytes]
+        assert result.message.descriptor.format == "MQSTR"
+        assert any_manager.curdepth("Q1") == int(stays)
+        if stays:
+            again = take(handle).message
+            assert (again.body, again.backout_count) == (b"data", 0)
+
+
+def test_G8_backout_restores_place_and_counts(any_manager: QueueManager, persistent: bool) -> None:
+    """Depth falls at the get, rises at the backout; the message comes back where it was."""
+    local(any_manager)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        for name in (b"1", b"2", b"3"):
+            session.put("Q1", name, persistent=persistent)
+        assert bodies(unit, "Q1") == [b"1", b"2", b"3"]
+        assert any_manager.curdepth("Q1") == 0
+        assert any_manager.counts("Q1").locked == 3
+        assert session.get("Q1") is None
+        unit.backout()
+        assert any_manager.curdepth("Q1") == 3
+        assert any_manager.counts("Q1").locked == 0
+        assert [(m.body, m.backout_count) for m in session.browse("Q1")] == [
+            (b"1", 1),
+            (b"2", 1),
+            (b"3", 1),
+        ]
+        assert body(unit.get("Q1")) == b"1"
+        unit.commit()
+        assert any_manager.curdepth("Q1") == 2
+        bodies(session, "Q1")
+    assert [r.backout_count for r in lives(any_manager, "Q1")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("option", [c.MQGMO_SYNCPOINT, c.MQGMO_NO_SYNCPOINT, c.MQGMO_NONE])
+def test_G8_syncpoint_is_an_option_of_the_call(
+    queue_manager: QueueManager, session: Session, option: int
+) -> None:
+    local(queue_manager)
+    session.put("Q1", b"x")
+    take(session.open("Q1", INPUT), option)
+    session.backout()
+    assert queue_manager.curdepth("Q1") == int(option == c.MQGMO_SYNCPOINT)
+
+
+def test_G8_syncpoint_if_persistent_decides_by_message(
+    any_manager: QueueManager, persistent: bool
+) -> None:
+    local(any_manager)
+    with any_manager.session() as session:
+        session.put("Q1", b"x", persistent=persistent)
+        take(session.open("Q1", INPUT), c.MQGMO_SYNCPOINT_IF_PERSISTENT)
+        session.backout()
+        assert any_manager.curdepth("Q1") == int(persistent)
+
+
+def test_G9_unit_of_work_of_both_kinds_is_one(any_manager: QueueManager) -> None:
+    local(any_manager)
+    local(any_manager, "Q2")
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        session.put("Q1", b"in", persistent=True)
+        for is_kept in (False, True):
+            assert body(unit.get("Q1")) == b"in"
+            unit.put("Q2", b"volatile")
+            unit.put("Q2", b"persistent", persistent=True)
+            assert session.get("Q2") is None
+            if is_kept:
+                unit.commit()
+            else:
+                unit.backout()
+        assert bodies(session, "Q2") == [b"volatile", b"persistent"]
+        assert any_manager.curdepth("Q1") == 0
+
+
+def test_G9_disconnect_commits_and_abnormal_end_backs_out(queue_manager: QueueManager) -> None:
+    local(queue_manager)
+    with queue_manager.session(transacted=True) as unit:
+        unit.put("Q1", b"kept")
+    with contextlib.suppress(ZeroDivisionError), queue_manager.session(transacted=True) as unit:
+        unit.put("Q1", b"lost")
+        raise ZeroDivisionError
+    with queue_manager.session() as session:
+        assert bodies(session, "Q1") == [b"kept"]
+
+
+def test_G9_more_operations_than_allowed(queue_manager: QueueManager, unit: Session) -> None:
+    """The last one allowed is the MAXUMSGS-th; what is in the unit stays good."""
+    local(queue_manager)
+    alter_manager(queue_manager, MAXUMSGS=3)
+    unit.put("Q1", b"1")
+    unit.put("Q1", b"2")
+    assert body(unit.get("Q1")) == b"1"
+    with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
+        unit.put("Q1", b"3")
+    with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
+        unit.get("Q1")
+    assert queue_manager.curdepth("Q1") == 1
+    unit.commit()
+    assert bodies(unit, "Q1") == [b"2"]
+
+
+def test_G10_backout_count_grows_and_nothing_is_moved_at_the_threshold(
+    any_manager: QueueManager, persistent: bool
+) -> None:
+    local(any_manager, BOTHRESH=1, BOQNAME=DEAD)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        session.put("Q1", b"x", persistent=persistent)
+        for count in range(4):
+            message = unit.get("Q1")
+            assert message is not None
+            assert message.backout_count == count
+            unit.backout()
+        assert (any_manager.curdepth("Q1"), any_manager.curdepth(DEAD)) == (1, 0)
+        found = session.get("Q1")
+        assert found is not None
+        assert found.backout_count == 4
+    assert [r.backout_count for r in lives(any_manager, "Q1")] == [4]
