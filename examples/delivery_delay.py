@@ -9,7 +9,9 @@ HOUR_MS = 3_600_000
 clock = VirtualClock()
 with mayfly.QueueManager("QM1", clock=clock) as manager, manager.session() as session:
     manager.mqsc("DEFINE QLOCAL(REMINDERS)")
-    session.put("REMINDERS", b"leave for the airport", delay_ms=HOUR_MS, time_to_live_ms=2 * HOUR_MS)
+    session.put(
+        "REMINDERS", b"leave for the airport", delay_ms=HOUR_MS, time_to_live_ms=2 * HOUR_MS
+    )
     counts = manager.counts("REMINDERS")
     print(f"put: {counts.staged} waits for its time, {counts.live} can be got")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.quiet import quiet_stderr
 from mayfly.cli.serve import SERVED_FILE
 from mayfly.cli.show import print_json
+from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms
 from mayfly.lifetime.times import SECOND_MS
 
@@ -92,7 +92,8 @@ def run(
         query = ledger_to_lake(
             spark, url, token_file, lake, available_now=available_now, manager=qmgr
         )
-        row_count = _await(query, is_told=not as_json)
+        with stop_event() as stopped:
+            row_count = _await(query, stopped, is_told=not as_json)
     if as_json:
         print_json({"lake": str(lake), "rows": row_count})
     else:
@@ -193,25 +194,20 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
     return served["url"], None if token_file is None else Path(token_file)
 
 
-def _await(query: StreamingQuery, *, is_told: bool) -> int:
+def _await(query: StreamingQuery, stopped: threading.Event, *, is_told: bool) -> int:
     """Wait for the end of a stream or of our run, and return how many rows it brought."""
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopped.set())
-    row_count, next_batch = 0, 0
-    while True:
-        is_over = not query.isActive or stopped.wait(_POLL_SECONDS)
-        if is_over and stopped.is_set():
+    row_count, next_batch, is_over = 0, 0, False
+    while not is_over:
+        is_over = stopped.wait(_POLL_SECONDS) or not query.isActive
+        if is_over:
             query.stop()
         for progress in query.recentProgress:
-            if progress["batchId"] < next_batch:
+            if progress["batchId"] < next_batch or not progress["numInputRows"]:
                 continue
             next_batch = progress["batchId"] + 1
             row_count += progress["numInputRows"]
-            if is_told and progress["numInputRows"]:
+            if is_told:
                 typer.echo(f"batch {progress['batchId']}: {progress['numInputRows']:,} rows")
-        if is_over:
-            break
     error = query.exception()
     if error is not None:
         raise error

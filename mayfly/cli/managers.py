@@ -56,13 +56,14 @@ def opened(name: str, path: Path | None, *, make: bool = False) -> Iterator[Queu
     One that is not there is made with ``make``, else it is MQRC_Q_MGR_NAME_ERROR.
     """
     folder = folder_of(name, path)
-    if not (folder / DATABASE_FILE).exists():
-        if not make:
-            raise mq_error(
-                rc.MQRC_Q_MGR_NAME_ERROR,
-                f"there is no queue manager in {folder}; "
-                f"make one: mayfly mqsc {name} -c 'DEFINE QLOCAL(Q1)'",
-            )
-        print(f"mayfly: making queue manager {name} in {folder}", file=sys.stderr)
+    is_new = not (folder / DATABASE_FILE).exists()
+    if is_new and not make:
+        raise mq_error(
+            rc.MQRC_Q_MGR_NAME_ERROR,
+            f"there is no queue manager in {folder}; "
+            f"make one: mayfly mqsc {name} -c 'DEFINE QLOCAL(Q1)'",
+        )
     with QueueManager(name, folder) as queue_manager:
+        if is_new:
+            print(f"mayfly: made queue manager {name} in {folder}", file=sys.stderr)
         yield queue_manager

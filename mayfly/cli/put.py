@@ -30,7 +30,7 @@ DelayOption = Annotated[
         "--delay", parser=duration_ms, metavar="TIME", help="How long it cannot be got, as in 5s."
     ),
 ]
-PriorityOption = Annotated[int | None, typer.Option(min=0, max=9, help="0 to 9.")]
+PriorityOption = Annotated[int | None, typer.Option(help="0 to 9; else the queue's.")]
 PutMsgId = Annotated[
     bytes | None,
     typer.Option("--msg-id", parser=message_id, metavar="HEX", help="Its id, else a new one."),

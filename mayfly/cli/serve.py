@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import secrets
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +15,7 @@ import typer
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of, opened
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
+from mayfly.cli.signals import stop_event
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.queue_manager import QueueManager
 
@@ -76,9 +75,9 @@ def serve(
     """
     if path is not None and len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
-    stopped = _stop_signal()
     folders = [folder_of(name, path) for name in names]
     with contextlib.ExitStack() as stack:
+        stopped = stack.enter_context(stop_event())
         managers = [stack.enter_context(opened(name, path, make=True)) for name in names]
         for manager in managers:
             _set_scan(manager, expiry_interval_seconds)
@@ -94,14 +93,6 @@ def serve(
             print(f"serving {', '.join(names)} at {server.url}, token: {with_token}")
         typer.get_text_stream("stdout").flush()
         stopped.wait()
-
-
-def _stop_signal() -> threading.Event:
-    """Return what is set when the process is interrupted or told to end."""
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopped.set())
-    return stopped
 
 
 def _set_scan(manager: QueueManager, seconds: int | None) -> None:

@@ -9,7 +9,6 @@ from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.headers import headers_length
-from mayfly.mqi.layout import is_big_endian
 
 #: Bytes of application data in a report WITH_DATA (R1).
 DATA_BYTES = 100
@@ -106,8 +105,7 @@ def _data(cause: Cause, original: Original) -> bytes:
         return body
     if options & (cause.value * _DATA_STEP):
         descriptor = original.descriptor
-        big_endian = is_big_endian(descriptor.encoding)
-        leading_bytes = headers_length(descriptor.format, body, big_endian=big_endian)
+        leading_bytes = headers_length(descriptor.format, body, descriptor.encoding)
         return body[: leading_bytes + DATA_BYTES]
     return b""
 

@@ -16,6 +16,9 @@ from typing import Protocol
 
 TENTH_MS = 100
 SECOND_MS = 1000
+_HUNDREDTH_MS = 10
+_MINUTE_MS = 60_000
+_DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
 #: Differences up to this are a time service slewing the wall clock, not a step.
 _SLEW_MS = 1_000
@@ -38,17 +41,20 @@ def ms_of_seconds(seconds: int) -> int:
     return seconds * SECOND_MS
 
 
-@lru_cache(maxsize=1024)
 def put_date(at_ms: int) -> str:
     """Return MQMD.PutDate (``YYYYMMDD``, UTC) of a moment."""
-    return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y%m%d")
+    return _date_of_day(at_ms // _DAY_MS)
 
 
-@lru_cache(maxsize=1024)
 def put_time(at_ms: int) -> str:
     """Return MQMD.PutTime (``HHMMSSTH``, UTC, hundredths of a second) of a moment."""
-    moment = _EPOCH + timedelta(milliseconds=at_ms)
-    return f"{moment:%H%M%S}{moment.microsecond // 10_000:02d}"
+    minutes, ms = divmod(at_ms % _DAY_MS, _MINUTE_MS)
+    return f"{minutes // 60:02d}{minutes % 60:02d}{ms // _HUNDREDTH_MS:04d}"
+
+
+@lru_cache(maxsize=64)
+def _date_of_day(day: int) -> str:
+    return (_EPOCH + timedelta(days=day)).strftime("%Y%m%d")
 
 
 class Driven(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.layout import Layout
+from mayfly.mqi.layout import Layout, is_big_endian
 from mayfly.mqi.structures import DDH, DLH, IIH, MDE, RFH2, XQH
 
 #: Format -> the structure it announces.
@@ -17,16 +17,17 @@ HEADERS: dict[str, Layout] = {
 }
 
 
-def headers_length(format_name: str, body: bytes, *, big_endian: bool = False) -> int:
+def headers_length(format_name: str, body: bytes, encoding: int) -> int:
     """Return the bytes of the chain of headers at the start of a message's data.
 
+    ``format_name`` and ``encoding`` are the descriptor's; each header says them of what follows it.
     The chain ends at the first structure that is unknown or damaged; an MQXQH says nothing of what
     follows it, so it ends there, too.
     """
     length = 0
     while (layout := HEADERS.get(format_name)) is not None:
         try:
-            header = layout.unpack(body[length:], big_endian=big_endian)
+            header = layout.unpack(body[length:], big_endian=is_big_endian(encoding))
         except MQError:
             break
         version = header["Version"]
@@ -37,4 +38,7 @@ def headers_length(format_name: str, body: bytes, *, big_endian: bool = False) -
             break
         length += size
         format_name = str(header.get("Format", ""))
+        following = header.get("Encoding", encoding)
+        assert isinstance(following, int)
+        encoding = following
     return length

@@ -101,8 +101,8 @@ class Model:
         """Begin with the staging queue alone; with an interval, expired ones are scanned for."""
         self.now_ms = now_ms
         self.queues = {STAGING: Queue(STAGING)}
-        self.scan_interval_ms = scan_interval_ms
-        self.next_scan_ms = now_ms + (scan_interval_ms or 0)
+        self.scan_interval_ms = scan_interval_ms or 0
+        self.next_scan_ms = now_ms + self.scan_interval_ms
         self._order = 0
 
     def put(self, owner: Hashable, name: str, put: Put) -> int:
@@ -123,7 +123,7 @@ class Model:
     def get(
         self, owner: Hashable, name: str, msg_id: bytes = b"", correl_id: bytes = b""
     ) -> tuple[int, Held | None]:
-        """Take the first live match; expired ones met before it, or all, are discarded (E9-E11)."""
+        """Take the first live match; expired ones met before it are discarded (E9-E11)."""
         queue = self.queues[name]
         if not queue.get_allowed:
             return rc.MQRC_GET_INHIBITED, None
@@ -146,25 +146,20 @@ class Model:
         if found is None:
             return rc.MQRC_NO_MSG_AVAILABLE, None
         cursor.place, cursor.current = found.place, found
-        if lock:
-            cursor.locked, found.locker = found, cursor
+        cursor.locked, found.locker = (found, cursor) if lock else (None, None)
         return rc.MQRC_NONE, found
 
-    def under_cursor(self, cursor: Cursor) -> tuple[int, Held | None]:
-        """Read the message at the cursor again; an expired one is discarded (B4, E16)."""
-        queue, found = cursor.queue, cursor.current
-        if not queue.get_allowed:
-            return rc.MQRC_GET_INHIBITED, None
-        if found is not None and (found in queue.visible() or found is cursor.locked):
-            if not self._is_expired(found):
-                return rc.MQRC_NONE, found
+    def browse_under_cursor(self, cursor: Cursor, *, lock: bool) -> tuple[int, Held | None]:
+        """Read the message at the cursor again (B4); it is locked from now on or no longer."""
+        reason, found = self._at_cursor(cursor)
+        if found is not None:
             self.unlock(cursor)
-            self._discard(queue, found)
-        return rc.MQRC_NO_MSG_UNDER_CURSOR, None
+            cursor.locked, found.locker = (found, cursor) if lock else (None, None)
+        return reason, found
 
     def get_under_cursor(self, owner: Hashable, cursor: Cursor) -> tuple[int, Held | None]:
         """Take the message at the cursor, whatever its ids (B4)."""
-        reason, found = self.under_cursor(cursor)
+        reason, found = self._at_cursor(cursor)
         if found is not None:
             self.unlock(cursor)
             self._take(owner, cursor.queue, found)
@@ -214,12 +209,23 @@ class Model:
                     queue.messages.remove(m)
                 elif not m.persistent:
                     queue.end(m, "lost_at_restart")
-        self.next_scan_ms = self.now_ms + (self.scan_interval_ms or 0)
+        self.next_scan_ms = self.now_ms + self.scan_interval_ms
         self._release_due()
 
     def _work_of(self, owner: Hashable) -> list[tuple[Queue, Held]]:
         both = [(queue, m) for queue in self.queues.values() for m in queue.messages]
         return [(q, m) for q, m in both if owner is not None and owner in (m.putter, m.getter)]
+
+    def _at_cursor(self, cursor: Cursor) -> tuple[int, Held | None]:
+        queue, found = cursor.queue, cursor.current
+        if not queue.get_allowed:
+            return rc.MQRC_GET_INHIBITED, None
+        if found is not None and (found in queue.visible() or found is cursor.locked):
+            if not self._is_expired(found):
+                return rc.MQRC_NONE, found
+            self.unlock(cursor)
+            self._discard(queue, found)  # by this very call (E16)
+        return rc.MQRC_NO_MSG_UNDER_CURSOR, None
 
     def _is_expired(self, m: Held) -> bool:
         return m.expire_at_ms is not None and self.now_ms >= m.expire_at_ms

@@ -142,7 +142,7 @@ def test_mqsc_prints_what_runmqsc_prints_or_rows(mayfly: Invoke, tmp_path: Path)
 def test_mqsc_makes_a_missing_queue_manager_and_says_so(mayfly: Invoke, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     answer = mayfly("mqsc", "QM1", "-c", "PING QMGR", "--path", str(folder))
-    assert one_line(answer.stderr) == f"mayfly: making queue manager QM1 in {folder}"
+    assert one_line(answer.stderr) == f"mayfly: made queue manager QM1 in {folder}"
     assert (folder / DATABASE_FILE).exists()
 
 
@@ -178,6 +178,7 @@ def test_verify_is_0_for_a_store_in_order_and_1_for_a_wrong_one(queue: Invoke, h
         (["get", "../QM1", "Q1"], ExitCode.MQ, "2058"),
         (["get", "Q M", "Q1"], ExitCode.MQ, "2058"),
         (["put", "QM1", "Q1", "x", "--expiry", "1s", "--delay", "2s"], ExitCode.MQ, "2013"),
+        (["put", "QM1", "Q1", "x", "--priority", "10"], ExitCode.MQ, "2050"),
         (["put", "QM1", "Q1", "x", "--file", "y"], ExitCode.USAGE, "not both"),
         (["put", "QM1", "Q1", "--file", "/nowhere/body"], ExitCode.FILE, "/nowhere/body: No such"),
         (["mqsc", "QM1", "-c", "PING QMGR", "--path", "/dev/null/x"], ExitCode.FILE, "/dev/null/x"),
@@ -204,7 +205,7 @@ def test_a_mistake_is_one_line_with_its_code(
         (["get", "QM1", "Q1", "--correl-id", "00" * 25], "has 25 bytes"),
         (["get", "QM1", "Q1", "--wait", "1 week"], "'1 week' is not a duration"),
         (["put", "QM1", "Q1", "x", "--delay", "0.0001s"], "not a whole number of milliseconds"),
-        (["put", "QM1", "Q1", "x", "--priority", "10"], "10"),
+        (["put", "QM1", "Q1", "x", "--priority", "high"], "'--priority'"),
         (["put", "QM1", "Q1", "x", "--report", "everything"], "'everything' is not one of"),
         (["mqsc", "QM1", "/nowhere/script"], "/nowhere/script"),
         (["get", "QM1"], "QUEUE"),

@@ -153,11 +153,11 @@ class QueueMachine(RuleBasedStateMachine):
         options |= c.MQGMO_LOCK if lock else 0
         self.compare_call(handle, options, self.model.browse(cursor, first=first, lock=lock))
 
-    @rule(number=sessions, name=queues)
-    def browse_under_cursor(self, number: int, name: str) -> None:
+    @rule(number=sessions, name=queues, lock=st.booleans())
+    def browse_under_cursor(self, number: int, name: str, lock: bool) -> None:
         handle, cursor = self.handle(number, name)
-        options = c.MQGMO_BROWSE_MSG_UNDER_CURSOR
-        self.compare_call(handle, options, self.model.under_cursor(cursor))
+        options = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | (c.MQGMO_LOCK if lock else 0)
+        self.compare_call(handle, options, self.model.browse_under_cursor(cursor, lock=lock))
 
     @rule(number=sessions, name=queues)
     def get_under_cursor(self, number: int, name: str) -> None:

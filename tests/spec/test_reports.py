@@ -194,7 +194,6 @@ def test_R1_leading_headers_come_on_top_of_the_100_bytes(
     assert report.descriptor.format == "MQHRF2"
 
 
-@pytest.mark.xfail(reason="mqi.headers reads the whole chain in the first header's byte order")
 @CAUSES
 def test_R1_each_header_says_the_byte_order_of_the_next(
     manager: QueueManager, cause: Cause

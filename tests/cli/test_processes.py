@@ -1,0 +1,213 @@
+"""The command as a process: serve and its end, the ledger into a lake, output that cannot be had."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.bulk.client import LedgerClient
+from mayfly.bulk.errors import WrongToken
+from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.serve import SERVED_FILE
+from tests.cli.conftest import COMMAND, Invoke, environment, run_process
+
+
+@contextmanager
+def serving(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """Serve in a process and yield it with the line it prints when it is ready."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", *arguments, "--port", "0", "--json"],
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        yield process, json.loads(line)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number: int) -> None:
+    queue("put", "QM1", "Q1", "x")
+    queue("get", "QM1", "Q1")
+    with serving(home, "QM1") as (process, served):
+        assert json.loads((home / "QM1" / SERVED_FILE).read_text())["url"] == served["url"]
+        assert Path(served["token_file"]).stat().st_mode & 0o777 == 0o600
+        with LedgerClient(served["url"], token_file=served["token_file"]) as client:
+            assert client.info().manager == "QM1"
+            assert client.info().last_position > 0
+        with LedgerClient(served["url"], token="guessed") as client, pytest.raises(WrongToken):
+            client.info()
+        process.send_signal(number)
+        assert process.wait(30) == 0
+        assert process.communicate()[1] == ""
+    assert not (home / "QM1" / SERVED_FILE).exists()
+    assert queue("verify", "QM1").exit_code == 0
+
+
+@pytest.mark.slow
+def test_X9_serve_discards_what_nobody_asks_for_and_leaves_the_definition(
+    queue: Invoke, home: Path
+) -> None:
+    """The scan of ``serve`` is not stored: the queue manager opened in process has it OFF."""
+    queue("put", "QM1", "Q1", "x", "--expiry", "1ms")
+    with serving(home, "QM1", "--expiry-interval", "1") as (process, served):
+        with LedgerClient(served["url"], token_file=served["token_file"]) as client:
+            while client.info().last_position == 0:
+                assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    with QueueManager("QM1", home / "QM1") as manager:
+        assert manager.curdepth("Q1") == 0
+        assert manager.mqsc("DISPLAY QMGR EXPRYINT").rows[0]["EXPRYINT"] == "OFF"
+
+
+@pytest.mark.slow
+def test_X9_serve_scans_every_5_seconds_unless_configured(queue: Invoke, home: Path) -> None:
+    for configured, option, seconds in (("OFF", (), 5), ("77", (), 77), ("77", ("0",), 0)):
+        queue("mqsc", "QM1", "-c", f"ALTER QMGR EXPRYINT({configured})")
+        code = (
+            "from mayfly.cli import serve; from mayfly import QueueManager;"
+            f"qm = QueueManager('QM1', {str(home / 'QM1')!r});"
+            f"serve._set_scan(qm, {option[0] if option else None});"
+            "print(qm.registry.queue_manager.number('EXPRYINT')); qm.close()"
+        )
+        answer = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment(home),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert answer.stdout == f"{seconds}\n"
+
+
+@pytest.mark.slow
+def test_two_queue_managers_on_one_server_and_a_port_that_is_taken(
+    queue: Invoke, home: Path
+) -> None:
+    with serving(home, "QM1", "QM2") as (_process, served):
+        for name in ("QM1", "QM2"):
+            with LedgerClient(
+                served["url"], token_file=served["token_file"], manager=name
+            ) as client:
+                assert client.info().manager == name
+        port = served["url"].rpartition(":")[2]
+        second = run_process(home, "serve", "QM3", "--port", port)
+        assert second.returncode == ExitCode.PIPELINE
+        assert f"127.0.0.1:{port}" in second.stderr
+        assert "Traceback" not in second.stderr
+        taken = run_process(home, "get", "QM1", "Q1")
+        assert (taken.returncode, len(taken.stderr.splitlines())) == (ExitCode.FILE, 1)
+
+
+@pytest.mark.slow
+def test_a_message_that_cannot_be_printed_stays_on_its_queue(queue: Invoke, home: Path) -> None:
+    """/dev/full refuses every write: the get is backed out."""
+    queue("put", "QM1", "Q1", "kept")
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(
+            [*COMMAND, "get", "QM1", "Q1"],
+            env=environment(home),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert answer.returncode == ExitCode.FILE
+    assert "No space left" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert queue("get", "QM1", "Q1").stdout == "kept\n"
+
+
+@pytest.mark.slow
+def test_without_rich_and_typer_it_says_what_to_install(tmp_path: Path) -> None:
+    """An environment without the extra: the packages cannot be imported."""
+    code = (
+        "import sys; sys.modules['typer'] = None; import mayfly.cli as cli\n"
+        "try: cli.main()\n"
+        "except SystemExit as end: sys.exit(end.code)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == ExitCode.USAGE
+    assert answer.stderr == ("mayfly: the package typer is missing: pip install 'mayfly-mq[cli]'\n")
+
+
+@pytest.mark.slow
+def test_without_the_pipeline_packages_ledger_says_what_to_install(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['pyspark'] = None; from mayfly.cli import main\n"
+        "sys.argv = ['mayfly', 'ledger', 'verify', 'lake']; main()"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == ExitCode.USAGE
+    assert answer.stderr == (
+        "mayfly: the package pyspark is missing: pip install 'mayfly-mq[spark]'\n"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_ledger_of_a_served_folder_comes_into_a_lake(queue: Invoke, home: Path) -> None:
+    """run, report and verify, each as a process; then the lake loses a file."""
+    for _ in range(3):
+        queue("put", "QM1", "Q1", "x")
+        queue("get", "QM1", "Q1")
+    lake = home / "lake"
+    with serving(home, "QM1"):
+        ran = run_process(
+            home, "ledger", "run", str(lake), "--qmgr", "QM1", "--available-now", "--json"
+        )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    row_count = json.loads(ran.stdout)["rows"]
+    assert row_count > 3
+    report = run_process(home, "ledger", "report", str(lake), "--json")
+    [row] = json.loads(report.stdout)
+    assert (row["queue"], row["lives"], row["outcomes"]["got"]) == ("Q1", 3, 3)
+    complete = run_process(home, "ledger", "verify", str(lake), "--json")
+    assert json.loads(complete.stdout) == {"ok": True, "rows": row_count, "problems": []}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_lake_that_is_not_there_and_a_server_that_does_not_answer(home: Path) -> None:
+    missing = run_process(home, "ledger", "verify", str(home / "lake"))
+    assert (missing.returncode, len(missing.stderr.splitlines())) == (ExitCode.PIPELINE, 1)
+    assert "there is no lake" in missing.stderr
+    os.environ["MAYFLY_TOKEN"] = "token"
+    try:
+        silent = run_process(
+            home, "ledger", "run", str(home / "lake"), "--url", "grpc://127.0.0.1:1"
+        )
+    finally:
+        del os.environ["MAYFLY_TOKEN"]
+    assert (silent.returncode, len(silent.stderr.splitlines())) == (ExitCode.PIPELINE, 1)
+    assert "grpc://127.0.0.1:1" in silent.stderr

@@ -1,0 +1,211 @@
+"""Restart: what a folder keeps, with which deadlines, and what fell due while it was closed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
+from mayfly.mqi import constants as c
+from mayfly.testing import VirtualClock
+from tests.spec.scene import (
+    DEAD,
+    REPLIES,
+    STAGING,
+    START_MS,
+    End,
+    alter,
+    alter_manager,
+    bodies,
+    body,
+    ends,
+    lives,
+    local,
+)
+
+
+def reopened(path: Path, clock: VirtualClock) -> QueueManager:
+    return QueueManager("QM1", path, clock=clock)
+
+
+@pytest.mark.parametrize(
+    ("closed_ms", "tenths"), [(0, 100), (4_000, 60), (9_999, 1), (10_000, None)]
+)
+def test_E17_deadline_runs_on_while_the_manager_is_closed(
+    clock: VirtualClock, tmp_path: Path, closed_ms: int, tenths: int | None
+) -> None:
+    """What expired meanwhile is present until it is met, and then reported on."""
+    with reopened(tmp_path, clock) as qm:
+        local(qm)
+        local(qm, REPLIES)
+        with qm.session() as session:
+            session.put(
+                "Q1",
+                b"x",
+                persistent=True,
+                time_to_live_ms=10_000,
+                report=c.MQRO_EXPIRATION,
+                reply_to_q=REPLIES,
+            )
+    clock.advance(closed_ms)
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        assert qm.curdepth("Q1") == 1
+        message = session.get("Q1")
+        assert (None if message is None else message.remaining_tenths) == tenths
+        assert qm.curdepth(REPLIES) == int(tenths is None)
+        assert qm.verify().ok
+
+
+def test_restart_keeps_order_ids_backout_counts_and_definitions(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    with reopened(tmp_path, clock) as qm:
+        local(qm, CAPEXPRY=77, DEFPRTY=3)
+        alter_manager(qm, DEADQ=DEAD)
+        with qm.session() as session, qm.session(transacted=True) as unit:
+            for name, priority in ((b"1", 1), (b"9", 9), (b"5", 5)):
+                session.put("Q1", name, priority=priority, persistent=True, correl_id=name)
+            unit.get("Q1")
+            unit.backout()
+            unit.get("Q1")
+            clock.advance(10)
+            qm.close()
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        found = [(m.body, m.backout_count, m.remaining_tenths) for m in session.browse("Q1")]
+        assert found == [(b"9", 2, 77), (b"5", 0, 77), (b"1", 0, 77)]
+        assert body(session.get("Q1", correl_id=b"5")) == b"5"
+        session.put("Q1", b"new")
+        assert [m.body for m in session.browse("Q1")] == [b"9", b"new", b"1"]
+        assert qm.registry.queue_manager.text("DEADQ") == DEAD
+        assert qm.verify().ok
+
+
+@pytest.mark.parametrize(("closed_ms", "comes"), [(3_999, False), (4_000, True), (60_000, True)])
+def test_D17_due_while_closed_is_due_at_once(
+    clock: VirtualClock, tmp_path: Path, closed_ms: int, comes: bool
+) -> None:
+    with reopened(tmp_path, clock) as qm:
+        local(qm)
+        with qm.session() as session:
+            session.put("Q1", b"b", delay_ms=5_000, persistent=True)
+            session.put("Q1", b"a", delay_ms=4_500, persistent=True)
+            session.put("Q1", b"lost", delay_ms=4_500)
+        clock.advance(1_000)
+    clock.advance(closed_ms)
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        assert qm.curdepth(STAGING) == (0 if comes else 1)
+        assert bodies(session, "Q1") == ([b"a", b"b"] if comes else [b"a"])
+        clock.advance(1)
+        assert bodies(session, "Q1") == ([] if comes else [b"b"])
+        assert [end.outcome for end in ends(qm, STAGING)] == [
+            "lost_at_restart",
+            "released",
+            "released",
+        ]
+        assert qm.verify().ok
+
+
+def test_D18_expired_on_staging_while_closed_is_discarded_with_its_report(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    with reopened(tmp_path, clock) as qm:
+        local(qm)
+        local(qm, REPLIES)
+        with qm.session() as session:
+            sent = session.put(
+                "Q1",
+                b"x",
+                delay_ms=1_000,
+                time_to_live_ms=2_000,
+                persistent=True,
+                report=c.MQRO_EXPIRATION,
+                reply_to_q=REPLIES,
+            )
+    clock.advance(2_000)
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        assert ends(qm, STAGING) == [End("expired", 2_000)]
+        report = session.get(REPLIES)
+        assert report is not None
+        assert report.correl_id == sent
+        assert session.get("Q1") is None
+        assert qm.verify().ok
+
+
+def test_D21_stuck_message_survives_and_is_tried_at_the_start(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    with reopened(tmp_path, clock) as qm:
+        local(qm)
+        with qm.session() as session:
+            session.put("Q1", b"x", delay_ms=1_000, persistent=True)
+        alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+        clock.advance(1_000)
+        alter(qm, "Q1", PUT=c.MQQA_PUT_ALLOWED)
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        assert body(session.get("Q1")) == b"x"
+
+
+def test_restart_after_a_crash(clock: VirtualClock, tmp_path: Path) -> None:
+    """A copy of the folder taken in full flight: committed persistent work and nothing else."""
+    folder, copy = tmp_path / "one", tmp_path / "two"
+    with reopened(folder, clock) as qm:
+        local(qm)
+        session, unit = qm.session(), qm.session(transacted=True)
+        kept = session.put("Q1", b"kept", persistent=True, time_to_live_ms=60_000)
+        session.put("Q1", b"volatile")
+        session.put("Q1", b"delayed", persistent=True, delay_ms=5_000)
+        session.put("Q1", b"delayed volatile", delay_ms=5_000)
+        unit.put("Q1", b"uncommitted", persistent=True)
+        assert unit.get("Q1", msg_id=kept) is not None
+        clock.advance(1_000)
+        shutil.copytree(folder, copy)
+    with reopened(copy, clock) as qm, qm.session() as session:
+        assert qm.counts("Q1").staged == 1
+        message = session.get("Q1")
+        assert message is not None
+        assert (message.msg_id, message.backout_count, message.remaining_tenths) == (kept, 0, 590)
+        assert session.get("Q1") is None
+        clock.advance(4_000)
+        assert body(session.get("Q1")) == b"delayed"
+        assert qm.verify().ok
+        clock.advance(1_000)
+        balances = [
+            row
+            for page_row in qm.ledger.page(0, 1_000)
+            if (row := dict(zip(LEDGER_COLUMNS, page_row, strict=True)))["kind"] == KIND_BALANCE
+        ]
+        last = {row["queue"]: row for row in balances}
+        assert (last["Q1"]["puts"], last["Q1"]["present"]) == (3, 0)
+        assert (last[STAGING]["puts"], last[STAGING]["present"]) == (2, 0)
+        assert [r.outcome for r in lives(qm, "Q1")] == ["got", "got"]
+
+
+def test_restart_on_a_machine_whose_clock_stepped_back(tmp_path: Path) -> None:
+    """Time goes on from what the store has seen: nothing comes back to life."""
+    with reopened(tmp_path, VirtualClock(START_MS + 100_000)) as qm:
+        local(qm)
+        with qm.session() as session:
+            session.put("Q1", b"x", persistent=True, time_to_live_ms=1_000)
+        clock = qm.clock
+        assert isinstance(clock, VirtualClock)
+        clock.advance(5_000)
+        with qm.session() as session:
+            session.put("Q1", b"mark", persistent=True)
+    behind = VirtualClock(START_MS)
+    with reopened(tmp_path, behind) as qm, qm.session() as session:
+        assert qm.now_ms() >= START_MS + 105_000
+        assert bodies(session, "Q1") == [b"mark"]
+
+
+def test_restart_in_the_same_process_shares_its_clock(clock: VirtualClock, tmp_path: Path) -> None:
+    """The closed one is no longer driven."""
+    first = reopened(tmp_path, clock)
+    local(first)
+    first.close()
+    clock.advance(10_000)
+    assert first.next_due_ms() is None
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        session.put("Q1", b"x", delay_ms=10)
+        clock.advance(10)
+        assert body(session.get("Q1")) == b"x"

@@ -1,0 +1,163 @@
+"""Stores for tests: opening one, rows and units to commit, and a disk that fails on demand."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from mayfly.lifetime.life import LifeRecord, State
+from mayfly.store.keys import generated_id, id_hash, order_key
+from mayfly.store.store import Store
+from mayfly.store.units import StoredMessage, Unit
+
+NUMBER = 1
+NOW_MS = 1_700_000_000_000
+
+
+def opened(folder: Path | None, now_ms: Callable[[], int] = lambda: NOW_MS) -> Store:
+    """Open a store that has the queue Q1 under number 1."""
+    store = Store(folder, threading.RLock(), now_ms)
+    store.book.open_queue(NUMBER, "Q1")
+    return store
+
+
+def new_row(store: Store, body: bytes = b"body") -> StoredMessage:
+    with store.latch:
+        sequence = store.next_sequence()
+    msg_id = generated_id("QM1", store.instance, sequence)
+    key = order_key(NUMBER, 5, sequence)
+    return StoredMessage(
+        key, NOW_MS, None, None, id_hash(msg_id), None, 0, msg_id, b"", None, b"", body
+    )  # fmt: skip
+
+
+def put_unit(store: Store, *rows: StoredMessage, persistent: bool = True) -> Unit:
+    unit = Unit()
+    for row in rows or (new_row(store),):
+        unit.put(NUMBER, row, persistent=persistent)
+    return unit
+
+
+def get_unit(*rows: StoredMessage, persistent: bool = True) -> Unit:
+    unit = Unit()
+    for row in rows:
+        unit.end(NUMBER, row.k, life(row.msg_id, persistent=persistent))
+    return unit
+
+
+def statement(sql: str, *bindings: Any) -> Unit:
+    """Return a unit that runs one statement inside the leader's transaction."""
+    unit = Unit()
+    unit.statements.append((sql, bindings))
+    return unit
+
+
+def life(msg_id: bytes, *, persistent: bool = True) -> LifeRecord:
+    return LifeRecord(
+        "Q1", msg_id, b"", None, NOW_MS, NOW_MS, None, NOW_MS, State.GOT.value, 0, 5,
+        int(persistent), 4, 0, "", 0, "",
+    )  # fmt: skip
+
+
+def held(store: Store) -> list[bytes]:
+    """Return the MsgIds of the persistent messages, in get order."""
+    rows = store.persistent.in_order(NUMBER << 48, (NUMBER + 1) << 48, 1_000_000)
+    return [row.msg_id for row in rows]
+
+
+class Gate:
+    """The SQL function ``gate()``: holds the leader inside its transaction until opened."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def __call__(self) -> int:
+        self.reached.set()
+        assert self.opened.wait(30)
+        return 0
+
+    def add_to(self, connection: apsw.Connection) -> None:
+        connection.create_scalar_function("gate", self, 0)
+
+    def batch(self, store: Store, *units: Unit) -> list[BaseException | None]:
+        """Commit units from a thread each, all in one transaction; return what each raised."""
+        outcomes: list[BaseException | None] = [None] * len(units)
+
+        def commit(place: int) -> None:
+            try:
+                store.commit([units[place]])
+            except (apsw.Error, Exception) as error:  # noqa: BLE001 - handed to the test
+                outcomes[place] = error
+
+        leader = threading.Thread(target=store.commit, args=([statement("SELECT gate()")],))
+        leader.start()
+        assert self.reached.wait(30)
+        threads = [threading.Thread(target=commit, args=(n,)) for n in range(len(units))]
+        for n, thread in enumerate(threads, 1):
+            thread.start()
+            while store.group.waiting_count < n:
+                threading.Event().wait(0.001)
+        self.opened.set()
+        for thread in (leader, *threads):
+            thread.join()
+        return outcomes
+
+
+@contextmanager
+def gate() -> Iterator[Gate]:
+    """Give every connection opened meanwhile the SQL function ``gate()``."""
+    made = Gate()
+    apsw.connection_hooks.append(made.add_to)
+    try:
+        yield made
+    finally:
+        apsw.connection_hooks.remove(made.add_to)
+
+
+class Disk(apsw.VFS):
+    """A real file system layer under SQLite whose calls fail while ``failing`` names them."""
+
+    def __init__(self) -> None:
+        self.failing = ""
+        self.calls: list[str] = []
+        super().__init__("mayfly-disk", "unix", makedefault=True)
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+        return DiskFile(self, name, flags)
+
+    def check(self, call: str, name: str) -> None:
+        self.calls.append(f"{call} {name}")
+        if self.failing and f"{call} {name}".startswith(self.failing):
+            raise apsw.IOError(f"{call} {name} fails")
+
+
+class DiskFile(apsw.VFSFile):
+    """A file of the disk; SQLite calls its methods."""
+
+    def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        self.disk = disk
+        self.suffix = Path(path).suffix
+        super().__init__("unix", name, flags)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
+        self.disk.check("sync", self.suffix)
+        super().xSync(flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
+        self.disk.check("write", self.suffix)
+        super().xWrite(data, offset)
+
+
+@contextmanager
+def failing_disk() -> Iterator[Disk]:
+    """Put a disk that can fail under all databases opened meanwhile."""
+    disk = Disk()
+    try:
+        yield disk
+    finally:
+        disk.unregister()
