@@ -33,8 +33,6 @@ MANAGER_CCSID: Final = 1208
 
 _QUEUE_TYPES = {QLOCAL: c.MQQT_LOCAL, QALIAS: c.MQQT_ALIAS, QMODEL: c.MQQT_MODEL}
 _NAME_LENGTH = 48
-#: MQRC_INHIBIT_VALUE_ERROR and MQSP_AVAILABLE, which nothing else here uses.
-_MQRC_INHIBIT_VALUE_ERROR, _MQSP_AVAILABLE = 2020, 1
 _SETTABLE = {c.MQIA_INHIBIT_PUT: "PUT", c.MQIA_INHIBIT_GET: "GET"}
 
 #: What every queue has beside its MQSC attributes.
@@ -55,7 +53,7 @@ _OF_MANAGER: dict[int, Callable[[Manager], Value]] = {
     c.MQIA_PLATFORM: lambda manager: c.MQPL_ZOS if manager.platform == "zos" else c.MQPL_UNIX,
     c.MQIA_CODED_CHAR_SET_ID: lambda _manager: MANAGER_CCSID,
     c.MQIA_MAX_PRIORITY: lambda _manager: MAX_PRIORITY,
-    c.MQIA_SYNCPOINT: lambda _manager: _MQSP_AVAILABLE,
+    c.MQIA_SYNCPOINT: lambda _manager: c.MQSP_AVAILABLE,
 }
 
 
@@ -110,7 +108,7 @@ def set_attributes(core: Manager, handle: Handle, values: Mapping[int, int]) -> 
             raise _unknown(selector)
         # Allowed and inhibited are 0 and 1 for both attributes.
         if value not in (c.MQQA_PUT_ALLOWED, c.MQQA_PUT_INHIBITED):
-            raise mq_error(_MQRC_INHIBIT_VALUE_ERROR, f"{_SETTABLE[selector]} {value}")
+            raise mq_error(rc.MQRC_INHIBIT_VALUE_ERROR, f"{_SETTABLE[selector]} {value}")
         changes[_SETTABLE[selector]] = value
     if changes:
         definition = _opened(core, handle)

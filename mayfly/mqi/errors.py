@@ -109,6 +109,7 @@ _REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {
         rc.MQRC_EXPIRY_ERROR,
         rc.MQRC_FEEDBACK_ERROR,
         rc.MQRC_HOBJ_ERROR,
+        rc.MQRC_INHIBIT_VALUE_ERROR,
         rc.MQRC_INT_ATTR_COUNT_ERROR,
         rc.MQRC_MD_ERROR,
         rc.MQRC_MISSING_REPLY_TO_Q,

@@ -25,6 +25,7 @@ MQRC_GET_INHIBITED = 2016
 MQRC_HANDLE_NOT_AVAILABLE = 2017
 MQRC_HCONN_ERROR = 2018
 MQRC_HOBJ_ERROR = 2019
+MQRC_INHIBIT_VALUE_ERROR = 2020
 MQRC_INT_ATTR_COUNT_ERROR = 2021
 MQRC_INT_ATTR_COUNT_TOO_SMALL = 2022
 MQRC_SYNCPOINT_LIMIT_REACHED = 2024
@@ -219,6 +220,7 @@ _FAILURES = {
     MQRC_HANDLE_NOT_AVAILABLE: "No more handles: the limit of the queue manager is reached.",
     MQRC_HCONN_ERROR: "The connection handle is not valid.",
     MQRC_HOBJ_ERROR: "The object handle is not valid.",
+    MQRC_INHIBIT_VALUE_ERROR: "The value for an inhibit attribute is not valid.",
     MQRC_INT_ATTR_COUNT_ERROR: "The number of integer attributes is negative.",
     MQRC_SYNCPOINT_LIMIT_REACHED: "The unit of work holds as many messages as are allowed.",
     MQRC_MAX_CONNS_LIMIT_REACHED: "The queue manager has as many connections as are allowed.",

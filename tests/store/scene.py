@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from mayfly.lifetime.life import LifeRecord, State
+from mayfly.mqi.errors import MQError
 from mayfly.store.keys import generated_id, id_hash, order_key
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
@@ -75,13 +76,13 @@ class Gate:
         self.reached = threading.Event()
         self.opened = threading.Event()
 
-    def __call__(self) -> int:
+    def wait(self, *_: object) -> int:
         self.reached.set()
         assert self.opened.wait(30)
         return 0
 
     def add_to(self, connection: apsw.Connection) -> None:
-        connection.create_scalar_function("gate", self, 0)
+        connection.create_scalar_function("gate", self.wait, 0)
 
     def batch(self, store: Store, *units: Unit) -> list[BaseException | None]:
         """Commit units from a thread each, all in one transaction; return what each raised."""
@@ -90,7 +91,7 @@ class Gate:
         def commit(place: int) -> None:
             try:
                 store.commit([units[place]])
-            except (apsw.Error, Exception) as error:  # noqa: BLE001 - handed to the test
+            except (apsw.Error, MQError) as error:
                 outcomes[place] = error
 
         leader = threading.Thread(target=store.commit, args=([statement("SELECT gate()")],))
@@ -99,7 +100,7 @@ class Gate:
         threads = [threading.Thread(target=commit, args=(n,)) for n in range(len(units))]
         for n, thread in enumerate(threads, 1):
             thread.start()
-            while store.group.waiting_count < n:
+            while len(store.group._waiting) < n:
                 threading.Event().wait(0.001)
         self.opened.set()
         for thread in (leader, *threads):
@@ -126,7 +127,7 @@ class Disk(apsw.VFS):
         self.calls: list[str] = []
         super().__init__("mayfly-disk", "unix", makedefault=True)
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         return DiskFile(self, name, flags)
 
     def check(self, call: str, name: str) -> None:
@@ -144,11 +145,11 @@ class DiskFile(apsw.VFSFile):
         self.suffix = Path(path).suffix
         super().__init__("unix", name, flags)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
+    def xSync(self, flags: int) -> None:
         self.disk.check("sync", self.suffix)
         super().xSync(flags)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
+    def xWrite(self, data: bytes, offset: int) -> None:
         self.disk.check("write", self.suffix)
         super().xWrite(data, offset)
 

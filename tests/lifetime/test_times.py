@@ -1,0 +1,217 @@
+"""The machine's clock under steps and slews, and the conversions of its units."""
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mayfly.lifetime.times import (
+    SystemClock,
+    ms_of_seconds,
+    ms_of_tenths,
+    put_date,
+    put_time,
+    tenths_of_ms,
+)
+
+MS = 1_000_000
+HOUR_MS = 3_600_000
+WALL_MS = 1_700_000_000_000
+
+
+class Machine:
+    """A machine whose wall clock can be set; its boot clock only runs."""
+
+    def __init__(self, tolerance_ms: int = HOUR_MS) -> None:
+        self.wall_ns = WALL_MS * MS
+        self.boot_ns = 5_000 * MS
+        self.clock = SystemClock(
+            tolerance_ms, wall_ns=lambda: self.wall_ns, elapsed_ns=lambda: self.boot_ns
+        )
+
+    def run(self, ms: int) -> int:
+        """Let time pass and return what the clock says, from WALL_MS."""
+        self.boot_ns += ms * MS
+        self.wall_ns += ms * MS
+        return self.now()
+
+    def step(self, ms: int) -> int:
+        """Set the wall clock."""
+        self.wall_ns += ms * MS
+        return self.now()
+
+    def now(self) -> int:
+        return self.clock.now_ms() - WALL_MS
+
+
+def test_time_passes() -> None:
+    machine = Machine()
+    assert [machine.now(), machine.run(1), machine.run(999)] == [0, 1, 1_000]
+    assert machine.clock.step_count == 0
+
+
+@pytest.mark.parametrize("back_ms", [1_001, 60_000, 10 * HOUR_MS])
+def test_step_backwards_is_not_followed(back_ms: int) -> None:
+    """Own time goes on at its own pace: nothing comes back to life, nothing waits longer."""
+    machine = Machine()
+    machine.run(1_000)
+    assert machine.step(-back_ms) == 1_000
+    assert machine.run(500) == 1_500
+    assert machine.clock.difference_ms() == -back_ms
+    assert machine.clock.step_count == 1
+    machine.clock.accept_wall()
+    assert machine.run(1) == 1_501
+
+
+@pytest.mark.parametrize("forward_ms", [1_001, HOUR_MS])
+def test_step_forward_is_followed_up_to_the_tolerance(forward_ms: int) -> None:
+    machine = Machine()
+    assert machine.step(forward_ms) == forward_ms
+    assert machine.run(1) == forward_ms + 1
+    assert machine.clock.step_count == 1
+    assert machine.clock.difference_ms() == 0
+
+
+def test_step_forward_beyond_the_tolerance_is_kept_until_accepted() -> None:
+    """Asked often it is counted once; one bad time server cannot expire everything."""
+    machine = Machine()
+    assert machine.step(HOUR_MS + 1) == 0
+    for _ in range(5):
+        machine.run(10)
+    assert machine.now() == 50
+    assert machine.clock.difference_ms() == HOUR_MS + 1
+    assert machine.clock.step_count == 1
+    machine.clock.accept_wall()
+    assert machine.now() == HOUR_MS + 51
+    assert machine.clock.difference_ms() == 0
+
+
+def test_step_forward_that_is_taken_back_leaves_no_trace() -> None:
+    machine = Machine()
+    machine.step(10 * HOUR_MS)
+    assert machine.step(-10 * HOUR_MS) == 0
+    assert machine.run(5) == 5
+    assert machine.clock.difference_ms() == 0
+
+
+def test_every_step_is_counted_also_the_same_one_twice() -> None:
+    machine = Machine()
+    machine.step(-60_000)
+    machine.step(60_000)
+    machine.step(-60_000)
+    assert machine.clock.step_count == 2
+    machine.step(-60_000)
+    assert machine.clock.step_count == 3
+
+
+def test_own_tolerance() -> None:
+    machine = Machine(tolerance_ms=5_000)
+    assert machine.step(5_000) == 5_000
+    assert machine.step(5_001) == 5_000
+    assert machine.clock.step_count == 2
+
+
+@pytest.mark.parametrize("slew_ms", [1, 500, 1_000])
+def test_small_difference_is_a_slew_and_no_step(slew_ms: int) -> None:
+    """Forward it is followed; backwards the clock stands until the wall has caught up."""
+    machine = Machine()
+    assert machine.step(slew_ms) == slew_ms
+    assert machine.step(-slew_ms) == slew_ms
+    assert machine.run(slew_ms - 1) == slew_ms
+    assert machine.run(2) == slew_ms + 1
+    assert machine.clock.step_count == 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.integers(-2 * HOUR_MS, 2 * HOUR_MS)), min_size=1, max_size=30
+    )
+)
+def test_time_never_goes_back_and_never_runs_ahead_of_the_wall(
+    moves: list[tuple[bool, int]],
+) -> None:
+    """Whatever happens: not earlier than before, and not later than the latest wall time."""
+    machine = Machine()
+    last, latest = 0, 0
+    for is_step, ms in moves:
+        now = machine.step(ms) if is_step else machine.run(abs(ms))
+        wall = machine.wall_ns // MS - WALL_MS
+        latest = max(latest + (0 if is_step else abs(ms)), wall)
+        assert last <= now <= latest
+        last = now
+
+
+class Work:
+    """Due work that notes when it ran."""
+
+    def __init__(self, clock: SystemClock, due_ms: int) -> None:
+        self.due_ms: int | None = due_ms
+        self.ran_at_ms: int | None = None
+        self.ran = threading.Event()
+        self._clock = clock
+
+    def next_due_ms(self) -> int | None:
+        return self.due_ms
+
+    def run_due(self) -> None:
+        now_ms = self._clock.now_ms()
+        if self.due_ms is not None and self.due_ms <= now_ms:
+            self.due_ms = None
+            self.ran_at_ms = now_ms
+            self.ran.set()
+
+
+def test_due_work_runs_on_its_own_thread_not_early() -> None:
+    clock = SystemClock()
+    due_ms = clock.now_ms() + 20
+    work = Work(clock, due_ms)
+    clock.attach(work)
+    assert work.ran.wait(20)
+    clock.detach(work)
+    assert work.ran_at_ms is not None
+    assert work.ran_at_ms >= due_ms
+
+
+def test_wake_brings_work_nearer() -> None:
+    clock = SystemClock()
+    work = Work(clock, clock.now_ms() + HOUR_MS)
+    clock.attach(work)
+    work.due_ms = clock.now_ms()
+    clock.wake(work)
+    assert work.ran.wait(20)
+    clock.detach(work)
+
+
+def test_detached_work_is_not_run_and_not_missed() -> None:
+    clock = SystemClock()
+    work = Work(clock, clock.now_ms() + HOUR_MS)
+    clock.attach(work)
+    clock.detach(work)
+    clock.detach(work)
+    clock.wake(work)
+    assert not work.ran.is_set()
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "date", "time"),
+    [
+        (0, "19700101", "00000000"),
+        (WALL_MS, "20231114", "22132000"),
+        (WALL_MS + 9, "20231114", "22132000"),
+        (WALL_MS + 10, "20231114", "22132001"),
+        (WALL_MS + 999, "20231114", "22132099"),
+        (951_782_400_000, "20000229", "00000000"),
+        (2**42 - 1, "21090515", "07351110"),
+    ],
+)
+def test_P6_put_date_and_time_in_utc_and_hundredths(at_ms: int, date: str, time: str) -> None:
+    assert (put_date(at_ms), put_time(at_ms)) == (date, time)
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_E4_tenths_round_up_and_whole_ones_are_exact(tenths: int) -> None:
+    assert tenths_of_ms(ms_of_tenths(tenths)) == tenths
+    assert tenths_of_ms(ms_of_tenths(tenths) + 1) == tenths + 1
+    assert tenths_of_ms(ms_of_tenths(tenths) + 100) == tenths + 1
+    assert ms_of_seconds(tenths) == ms_of_tenths(tenths * 10)

@@ -1,0 +1,190 @@
+"""Who may open a folder, and what becomes of one that is damaged, newer, or no folder at all."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mayfly.mqi.errors import FolderInUse, NewerSchema, StoreDamaged, StoreError
+from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION
+from tests.store.scene import held, new_row, opened, put_unit
+
+HOLDER = """
+import sys, threading
+from pathlib import Path
+from mayfly.store.store import Store
+Store(Path(sys.argv[1]), threading.RLock(), lambda: 0)
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def holder(folder: Path) -> subprocess.Popen[str]:
+    """Start a process that holds the folder until its input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    return process
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.communicate()
+
+
+def test_a_folder_is_open_once_in_a_process(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    with pytest.raises(FolderInUse) as refused:
+        opened(tmp_path)
+    assert refused.value.path == tmp_path
+    store.commit([put_unit(store)])
+    store.close()
+    again = opened(tmp_path)
+    assert len(held(again)) == 1
+    again.close()
+
+
+def test_a_symbolic_link_leads_to_the_same_folder(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    store = opened(tmp_path / "real")
+    with pytest.raises(FolderInUse):
+        opened(tmp_path / "link")
+    store.close()
+
+
+@pytest.mark.slow
+def test_a_folder_is_open_once_among_processes_and_free_after_kill_9(tmp_path: Path) -> None:
+    process = holder(tmp_path)
+    with pytest.raises(FolderInUse):
+        opened(tmp_path)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    end(process)
+    store = opened(tmp_path)
+    store.close()
+
+
+@pytest.mark.slow
+def test_a_forked_child_neither_holds_nor_closes_the_folder(tmp_path: Path) -> None:
+    """The child outlives its parent: the folder is free all the same, and its data are whole."""
+    code = f"""
+import os, sys, threading
+from pathlib import Path
+from mayfly.store.store import Store
+store = Store(Path({str(tmp_path)!r}), threading.RLock(), lambda: 0)
+inside, outside = os.pipe()
+child = os.fork()
+if child == 0:
+    store._database.close()
+    sys.stdin.read()
+    os._exit(0)
+print(child, flush=True)
+os._exit(0)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    process.wait()
+    os.kill(child, 0)
+    store = opened(tmp_path)
+    store.commit([put_unit(store)])
+    assert len(held(store)) == 1
+    store.close()
+    end(process)
+
+
+def test_a_fork_leaves_the_parent_its_folder(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with pytest.raises(FolderInUse):
+        opened(tmp_path)
+    child.communicate(b"\n")
+    store.close()
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with apsw.Connection(str(tmp_path / DATABASE_FILE)) as connection:
+        connection.pragma("user_version", SCHEMA_VERSION + 1)
+    connection.close()
+    with pytest.raises(NewerSchema) as refused:
+        opened(tmp_path)
+    assert f"schema {SCHEMA_VERSION + 1}" in str(refused.value)
+    connection = apsw.Connection(str(tmp_path / DATABASE_FILE))
+    assert connection.pragma("user_version") == SCHEMA_VERSION + 1
+    connection.close()
+
+
+@pytest.mark.parametrize("offset", [0, 20, 100])
+def test_a_damaged_header_is_said_and_nothing_overwritten(tmp_path: Path, offset: int) -> None:
+    store = opened(tmp_path)
+    store.commit([put_unit(store, *(new_row(store, bytes(500)) for _ in range(200)))])
+    store.close()
+    file = tmp_path / DATABASE_FILE
+    whole = file.read_bytes()
+    damaged = whole[:offset] + bytes(b ^ 0xFF for b in whole[offset : offset + 16])
+    damaged += whole[offset + 16 :]
+    file.write_bytes(damaged)
+    with pytest.raises(StoreDamaged) as refused:
+        opened(tmp_path)
+    assert refused.value.path == tmp_path
+    assert file.read_bytes() == damaged
+    file.write_bytes(whole)
+    again = opened(tmp_path)
+    assert len(held(again)) == 200
+    again.close()
+
+
+def test_damage_in_the_middle_is_found_by_the_check(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.commit([put_unit(store, *(new_row(store, bytes(500)) for _ in range(400)))])
+    store.close()
+    file = tmp_path / DATABASE_FILE
+    whole = bytearray(file.read_bytes())
+    middle = len(whole) // 8192 * 4096
+    whole[middle : middle + 64] = bytes(64)
+    file.write_bytes(whole)
+    again = opened(tmp_path)
+    assert again.check()
+    again.close()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for path in (file, file / "below"):
+        with pytest.raises(StoreError) as refused:
+            opened(path)
+        assert refused.value.path == path
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    for path in (tmp_path, tmp_path / "below"):
+        with pytest.raises(StoreError):
+            opened(path)
+    tmp_path.chmod(0o700)
+
+
+def test_a_folder_that_cannot_be_made_is_said() -> None:
+    with pytest.raises(StoreError) as refused:
+        opened(Path("/proc/mayfly"))
+    assert refused.value.path == Path("/proc/mayfly")

@@ -1,0 +1,183 @@
+"""Group commit: one transaction for many, and what becomes of them when the disk fails."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mayfly import MQError, QueueManager
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import ConnectionBroken, ResourceError
+from mayfly.testing import VirtualClock
+from tests.store.scene import (
+    NUMBER,
+    failing_disk,
+    gate,
+    get_unit,
+    held,
+    new_row,
+    opened,
+    put_unit,
+    statement,
+)
+
+
+def pages(manager: QueueManager, limit: int | None) -> None:
+    """Let the database of a queue manager grow to a number of pages; None: not at all."""
+    count = statement("PRAGMA max_page_count = 1") if limit is None else None
+    manager.store.commit([count or statement(f"PRAGMA max_page_count = {limit}")])
+
+
+def test_who_comes_while_a_transaction_runs_shares_the_next_one(tmp_path: Path) -> None:
+    with gate() as opening:
+        store = opened(tmp_path)
+    rows = [new_row(store) for _ in range(12)]
+    before = store.group.batch_count
+    assert opening.batch(store, *(put_unit(store, row) for row in rows)) == [None] * 12
+    assert store.group.batch_count == before + 2
+    assert held(store) == [row.msg_id for row in rows]
+    store.close()
+
+
+def test_a_bad_unit_fails_alone(tmp_path: Path) -> None:
+    with gate() as opening:
+        store = opened(tmp_path)
+    there, good, later = new_row(store), new_row(store), new_row(store)
+    store.commit([put_unit(store, there)])
+    bad = get_unit(there)
+    bad.put(NUMBER, good, persistent=True)
+    bad.put(NUMBER, good, persistent=True)
+    outcomes = opening.batch(store, put_unit(store, good), bad, put_unit(store, later))
+    assert [type(outcome) for outcome in outcomes] == [type(None), apsw.ConstraintError, type(None)]
+    assert held(store) == [row.msg_id for row in (there, good, later)]
+    totals = store.book.totals[NUMBER]
+    assert (totals.puts, totals.present, sum(totals.ended)) == (3, 3, 0)
+    assert store.ledger.last_position() == 0
+    store.close()
+
+
+def test_a_bad_unit_leaves_no_gap_in_the_ledger(tmp_path: Path) -> None:
+    with gate() as opening:
+        store = opened(tmp_path)
+    rows = [new_row(store) for _ in range(3)]
+    store.commit([put_unit(store, *rows)])
+    bad = get_unit(rows[1])
+    bad.put(NUMBER, rows[2], persistent=True)
+    opening.batch(store, get_unit(rows[0]), bad, get_unit(rows[2]))
+    assert [(row[0], row[3]) for row in store.ledger.page(0, 10)] == [
+        (1, rows[0].msg_id),
+        (2, rows[2].msg_id),
+    ]
+    assert held(store) == [rows[1].msg_id]
+    store.close()
+
+
+def test_a_full_disk_fails_the_whole_batch_keeps_nothing_and_passes(tmp_path: Path) -> None:
+    with gate() as opening:
+        store = opened(tmp_path)
+    there = new_row(store)
+    store.commit([put_unit(store, there)])
+    store.commit([statement("PRAGMA max_page_count = 1")])
+    big = [new_row(store, bytes(100_000)) for _ in range(3)]
+    outcomes = opening.batch(store, get_unit(there), *(put_unit(store, row) for row in big))
+    assert [o.reason if isinstance(o, MQError) else o for o in outcomes] == [
+        rc.MQRC_STORAGE_MEDIUM_FULL
+    ] * 4
+    assert held(store) == [there.msg_id]
+    totals = store.book.totals[NUMBER]
+    assert (totals.puts, totals.present, sum(totals.ended)) == (1, 1, 0)
+    assert store.ledger.last_position() == 0
+    store.commit([statement("PRAGMA max_page_count = 1000000")])
+    store.commit([put_unit(store, big[0]), get_unit(there)])
+    assert held(store) == [big[0].msg_id]
+    store.close()
+    again = opened(tmp_path)
+    assert held(again) == [big[0].msg_id]
+    again.close()
+
+
+@pytest.mark.parametrize("failing", ["sync .db-wal", "write .db-wal"])
+def test_an_io_error_at_commit_stops_the_store_for_good(tmp_path: Path, failing: str) -> None:
+    with failing_disk() as disk, gate() as opening:
+        store = opened(tmp_path)
+        there, lost = new_row(store), [new_row(store) for _ in range(3)]
+        store.commit([put_unit(store, there)])
+        disk.failing = failing
+        units = [put_unit(store, row) for row in lost]
+        outcomes = opening.batch(store, units[0])
+        assert isinstance(outcomes[0], ConnectionBroken)
+        disk.failing = ""
+        commits = disk.calls.count("sync .db-wal")
+        for unit in units[1:]:
+            with pytest.raises(ConnectionBroken) as refused:
+                store.commit([unit])
+            assert refused.value.reason == rc.MQRC_CONNECTION_BROKEN
+        assert disk.calls.count("sync .db-wal") == commits
+        store.close()
+    again = opened(tmp_path)
+    assert held(again)[0] == there.msg_id
+    assert not {row.msg_id for row in lost[1:]} & set(held(again))
+    again.close()
+
+
+def test_an_io_error_at_commit_stops_the_queue_manager(tmp_path: Path) -> None:
+    with failing_disk() as disk:
+        manager = QueueManager("QM1", tmp_path, VirtualClock())
+        manager.mqsc("DEFINE QLOCAL(Q1) DEFPSIST(YES)")
+        session = manager.session()
+        kept = session.put("Q1", b"kept")
+        disk.failing = "sync .db-wal"
+        for verb in (lambda: session.put("Q1", b"unknown"), lambda: session.put("Q1", b"refused")):
+            with pytest.raises(ConnectionBroken) as stopped:
+                verb()
+            assert stopped.value.reason == rc.MQRC_CONNECTION_BROKEN
+        disk.failing = ""
+        with pytest.raises(ConnectionBroken):
+            manager.session()
+        manager.close()
+    with QueueManager("QM1", tmp_path, VirtualClock()) as again:
+        found = [message.msg_id for message in again.session().browse("Q1")]
+        assert found[0] == kept
+        assert len(found) <= 2
+        assert again.verify().ok
+
+
+def test_a_full_disk_leaves_the_queue_as_it_was(tmp_path: Path) -> None:
+    with QueueManager("QM1", tmp_path, VirtualClock()) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1) DEFPSIST(YES)")
+        with manager.session() as session, manager.session(transacted=True) as work:
+            first = session.put("Q1", b"first")
+            pages(manager, None)
+            for body in (b"x" * 100_000, b"y" * 100_000):
+                with pytest.raises(ResourceError) as full:
+                    session.put("Q1", body)
+                assert full.value.reason == rc.MQRC_STORAGE_MEDIUM_FULL
+            work.put("Q1", b"z" * 100_000)
+            got = work.get("Q1")
+            assert got is not None and got.msg_id == first
+            with pytest.raises(ResourceError):
+                work.commit()
+            assert manager.counts("Q1") == (0, 1, 0, 0, 0)
+            assert manager.verify().ok
+            pages(manager, 1_000_000)
+            got = work.get("Q1")
+            assert got is not None
+            assert (got.msg_id, got.backout_count) == (first, 0)
+
+
+def test_a_discard_that_finds_the_disk_full_fails_no_get_and_comes_later(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with QueueManager("QM1", tmp_path, clock) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        with manager.session() as session:
+            for n in range(40):
+                session.put("Q1", b"dead", time_to_live_ms=100, persistent=True, reply_to_q=f"R{n}")
+            alive = session.put("Q1", b"alive", persistent=False)
+            clock.advance(100)
+            pages(manager, None)
+            got = session.get("Q1")
+            assert got is not None and got.msg_id == alive
+            pages(manager, 1_000_000)
+            assert session.get("Q1") is None
+            assert manager.curdepth("Q1") == 0
+        assert manager.verify().ok
