@@ -22,6 +22,7 @@ from mayfly.cli.show import moment, print_json
 
 if TYPE_CHECKING:
     from mayfly.demo.day import Seen
+    from mayfly.demo.run import DemoResult
 
 OutOption = Annotated[
     Path, typer.Option("--out", metavar="FOLDER", help="Where files are written.")
@@ -47,18 +48,24 @@ def demo(
     """
     month, day = _month_and_day(date)
     with pipeline_errors():
-        from mayfly.cli.demo_summary import print_summary
         from mayfly.demo.run import Plan, run_demo
 
         with quiet_stderr() as terminal, _watcher(terminal) as watcher:
             result = run_demo(Plan(out, month, day), watcher)
+    tell(result, as_json=as_json)
+
+
+def tell(result: DemoResult, *, as_json: bool) -> None:
+    """Print the result; what does not agree ends the command with exit code 1."""
+    from mayfly.cli.demo_summary import print_summary
+
     if as_json:
         print_json(result.as_json())
     else:
         print_summary(result)
     if result.problems:
         raise CommandFailed(
-            ExitCode.NOTHING, f"{len(result.problems)} disagree, first: {result.problems[0]}"
+            ExitCode.NOTHING, f"{len(result.problems)} do not agree, first: {result.problems[0]}"
         )
 
 

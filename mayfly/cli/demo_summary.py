@@ -9,9 +9,17 @@ from rich.table import Table
 from mayfly.cli.show import moment
 from mayfly.demo import summary
 from mayfly.demo.day import Day
-from mayfly.demo.flights import LIFE_MS, MINUTE_MS, SOURCE, spelled
+from mayfly.demo.flights import (
+    DELAY_MS,
+    EXPIRY_TENTHS,
+    LIFE_MS,
+    MINUTE_MS,
+    SOURCE,
+    spelled,
+)
 from mayfly.demo.plots import AIRPORTS
 from mayfly.demo.run import DemoResult
+from mayfly.lifetime.times import SECOND_MS
 
 _BAR_WIDTH = 20
 
@@ -36,62 +44,57 @@ def print_summary(result: DemoResult) -> None:
 
 def _print_waited(console: Console, day: Day) -> None:
     waited = day.waited
-    flight = waited.flight
-    due_ms = flight.put_ms + 60 * MINUTE_MS
-    early, in_time = ("there" if found else "nothing there" for found in _found(day))
+    put_ms = waited.flight.put_ms
+    due_ms = put_ms + DELAY_MS
+    got = "never"
+    if waited.got_ms is not None:
+        left = f"expiry still {waited.remaining_tenths:,} tenths"
+        got = f"{moment(waited.got_ms)}, when the flight left; {left}"
     console.print("[bold]A message that waited for its time[/bold]")
     _facts(
         console,
-        ("flight", spelled(flight.correl_id)),
+        ("flight", spelled(waited.flight.correl_id)),
         ("MsgId", waited.msg_id.hex()),
-        ("put", f"{moment(flight.put_ms)}, delivery delay 60 min"),
-        ("asked for", f"{_precise(due_ms - 1)}: {early}"),
-        ("asked for", f"{_precise(due_ms)}: {in_time}"),
-        (
-            "got",
-            "never"
-            if waited.got_ms is None
-            else f"{moment(waited.got_ms)}, when the flight left; "
-            f"{waited.remaining_tenths:,} tenths of its life were left",
-        ),
+        ("put", f"{moment(put_ms)}, delivery delay {DELAY_MS // MINUTE_MS} min"),
+        ("asked for", f"{_precise(due_ms - 1)}: {_presence(waited.found_early)}"),
+        ("asked for", f"{_precise(due_ms)}: {_presence(waited.found_in_time)}"),
+        ("got", got),
     )
 
 
-def _found(day: Day) -> tuple[bool, bool]:
-    return day.waited.found_early, day.waited.found_in_time
-
-
 def _print_expired(console: Console, day: Day) -> None:
-    reports = {report.about: report for report in day.reports}
-    expired = [f for f in day.expired if f.departed_ms is not None] or day.expired
+    expired = [flight for flight in day.expired if flight.departed_ms is not None] or day.expired
     if not expired:
         return
     flight = expired[0]
     msg_id = day.msg_ids[flight.correl_id]
-    report = reports.get(msg_id)
     left = "never: cancelled" if flight.departed_ms is None else moment(flight.departed_ms)
     console.print("[bold]A message that expired, and its report[/bold]")
     _facts(
         console,
         ("flight", spelled(flight.correl_id)),
         ("MsgId", msg_id.hex()),
-        ("put", f"{moment(flight.put_ms)}, expiry 126,300 tenths"),
+        ("put", f"{moment(flight.put_ms)}, expiry {EXPIRY_TENTHS:,} tenths"),
         ("deadline", moment(flight.put_ms + LIFE_MS)),
-        ("left", left),
-        ("report", "none" if report is None else f"{report.msg_id.hex()}"),
-        *(
-            []
-            if report is None
-            else [
-                ("", f"sent {moment(report.put_ms)}, feedback MQFB_EXPIRATION, CorrelId as above")
-            ]
-        ),
+        ("it left", left),
     )
+    for report in day.reports:
+        if report.about == msg_id:
+            _facts(
+                console,
+                ("report", report.msg_id.hex()),
+                ("sent", f"{moment(report.put_ms)}, feedback MQFB_EXPIRATION"),
+                ("CorrelId", report.about.hex()),
+            )
+
+
+def _presence(was_found: bool) -> str:
+    return "there" if was_found else "nothing there"
 
 
 def _facts(console: Console, *facts: tuple[str, str]) -> None:
     for name, value in facts:
-        console.print(f"  [dim]{name:<10}[/dim] {value}", soft_wrap=True)
+        console.print(f"  [dim]{name:<10}[/dim]{value}", soft_wrap=True)
     console.print()
 
 
@@ -122,24 +125,17 @@ def _shares(title: str, key: str, rows: list[tuple[str, dict[str, int | float]]]
 
 
 def _print_checks(console: Console, result: DemoResult) -> None:
-    day = result.as_json()["day"]
-    year = result.as_json()["year"]
+    day, year = result.day_counts(), result.year_counts()
+    present = day["calls"] - day["got"] - day["expired"]
+    ended = f"{day['got']:,} got + {day['expired']:,} expired"
+    arrived = f"{result.rows_during_day:,} of them while the day went on"
     console.print("\n[bold]Does it all agree?[/bold]")
     _facts(
         console,
-        ("conserved", f"{day['calls']:,} put = {day['got']:,} got + {day['expired']:,} expired"),
+        ("conserved", f"{day['calls']:,} put = {ended} + {present} present"),
         ("reports", f"{day['reports']:,}, one for each call that expired"),
-        (
-            "lake",
-            (
-                f"{result.lake_rows:,} ledger rows in {result.batch_count} batches, "
-                f"{result.rows_during_day:,} of them while the day went on"
-            ),
-        ),
-        (
-            "compared",
-            f"{result.difference_count} differences between lake and replay, call by call",
-        ),
+        ("lake", f"{result.lake_rows:,} rows in {result.batch_count} batches, {arrived}"),
+        ("compared", f"{result.difference_count} differences between lake and replay"),
         ("the year", f"{year['calls']:,} = {year['got']:,} got + {year['expired']:,} expired"),
     )
     if result.problems:
@@ -153,4 +149,4 @@ def _print_checks(console: Console, result: DemoResult) -> None:
 
 
 def _precise(at_ms: int) -> str:
-    return f"{moment(at_ms)}.{at_ms % 1000:03d}"
+    return f"{moment(at_ms)}.{at_ms % SECOND_MS:03d}"

@@ -81,12 +81,14 @@ class Plan:
 class DemoResult:
     """What came out; ``problems`` is empty when everything agrees.
 
-    ``day_outcomes`` and ``year_outcomes`` are outcome tables of the replay in Spark. Of the
-    ``lake_rows`` ledger rows, ``rows_during_day`` were in the lake before the day was over.
+    ``lives`` is how the calls of the day ended by the lake; ``day_outcomes`` and ``year_outcomes``
+    are outcome tables of the replay in Spark. Of the ``lake_rows`` ledger rows, ``rows_during_day``
+    were in the lake before the day was over.
     """
 
     plan: Plan
     day: Day
+    lives: pa.Table
     day_outcomes: pa.Table
     year_outcomes: pa.Table
     lake_rows: int
@@ -96,19 +98,28 @@ class DemoResult:
     problems: list[str]
     files: list[Path]
 
+    def day_counts(self) -> dict[str, int]:
+        """Return the day as it was lived: calls put, got and expired by the lake, reports."""
+        counts = _counts(self.lives) | {"calls": len(self.day.msg_ids)}
+        return counts | {"reports": len(self.day.reports)}
+
+    def year_counts(self) -> dict[str, int]:
+        """Return calls, got and expired of the year."""
+        return _counts(self.year_outcomes)
+
     def as_json(self) -> dict[str, Any]:
         """Return the numbers for JSON."""
         return {
             "ok": not self.problems,
             "date": f"2013-{self.plan.month:02d}-{self.plan.day:02d}",
-            "day": _counts(self.day_outcomes) | {"reports": len(self.day.reports)},
+            "day": self.day_counts(),
             "lake": {
                 "rows": self.lake_rows,
                 "rows_during_day": self.rows_during_day,
                 "batches": self.batch_count,
             },
             "differences": self.difference_count,
-            "year": _counts(self.year_outcomes),
+            "year": self.year_counts(),
             "by_airport": summary.by_airport(self.day_outcomes).to_pylist(),
             "by_hour": summary.by_hour(self.day_outcomes).to_pylist(),
             "problems": self.problems,
@@ -145,6 +156,7 @@ def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
     result = DemoResult(
         plan,
         live.day,
+        live.lives,
         of_day,
         year,
         live.lake_rows,

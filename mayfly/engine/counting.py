@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.lifetime.window import is_expired
+from mayfly.store.keys import queue_number_of
 
 
 class Counts(NamedTuple):
@@ -65,20 +67,22 @@ def verify(core: Core) -> Verification:
     with core.latch:
         core.pause()
         try:
+            hidden = Counter(queue_number_of(key) for key in core.hidden)
             for queue in core.registry.queues():
-                messages += _check_queue(core, queue, problems)
+                # Also what a get has taken whose thread has not run its work yet.
+                taken = hidden[queue.number] - queue.browse_locked
+                messages += _check_queue(core, queue, taken, problems)
             problems.extend(core.store.check())
         finally:
             core.resume()
     return Verification(not problems, tuple(problems), len(core.registry.queues()), messages)
 
 
-def _check_queue(core: Core, queue: LocalQueue, problems: list[str]) -> int:
+def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str]) -> int:
     name = queue.name
     present = [core.messages(side).count(queue.low, queue.high) for side in (VOLATILE, PERSISTENT)]
     if present != queue.present:
         problems.append(f"{name}: {present} messages by side, counted as {queue.present}")
-    taken = queue.locked
     if queue.depth != sum(present) - taken + queue.uncommitted:
         problems.append(
             f"{name}: depth {queue.depth}, but {sum(present)} present, {taken} taken, "

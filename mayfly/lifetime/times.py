@@ -114,7 +114,7 @@ class SystemClock:
         wall_ns = self._wall_ns()
         own_ns = self._elapsed_ns() + self._offset_ns
         difference_ms = (wall_ns - own_ns) // _NS_PER_MS
-        if difference_ms:
+        if difference_ms or self._seen_difference_ms:
             own_ns = self._follow(own_ns, difference_ms)
         now_ms = own_ns // _NS_PER_MS
         if now_ms < self._last_ms:
@@ -149,11 +149,14 @@ class SystemClock:
             driver.wake()
 
     def _follow(self, own_ns: int, difference_ms: int) -> int:
+        if abs(difference_ms) > _SLEW_MS:
+            self._note_step(difference_ms)
+        else:
+            # The wall clock is back: the next step is a new one, even if it is the same again.
+            self._seen_difference_ms = 0
         if -_SLEW_MS <= difference_ms < 0:
             # Held by now_ms until the wall clock has caught up.
             return own_ns + difference_ms * _NS_PER_MS
-        if abs(difference_ms) > _SLEW_MS:
-            self._note_step(difference_ms)
         if 0 < difference_ms <= self.tolerance_ms:
             self._offset_ns += difference_ms * _NS_PER_MS
             self._seen_difference_ms = 0

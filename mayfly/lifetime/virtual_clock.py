@@ -23,6 +23,8 @@ class VirtualClock:
         self._now_ms = start_ms
         self._driven: list[Driven] = []
         self._advancing = threading.Lock()
+        #: Held while something due runs, so that detach can wait for it.
+        self._running = threading.RLock()
         self._advancer: int | None = None
 
     def now_ms(self) -> int:
@@ -45,21 +47,26 @@ class VirtualClock:
                 self._advance_to(self._now_ms + ms)
             finally:
                 self._advancer = None
+        # A wake that came while this advance ended was left to it.
+        for driven in list(self._driven):
+            self.wake(driven)
 
     def attach(self, driven: Driven) -> None:
         """Drive a queue manager from now on."""
         self._driven.append(driven)
 
     def detach(self, driven: Driven) -> None:
-        """Stop driving it."""
+        """Stop driving it; on return no run is under way on another thread."""
         if driven in self._driven:
             self._driven.remove(driven)
+        with self._running:
+            pass
 
     def wake(self, driven: Driven) -> None:
         """Run what is due at the present moment; what lies ahead waits for ``advance``."""
         due_ms = driven.next_due_ms()
         if due_ms is not None and due_ms <= self._now_ms and self._advancer is None:
-            driven.run_due()
+            self._run(driven)
 
     def _advance_to(self, target_ms: int) -> None:
         while True:
@@ -71,5 +78,10 @@ class VirtualClock:
             for driven in list(self._driven):
                 at_ms = driven.next_due_ms()
                 if at_ms is not None and at_ms <= self._now_ms:
-                    driven.run_due()
+                    self._run(driven)
         self._now_ms = target_ms
+
+    def _run(self, driven: Driven) -> None:
+        with self._running:
+            if driven in self._driven:
+                driven.run_due()

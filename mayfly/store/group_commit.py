@@ -179,15 +179,24 @@ def _fail(batch: list[Unit], error: BaseException) -> None:
 class Checkpointer:
     """Moves the write-ahead log into the database beside the commit path.
 
-    A checkpoint beside writers leaves the frames written meanwhile, so the log could grow for ever;
-    a second, short one right after lets the next commit begin the log anew.
+    A checkpoint beside writers leaves the frames written meanwhile, so the log would grow for ever;
+    a second, short one while they are held back lets the next commit begin the log anew.
     """
 
     PAGES_BEFORE_CHECKPOINT = 4_000
 
-    def __init__(self, writer: apsw.Connection, connect: Callable[[], apsw.Connection]) -> None:
-        """Watch the log of the writer; the checkpoints use a connection of their own."""
+    def __init__(
+        self,
+        writer: apsw.Connection,
+        connect: Callable[[], apsw.Connection],
+        guard: AbstractContextManager[object],
+    ) -> None:
+        """Watch the log of the writer, whose transactions all run inside ``guard``.
+
+        The checkpoints use a connection of their own.
+        """
         self.wal_pages = 0
+        self._guard = guard
         self._needed = threading.Event()
         self._stopped = False
         self._connect = connect
@@ -209,6 +218,8 @@ class Checkpointer:
 
     def _run(self) -> None:
         connection = self._connect()
+        # Before its first read a connection does not know of the log, and checkpoints do nothing.
+        connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
         while True:
             self._needed.wait()
             self._needed.clear()
@@ -217,7 +228,8 @@ class Checkpointer:
                 return
             try:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                with self._guard:
+                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             except (apsw.BusyError, apsw.LockedError) as error:
                 _LOG.info("checkpoint postponed: %s", error)
             except apsw.Error as error:

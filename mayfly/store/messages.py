@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 
+from mayfly.mqi.errors import StoreDamaged
 from mayfly.store.units import StoredMessage
 
 _COLUMNS = ", ".join(StoredMessage._fields)
@@ -109,19 +110,30 @@ class Messages:
 
     def check(self) -> Iterable[str]:
         """Yield what the database itself finds wrong with its tables and indexes."""
-        for (finding,) in self._reader.execute("PRAGMA integrity_check(20)").fetchall():
+        try:
+            findings = self._fetch("PRAGMA integrity_check(20)", ())
+        except StoreDamaged as damage:
+            yield str(damage)
+            return
+        for (finding,) in findings:
             if finding != "ok":
                 yield str(finding)
 
     def _rows(self, sql: str, bindings: tuple[Any, ...]) -> list[StoredMessage]:
-        # fetchall ends the read at once; a statement left open would keep the WAL from shrinking.
-        found = self._reader.execute(sql, bindings).fetchall()
-        return [StoredMessage._make(row) for row in found]
+        return [StoredMessage._make(row) for row in self._fetch(sql, bindings)]
 
     def _number(self, sql: str, bindings: tuple[Any, ...]) -> int:
-        number: Any = self._reader.execute(sql, bindings).fetchall()[0][0]
+        number: Any = self._fetch(sql, bindings)[0][0]
         return int(number)
 
     def _key(self, sql: str, bindings: tuple[Any, ...]) -> int | None:
-        key: Any = self._reader.execute(sql, bindings).fetchall()[0][0]
+        key: Any = self._fetch(sql, bindings)[0][0]
         return None if key is None else int(key)
+
+    def _fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        try:
+            # It ends the read at once; a statement left open would keep the WAL from shrinking.
+            return self._reader.execute(sql, bindings).fetchall()
+        except apsw.CorruptError as error:
+            file = self._reader.filename
+            raise StoreDamaged(f"the database is damaged: {error}", file) from error

@@ -63,7 +63,7 @@ class Store:
         self._sequence = self._reserved
         self.instance = secrets.randbits(_INSTANCE_BITS)
         self._checkpointer = (
-            Checkpointer(self._database.writer, self._database.connect) if durable else None
+            Checkpointer(self._database.writer, self._database.connect, guard) if durable else None
         )
         self.extend_sequence()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TOO_LONG = "delay_ms 3600000 is longer than the lifetime of 3599999 ms"
 SAID = {
     "expiry_report.py": [
         "after 59.999 s: 'half price for a minute', 1 tenth is left",
@@ -19,8 +20,7 @@ SAID = {
         "a millisecond before: None",
         "on the hour: 'leave for the airport'",
         "what is left of its life: 3600000 ms",
-        "refused: MQRC_EXPIRY_ERROR (2013): delay_ms 3600000 is longer than the lifetime of "
-        "3599999 ms",
+        f"refused: MQRC_EXPIRY_ERROR (2013): {TOO_LONG}",
     ],
     "transacted.py": [
         "backed out: the printer is on fire",

@@ -1,15 +1,15 @@
-"""The command as a process: serve and its end, the ledger into a lake, output that cannot be had."""
+"""The command as a process: serve and its end, a ledger into a lake, output refused."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +41,12 @@ def serving(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str]
         process.communicate()
 
 
+def outcomes(client: LedgerClient) -> list[str]:
+    """Return how the lives in a ledger ended."""
+    batches = client.read(0, client.info().last_position)
+    return [outcome for batch in batches for outcome in batch.column("outcome").to_pylist()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number: int) -> None:
@@ -69,7 +75,7 @@ def test_X9_serve_discards_what_nobody_asks_for_and_leaves_the_definition(
     queue("put", "QM1", "Q1", "x", "--expiry", "1ms")
     with serving(home, "QM1", "--expiry-interval", "1") as (process, served):
         with LedgerClient(served["url"], token_file=served["token_file"]) as client:
-            while client.info().last_position == 0:
+            while "expired" not in outcomes(client):
                 assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
@@ -159,7 +165,7 @@ def test_without_rich_and_typer_it_says_what_to_install(tmp_path: Path) -> None:
 def test_without_the_pipeline_packages_ledger_says_what_to_install(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['pyspark'] = None; from mayfly.cli import main\n"
-        "sys.argv = ['mayfly', 'ledger', 'verify', 'lake']; main()"
+        f"sys.argv = ['mayfly', 'ledger', 'verify', {str(tmp_path)!r}]; main()"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code],
@@ -177,37 +183,54 @@ def test_without_the_pipeline_packages_ledger_says_what_to_install(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_ledger_of_a_served_folder_comes_into_a_lake(queue: Invoke, home: Path) -> None:
-    """run, report and verify, each as a process; then the lake loses a file."""
+    """run, report and verify; then verify again when the lake has lost a file."""
     for _ in range(3):
         queue("put", "QM1", "Q1", "x")
         queue("get", "QM1", "Q1")
     lake = home / "lake"
     with serving(home, "QM1"):
-        ran = run_process(
-            home, "ledger", "run", str(lake), "--qmgr", "QM1", "--available-now", "--json"
+        # One process, so that Java starts once.
+        ran, reported, verified, spoiled = several(
+            home,
+            ["ledger", "run", str(lake), "--qmgr", "QM1", "--available-now", "--json"],
+            ["ledger", "report", str(lake), "--json"],
+            ["ledger", "verify", str(lake), "--json"],
+            ["SPOIL", str(lake)],
         )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    row_count = json.loads(ran.stdout)["rows"]
-    assert row_count > 3
-    report = run_process(home, "ledger", "report", str(lake), "--json")
-    [row] = json.loads(report.stdout)
+    row_count = ran["answer"]["rows"]
+    assert (ran["code"], row_count > 3) == (0, True)
+    [row] = reported["answer"]
     assert (row["queue"], row["lives"], row["outcomes"]["got"]) == ("Q1", 3, 3)
-    complete = run_process(home, "ledger", "verify", str(lake), "--json")
-    assert json.loads(complete.stdout) == {"ok": True, "rows": row_count, "problems": []}
+    assert verified["answer"] == {"ok": True, "rows": row_count, "problems": []}
+    assert spoiled["code"] == ExitCode.NOTHING
+    assert spoiled["answer"]["ok"] is False
+    assert "missing" in spoiled["answer"]["problems"][0]
+
+
+def several(home: Path, *commands: list[str]) -> list[dict[str, Any]]:
+    """Run commands one after the other; SPOIL takes a row out of a lake and verifies it."""
+    answer = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("several.py")), json.dumps(commands)],
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "Traceback" not in answer.stderr
+    return [json.loads(line) for line in answer.stdout.splitlines()]
 
 
 @pytest.mark.slow
-@pytest.mark.spark
-def test_a_lake_that_is_not_there_and_a_server_that_does_not_answer(home: Path) -> None:
-    missing = run_process(home, "ledger", "verify", str(home / "lake"))
-    assert (missing.returncode, len(missing.stderr.splitlines())) == (ExitCode.PIPELINE, 1)
-    assert "there is no lake" in missing.stderr
-    os.environ["MAYFLY_TOKEN"] = "token"
-    try:
-        silent = run_process(
-            home, "ledger", "run", str(home / "lake"), "--url", "grpc://127.0.0.1:1"
-        )
-    finally:
-        del os.environ["MAYFLY_TOKEN"]
+def test_a_server_that_does_not_answer_is_named_at_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAYFLY_TOKEN", "token")
+    lake = home / "lake"
+    silent = run_process(home, "ledger", "run", str(lake), "--url", "grpc://127.0.0.1:1")
     assert (silent.returncode, len(silent.stderr.splitlines())) == (ExitCode.PIPELINE, 1)
     assert "grpc://127.0.0.1:1" in silent.stderr
+    wrong = run_process(home, "ledger", "run", str(lake), "--url", "http://127.0.0.1")
+    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (ExitCode.USAGE, 1)
+    assert not lake.exists()

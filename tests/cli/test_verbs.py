@@ -178,7 +178,7 @@ def test_verify_is_0_for_a_store_in_order_and_1_for_a_wrong_one(queue: Invoke, h
         (["get", "../QM1", "Q1"], ExitCode.MQ, "2058"),
         (["get", "Q M", "Q1"], ExitCode.MQ, "2058"),
         (["put", "QM1", "Q1", "x", "--expiry", "1s", "--delay", "2s"], ExitCode.MQ, "2013"),
-        (["put", "QM1", "Q1", "x", "--priority", "10"], ExitCode.MQ, "2050"),
+        (["put", "QM1", "Q1", "x", "--priority=-2"], ExitCode.MQ, "2050"),
         (["put", "QM1", "Q1", "x", "--file", "y"], ExitCode.USAGE, "not both"),
         (["put", "QM1", "Q1", "--file", "/nowhere/body"], ExitCode.FILE, "/nowhere/body: No such"),
         (["mqsc", "QM1", "-c", "PING QMGR", "--path", "/dev/null/x"], ExitCode.FILE, "/dev/null/x"),
@@ -187,6 +187,8 @@ def test_verify_is_0_for_a_store_in_order_and_1_for_a_wrong_one(queue: Invoke, h
         (["demo", "--date", "2012-03-08"], ExitCode.USAGE, "2012-03-08"),
         (["demo", "--date", "2013-02-30"], ExitCode.USAGE, "day"),
         (["ledger", "run", "lake"], ExitCode.USAGE, "--url"),
+        (["ledger", "verify", "/nowhere"], ExitCode.PIPELINE, "there is no lake at /nowhere"),
+        (["ledger", "report", "/nowhere"], ExitCode.PIPELINE, "there is no lake at /nowhere"),
         (["ledger", "run", "lake", "--qmgr", "QM1"], ExitCode.PIPELINE, "mayfly serve QM1"),
     ],
 )

@@ -133,7 +133,7 @@ def test_time_never_goes_back_and_never_runs_ahead_of_the_wall(
 ) -> None:
     """Whatever happens: not earlier than before, and not later than the latest wall time."""
     machine = Machine()
-    last, latest = 0, 0
+    last, latest = machine.now(), 0
     for is_step, ms in moves:
         now = machine.step(ms) if is_step else machine.run(abs(ms))
         wall = machine.wall_ns // MS - WALL_MS

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -117,7 +118,12 @@ def test_detach_waits_for_the_run_under_way() -> None:
     advancing = started(lambda: clock.advance(10))
     assert inside.wait(JOIN_SECONDS)
     seen: list[int] = []
-    detaching = started(lambda: (clock.detach(work), seen.append(len(work.log))))
+
+    def detach() -> None:
+        clock.detach(work)
+        seen.append(len(work.log))
+
+    detaching = started(detach)
     detaching.join(0.05)
     assert not seen
     go_on.set()
@@ -273,7 +279,7 @@ def test_verify_between_the_decision_of_a_wait_and_the_return_of_its_thread() ->
         number = qm.registry.queue("Q1").number
         for _ in range(20):
             with qm.session() as putter, qm.session() as getter:
-                thread = started(lambda session=getter: session.get("Q1", wait_ms=-1))
+                thread = started(partial(getter.get, "Q1", wait_ms=-1))
                 while not qm.waits.is_waited_on(number):
                     assert thread.is_alive()
                 putter.put("Q1", b"x")

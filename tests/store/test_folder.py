@@ -14,19 +14,20 @@ from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION
 from tests.store.scene import held, new_row, opened, put_unit
 
 HOLDER = """
-import sys, threading
+import os, sys
 from pathlib import Path
-from mayfly.store.store import Store
-Store(Path(sys.argv[1]), threading.RLock(), lambda: 0)
+from mayfly.store.database import Database
+database = Database(Path(sys.argv[1]))
+exec(sys.argv[2])
 print("open", flush=True)
 sys.stdin.read()
 """
 
 
-def holder(folder: Path) -> subprocess.Popen[str]:
-    """Start a process that holds the folder until its input ends."""
+def holder(folder: Path, *statements: str) -> subprocess.Popen[str]:
+    """Start a process that opens the folder, runs statements, and ends with its input."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)],
+        [sys.executable, "-W", "ignore", "-c", HOLDER, str(folder), "\n".join(statements)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -75,33 +76,11 @@ def test_a_folder_is_open_once_among_processes_and_free_after_kill_9(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_forked_child_neither_holds_nor_closes_the_folder(tmp_path: Path) -> None:
-    """The child outlives its parent: the folder is free all the same, and its data are whole."""
-    code = f"""
-import os, sys, threading
-from pathlib import Path
-from mayfly.store.store import Store
-store = Store(Path({str(tmp_path)!r}), threading.RLock(), lambda: 0)
-inside, outside = os.pipe()
-child = os.fork()
-if child == 0:
-    store._database.close()
-    sys.stdin.read()
-    os._exit(0)
-print(child, flush=True)
-os._exit(0)
-"""
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-    assert process.stdout is not None
-    child = int(process.stdout.readline())
+def test_a_folder_is_free_when_its_owner_is_dead_and_a_forked_child_lives_on(
+    tmp_path: Path,
+) -> None:
+    process = holder(tmp_path, "child = os.fork()", "if child: os._exit(0)", "database.close()")
     process.wait()
-    os.kill(child, 0)
     store = opened(tmp_path)
     store.commit([put_unit(store)])
     assert len(held(store)) == 1
@@ -109,13 +88,13 @@ os._exit(0)
     end(process)
 
 
-def test_a_fork_leaves_the_parent_its_folder(tmp_path: Path) -> None:
-    store = opened(tmp_path)
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+@pytest.mark.slow
+def test_a_forked_child_that_ends_leaves_its_parent_the_folder(tmp_path: Path) -> None:
+    process = holder(tmp_path, "child = os.fork()", "if not child: os._exit(0)", "os.wait()")
     with pytest.raises(FolderInUse):
         opened(tmp_path)
-    child.communicate(b"\n")
-    store.close()
+    end(process)
+    opened(tmp_path).close()
 
 
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -151,7 +130,9 @@ def test_a_damaged_header_is_said_and_nothing_overwritten(tmp_path: Path, offset
     again.close()
 
 
-def test_damage_in_the_middle_is_found_by_the_check(tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_found_by_check_and_read_and_not_written_over(
+    tmp_path: Path,
+) -> None:
     store = opened(tmp_path)
     store.commit([put_unit(store, *(new_row(store, bytes(500)) for _ in range(400)))])
     store.close()
@@ -162,7 +143,10 @@ def test_damage_in_the_middle_is_found_by_the_check(tmp_path: Path) -> None:
     file.write_bytes(whole)
     again = opened(tmp_path)
     assert again.check()
+    with pytest.raises(StoreDamaged):
+        held(again)
     again.close()
+    assert file.read_bytes()[middle : middle + 64] == bytes(64)
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""The life table: complete, finite, and pictured in docs/LIFETIME.md as it stands."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mayfly.lifetime.life import (
+    LEDGER_COLUMNS,
+    NEXT,
+    OUTCOMES,
+    Balance,
+    Event,
+    LifeRecord,
+    State,
+    TransitionError,
+    next_state,
+)
+from mayfly.lifetime.picture import picture
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "LIFETIME.md"
+PAIRS = [(state, event) for state in State for event in Event]
+
+
+@pytest.mark.parametrize(("state", "event"), PAIRS)
+def test_next_state_is_the_table_and_else_an_error(state: State, event: Event) -> None:
+    expected = NEXT.get(state, {}).get(event)
+    if expected is None:
+        with pytest.raises(TransitionError, match=f"{state} cannot {event}"):
+            next_state(state, event)
+    else:
+        assert next_state(state, event) is expected
+
+
+def test_every_state_is_an_outcome_or_leads_on_and_withdrawn_leaves_no_record() -> None:
+    ends = set(State) - NEXT.keys()
+    assert ends == {*OUTCOMES, State.WITHDRAWN}
+    assert len(OUTCOMES) == len(set(OUTCOMES))
+    reached = {state for following in NEXT.values() for state in following.values()}
+    assert reached >= ends
+
+
+def test_every_event_can_happen() -> None:
+    assert {event for following in NEXT.values() for event in following} == set(Event)
+
+
+def test_E15_E17_nothing_expires_in_a_unit_of_work() -> None:
+    for state in (State.UNCOMMITTED, State.LOCKED):
+        assert State.EXPIRED not in NEXT[state].values()
+
+
+@given(st.lists(st.sampled_from(list(Event)), max_size=40))
+def test_a_life_ends_once(events: list[Event]) -> None:
+    """From either beginning, whatever happens: after an end nothing can happen any more."""
+    for begin in (State.UNCOMMITTED, State.AVAILABLE):
+        state = begin
+        for event in events:
+            if event in NEXT.get(state, {}):
+                state = next_state(state, event)
+        if state not in NEXT:
+            for event in Event:
+                with pytest.raises(TransitionError):
+                    next_state(state, event)
+
+
+def test_ledger_columns_hold_a_life_and_a_balance() -> None:
+    assert LEDGER_COLUMNS[:2] == ("position", "kind")
+    assert set(LifeRecord._fields) < set(LEDGER_COLUMNS)
+    assert {"puts", "present", "ended"} < set(LEDGER_COLUMNS)
+    assert len(LEDGER_COLUMNS) == len(set(LEDGER_COLUMNS))
+
+
+@pytest.mark.parametrize(("present", "balanced"), [(2, True), (1, False), (3, False)])
+def test_balance(present: int, balanced: bool) -> None:
+    assert Balance("Q1", 0, 5, present, (1, 2)).is_balanced() is balanced
+
+
+def test_picture_of_the_document_is_not_stale() -> None:
+    """Replace it by what `python -m mayfly.lifetime.picture` prints."""
+    assert picture() in DOCUMENT.read_text("utf-8")
+
+
+def test_picture_shows_each_step_once() -> None:
+    lines = picture().splitlines()
+    steps = [line.strip() for line in lines if " --> " in line]
+    assert len(steps) == len(set(steps))
+    for state, following in NEXT.items():
+        for event, after in following.items():
+            named = [s for s in steps if s.startswith(f"{state} --> {after}: ")]
+            assert len(named) == 1
+            assert str(event).replace("_", " ") in named[0].partition(": ")[2].split(", ")

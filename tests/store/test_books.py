@@ -1,0 +1,128 @@
+"""The ledger by position, totals and balances, and what retention does to readers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, OUTCOMES
+from mayfly.store.book import LIVES_BEFORE_BALANCE
+from mayfly.store.ledger import PositionTrimmed
+from mayfly.store.store import Store
+from tests.store.scene import NOW_MS, NUMBER, get_unit, new_row, opened, put_unit
+
+PLACE = {name: n for n, name in enumerate(LEDGER_COLUMNS)}
+
+
+def live(store: Store, count: int) -> None:
+    """Put and get messages, a transaction each way."""
+    rows = [new_row(store) for _ in range(count)]
+    store.commit([put_unit(store, *rows)])
+    store.commit([get_unit(*rows)])
+
+
+def positions(store: Store, after: int = 0, limit: int = 1_000_000) -> list[int]:
+    return [row[0] for row in store.ledger.page(after, limit)]
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_positions_are_dense_and_read_the_same_every_time(tmp_path: Path, on_disk: bool) -> None:
+    store = opened(tmp_path if on_disk else None)
+    assert (store.ledger.first_position(), store.ledger.last_position()) == (1, 0)
+    assert positions(store) == []
+    live(store, 5)
+    store.write_balances()
+    live(store, 4)
+    assert (store.ledger.first_position(), store.ledger.last_position()) == (1, 10)
+    rows = store.ledger.page(0, 100)
+    assert [row[0] for row in rows] == list(range(1, 11))
+    assert [row[PLACE["kind"]] for row in rows] == [KIND_LIFE] * 5 + [KIND_BALANCE] + [
+        KIND_LIFE
+    ] * 4
+    assert store.ledger.page(3, 4) == rows[3:7]
+    assert store.ledger.page(10, 4) == []
+    store.close()
+    if on_disk:
+        again = opened(tmp_path)
+        assert again.ledger.page(0, 100) == rows
+        live(again, 1)
+        assert positions(again, 10) == [11]
+        again.close()
+
+
+def test_lives_of_non_persistent_messages_come_with_the_next_reader(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    rows = [new_row(store) for _ in range(3)]
+    for unit in (
+        put_unit(store, *rows, persistent=False),
+        get_unit(*rows[:2], persistent=False),
+    ):
+        store.commit([unit])
+        with store.latch:
+            store.apply(unit)
+    assert [row[PLACE["msg_id"]] for row in store.ledger.page(0, 10)] == [
+        row.msg_id for row in rows[:2]
+    ]
+    totals = store.book.totals[NUMBER]
+    assert (totals.puts, totals.present, totals.present_volatile) == (3, 1, 1)
+    store.close()
+
+
+def test_a_balance_says_put_is_ended_and_present_at_its_position(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    rows = [new_row(store) for _ in range(LIVES_BEFORE_BALANCE)]
+    store.commit([put_unit(store, *rows)])
+    for part in (rows[:-2], rows[-2:-1]):
+        store.commit([get_unit(*part)])
+    ledger = store.ledger.page(0, 1_000_000)
+    balances = [row for row in ledger if row[PLACE["kind"]] == KIND_BALANCE]
+    assert len(balances) == 1
+    position, ended = balances[0][0], json.loads(balances[0][PLACE["ended"]])
+    lives_before = sum(row[0] < position for row in ledger)
+    assert balances[0][PLACE["queue"]] == "Q1"
+    assert balances[0][PLACE["ended_ms"]] == NOW_MS
+    assert dict(zip(OUTCOMES, ended, strict=True))["got"] == sum(ended) == lives_before
+    assert balances[0][PLACE["puts"]] == sum(ended) + balances[0][PLACE["present"]]
+    assert [b.is_balanced() for b in store.book.balances()] == [True]
+    store.close()
+
+
+def test_retention_trims_and_a_reader_of_what_is_gone_is_told(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    live(store, 10)
+    assert store.trim_ledger(10) == 0
+    assert store.trim_ledger(4) == 6
+    assert (store.ledger.first_position(), store.ledger.last_position()) == (7, 10)
+    assert positions(store, 6) == [7, 8, 9, 10]
+    for after in (0, 5):
+        with pytest.raises(PositionTrimmed) as gone:
+            store.ledger.page(after, 100)
+        assert (gone.value.after_position, gone.value.first_position) == (after, 7)
+    store.close()
+
+
+def test_positions_go_on_after_everything_was_trimmed_and_reopened(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    live(store, 3)
+    assert store.trim_ledger(0) == 3
+    assert (store.ledger.first_position(), store.ledger.last_position()) == (4, 3)
+    assert positions(store, 3) == []
+    store.close()
+    again = opened(tmp_path)
+    assert again.ledger.last_position() == 3
+    live(again, 1)
+    assert positions(again, 3) == [4]
+    with pytest.raises(PositionTrimmed):
+        again.ledger.page(0, 10)
+    again.close()
+
+
+def test_totals_survive_reopening(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    live(store, 7)
+    store.commit([put_unit(store)])
+    store.close()
+    again = opened(tmp_path)
+    totals = again.book.totals[NUMBER]
+    assert (totals.puts, totals.present, sum(totals.ended)) == (8, 1, 7)
+    again.close()
