@@ -47,11 +47,11 @@ def demo(
       mayfly demo --date 2013-11-27
     """
     month, day = _month_and_day(date)
-    with pipeline_errors():
+    with quiet_stderr() as terminal, _watcher(terminal) as watcher, pipeline_errors():
+        watcher.step("Getting ready")
         from mayfly.demo.run import Plan, run_demo
 
-        with quiet_stderr() as terminal, _watcher(terminal) as watcher:
-            result = run_demo(Plan(out, month, day), watcher)
+        result = run_demo(Plan(out, month, day), watcher)
     tell(result, as_json=as_json)
 
 

@@ -29,16 +29,18 @@ def print_summary(result: DemoResult) -> None:
     console = Console(highlight=False)
     plan = result.plan
     date = f"{plan.day} {summary.MONTHS[plan.month - 1]} 2013"
-    console.print()
     _print_waited(console, result.day)
     _print_expired(console, result.day)
-    console.print(_hours(result.day_outcomes, f"{date}, live, by hour of scheduled departure"))
-    console.print(_airports(result.day_outcomes, f"{date}, live, by airport"))
-    console.print(_airports(result.year_outcomes, "The whole of 2013, replayed in Spark"))
+    _title(console, f"{date}, live, by hour of scheduled departure")
+    console.print(_hours(result.lives))
+    _title(console, f"{date}, live, by airport")
+    console.print(_airports(result.lives))
+    _title(console, "The whole of 2013, replayed in Spark")
+    console.print(_airports(result.year_outcomes))
     _print_checks(console, result)
-    console.print("\n[bold]Look[/bold]")
+    _title(console, "Look")
     for file in result.files:
-        console.print(f"  {file}", soft_wrap=True)
+        console.print(f"  {file}", markup=False, soft_wrap=True)
     console.print(f"\nSource: {SOURCE}; times are local.", style="dim")
 
 
@@ -50,7 +52,7 @@ def _print_waited(console: Console, day: Day) -> None:
     if waited.got_ms is not None:
         left = f"expiry still {waited.remaining_tenths:,} tenths"
         got = f"{moment(waited.got_ms)}, when the flight left; {left}"
-    console.print("[bold]A message that waited for its time[/bold]")
+    _title(console, "A message that waited for its time")
     _facts(
         console,
         ("flight", spelled(waited.flight.correl_id)),
@@ -69,14 +71,14 @@ def _print_expired(console: Console, day: Day) -> None:
     flight = expired[0]
     msg_id = day.msg_ids[flight.correl_id]
     left = "never: cancelled" if flight.departed_ms is None else moment(flight.departed_ms)
-    console.print("[bold]A message that expired, and its report[/bold]")
+    _title(console, "A message that expired, and its report")
     _facts(
         console,
         ("flight", spelled(flight.correl_id)),
         ("MsgId", msg_id.hex()),
         ("put", f"{moment(flight.put_ms)}, expiry {EXPIRY_TENTHS:,} tenths"),
         ("deadline", moment(flight.put_ms + LIFE_MS)),
-        ("it left", left),
+        ("departed", left),
     )
     for report in day.reports:
         if report.about == msg_id:
@@ -95,23 +97,24 @@ def _presence(was_found: bool) -> str:
 def _facts(console: Console, *facts: tuple[str, str]) -> None:
     for name, value in facts:
         console.print(f"  [dim]{name:<10}[/dim]{value}", soft_wrap=True)
-    console.print()
 
 
-def _airports(outcomes: pa.Table, title: str) -> Table:
+def _title(console: Console, text: str) -> None:
+    console.print(f"\n[bold]{text}[/bold]")
+
+
+def _airports(outcomes: pa.Table) -> Table:
     rows = summary.by_airport(outcomes).to_pylist()
-    return _shares(title, "airport", [(AIRPORTS.get(r["airport"], "all"), r) for r in rows])
+    return _shares("airport", [(AIRPORTS.get(row["airport"], "all"), row) for row in rows])
 
 
-def _hours(outcomes: pa.Table, title: str) -> Table:
+def _hours(outcomes: pa.Table) -> Table:
     rows = summary.by_hour(outcomes).to_pylist()
-    return _shares(title, "hour", [(f"{r['hour']:02d}", r) for r in rows])
+    return _shares("hour", [(f"{row['hour']:02d}", row) for row in rows])
 
 
-def _shares(title: str, key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
-    table = Table(
-        title=f"\n{title}", title_justify="left", title_style="bold", box=None, pad_edge=False
-    )
+def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
+    table = Table(box=None, pad_edge=False)
     table.add_column(key)
     for name in ("calls", "got", "expired", "share"):
         table.add_column(name, justify="right")
@@ -129,7 +132,7 @@ def _print_checks(console: Console, result: DemoResult) -> None:
     present = day["calls"] - day["got"] - day["expired"]
     ended = f"{day['got']:,} got + {day['expired']:,} expired"
     arrived = f"{result.rows_during_day:,} of them while the day went on"
-    console.print("\n[bold]Does it all agree?[/bold]")
+    _title(console, "Does it all agree?")
     _facts(
         console,
         ("conserved", f"{day['calls']:,} put = {ended} + {present} present"),
@@ -139,12 +142,12 @@ def _print_checks(console: Console, result: DemoResult) -> None:
         ("the year", f"{year['calls']:,} = {year['got']:,} got + {year['expired']:,} expired"),
     )
     if result.problems:
-        console.print("[bold red]It does not agree:[/bold red]")
+        console.print("\n[bold red]It does not agree:[/bold red]")
         for problem in result.problems:
             console.print(f"  {problem}", markup=False, soft_wrap=True)
     else:
         console.print(
-            "[bold green]Queue manager, lake, replay and the known answer agree.[/bold green]"
+            "\n[bold green]Queue manager, lake, replay and the known answer agree.[/bold green]"
         )
 
 

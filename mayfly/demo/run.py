@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import pandas  # noqa: F401  # else two threads come to import it at once, and one fails
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -35,6 +36,7 @@ from mayfly.demo.flights import (
     flights_table,
     trace_of,
 )
+from mayfly.lifetime.life import State
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.lake import ledger_to_lake, read_lake, read_ledger
@@ -81,15 +83,14 @@ class Plan:
 class DemoResult:
     """What came out; ``problems`` is empty when everything agrees.
 
-    ``lives`` is how the calls of the day ended by the lake; ``day_outcomes`` and ``year_outcomes``
-    are outcome tables of the replay in Spark. Of the ``lake_rows`` ledger rows, ``rows_during_day``
-    were in the lake before the day was over.
+    ``lives`` is how the calls of the day ended by the lake, ``year_outcomes`` the outcome table of
+    the year replayed in Spark. Of the ``lake_rows`` ledger rows, ``rows_during_day`` were in the
+    lake before the day was over.
     """
 
     plan: Plan
     day: Day
     lives: pa.Table
-    day_outcomes: pa.Table
     year_outcomes: pa.Table
     lake_rows: int
     rows_during_day: int
@@ -120,8 +121,8 @@ class DemoResult:
             },
             "differences": self.difference_count,
             "year": self.year_counts(),
-            "by_airport": summary.by_airport(self.day_outcomes).to_pylist(),
-            "by_hour": summary.by_hour(self.day_outcomes).to_pylist(),
+            "by_airport": summary.by_airport(self.lives).to_pylist(),
+            "by_hour": summary.by_hour(self.lives).to_pylist(),
             "problems": self.problems,
             "files": [str(file) for file in self.files],
         }
@@ -150,14 +151,12 @@ def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
         watcher.step(f"Replaying all {len(flights):,} flights of the year in Spark")
         year = _replay_year(plan.out / "year", spark, flights)
     watcher.step("Comparing and drawing")
-    of_day = summary.of_day(year, plan.month, plan.day)
-    differences = summary.compare(live.lives, of_day)
+    differences = summary.compare(live.lives, summary.of_day(year, plan.month, plan.day))
     problems = [*live.problems, *map(str, differences[:10]), *_year_problems(year, flights)]
     result = DemoResult(
         plan,
         live.day,
         live.lives,
-        of_day,
         year,
         live.lake_rows,
         live.rows_during_day,
@@ -275,9 +274,10 @@ def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
 
 
 def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return how the calls ended by the lake; reports have lives of their own and are left out."""
+    """Return how the calls ended by the lake, without the lives of reports and on staging."""
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
-    return lives.select("queue", "correl_id", "outcome", "ended_ms").toArrow()
+    lives = lives.where(f.col("outcome") != State.RELEASED.value)
+    return lives.select("queue", "correl_id", "put_ms", "outcome", "ended_ms").toArrow()
 
 
 def _replay_year(folder: Path, spark: SparkSession, flights: pa.Table) -> pa.Table:

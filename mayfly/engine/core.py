@@ -20,6 +20,7 @@ from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
 
 _LOG = logging.getLogger("mayfly")
+_FLUSH_POLL_SECONDS = 0.001
 
 
 class Work:
@@ -156,10 +157,11 @@ class Core:
             self.wake()
 
     def pause(self) -> None:
-        """Hold new works back and wait until none is under way; call it with the latch held."""
+        """Hold new works back and wait until none is under way, nor a flush; latch held."""
         self._pausing = True
-        while self._running:
-            self._quiet.wait()
+        while self._running or self.store.settled_totals() is None:
+            # A flush does not say when it is done.
+            self._quiet.wait(None if self._running else _FLUSH_POLL_SECONDS)
 
     def resume(self) -> None:
         """Let works run again after :meth:`pause`."""

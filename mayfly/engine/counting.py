@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.lifetime.window import is_expired
+from mayfly.store.book import Totals
 from mayfly.store.keys import queue_number_of
 
 
@@ -61,17 +63,19 @@ def counts(core: Core, queue: LocalQueue) -> Counts:
 
 def verify(core: Core) -> Verification:
     """Recount every queue and compare with counters and totals; new work is held back meanwhile."""
-    core.store.flush()
     problems: list[str] = []
     messages = 0
     with core.latch:
         core.pause()
         try:
+            totals = core.store.settled_totals()
+            assert totals is not None
             hidden = Counter(queue_number_of(key) for key in core.hidden)
             for queue in core.registry.queues():
                 # Also what a get has taken whose thread has not run its work yet.
                 taken = hidden[queue.number] - queue.browse_locked
                 messages += _check_queue(core, queue, taken, problems)
+                problems.extend(_check_totals(queue, totals))
             problems.extend(core.store.check())
         finally:
             core.resume()
@@ -88,20 +92,22 @@ def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str])
             f"{name}: depth {queue.depth}, but {sum(present)} present, {taken} taken, "
             f"{queue.uncommitted} uncommitted"
         )
-    totals = core.store.book.totals.get(queue.number)
-    if totals is None:
-        problems.append(f"{name}: no totals")
-    elif totals.puts != sum(totals.ended) + totals.present:
-        problems.append(
-            f"{name}: {totals.puts} put, but {sum(totals.ended)} ended and {totals.present} present"
-        )
-    elif totals.present != sum(present) or totals.present_volatile != present[VOLATILE]:
-        problems.append(
-            f"{name}: totals say {totals.present} present ({totals.present_volatile} volatile), "
+    return sum(present)
+
+
+def _check_totals(queue: LocalQueue, totals: dict[int, Totals]) -> Iterator[str]:
+    name, present = queue.name, queue.present
+    own = totals.get(queue.number)
+    if own is None:
+        yield f"{name}: no totals"
+    elif own.puts != sum(own.ended) + own.present:
+        yield f"{name}: {own.puts} put, but {sum(own.ended)} ended and {own.present} present"
+    elif own.present != sum(present) or own.present_volatile != present[VOLATILE]:
+        yield (
+            f"{name}: totals say {own.present} present ({own.present_volatile} volatile), "
             f"found {present}"
         )
-    staged_for = core.store.book.totals.get(-queue.number)
+    staged_for = totals.get(-queue.number)
     expected = 0 if staged_for is None or not queue.number else staged_for.present
     if queue.number and expected != queue.staged_for:
-        problems.append(f"{name}: {queue.staged_for} staged for it, totals say {expected}")
-    return sum(present)
+        yield f"{name}: {queue.staged_for} staged for it, totals say {expected}"

@@ -83,7 +83,8 @@ def _enqueue(core: Core, path: Path, getter: Getter, wait_ms: int) -> Waiter:
     until_ms = None if wait_ms == MQWI_UNLIMITED else core.now_ms() + wait_ms
     waiter = Waiter(getter.take, until_ms)
     core.waits.add(path.queue.number, waiter)
-    core.must_wake = until_ms is not None
+    if until_ms is not None:
+        core.must_wake = True
     return waiter
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Self
@@ -40,6 +40,8 @@ COMMAND_LEVEL = 940
 SETTLE_MS = SECOND_MS
 _LOSS_BATCH = 5_000
 _LOST = next_state(State.AVAILABLE, Event.RESTART)
+#: After a full disk, work that is due is tried again after this.
+POSTPONE_MS = SECOND_MS
 _SURVIVED = (rc.MQRC_STORAGE_MEDIUM_FULL, rc.MQRC_CONNECTION_BROKEN)
 #: Open queue managers of this process by name, for those who connect by name.
 _OPEN: weakref.WeakValueDictionary[str, Manager] = weakref.WeakValueDictionary()
@@ -81,6 +83,8 @@ class Manager(Core):
         self._is_closed = False
         self._due_lock = threading.RLock()
         self._is_running_due = False
+        #: Until then nothing that needs the disk is tried again, after the disk was full.
+        self._postponed_to_ms = 0
         self._load()
         self.run_due()
         self.wake = lambda: clock.wake(self)
@@ -125,9 +129,10 @@ class Manager(Core):
                 None if since_ms is None else since_ms + SETTLE_MS,
                 self._delay_processor.next_due_ms(),
                 self._expiry_scan.next_due_ms(),
-                self.waits.next_end_ms(),
             ]
-        return min((m for m in moments if m is not None), default=None)
+            work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
+            end_ms = self.waits.next_end_ms()
+        return min(work_ms if end_ms is None else [*work_ms, end_ms], default=None)
 
     def run_due(self) -> None:
         """Do everything that is due now: release, scan, end waits, settle the ledger.
@@ -139,18 +144,25 @@ class Manager(Core):
                 return
             self._is_running_due = True
             try:
-                self._delay_processor.run()
-                self._expiry_scan.run()
+                if self._postponed_to_ms <= self.now_ms():
+                    self._try(self._delay_processor.run)
+                    self._try(self._expiry_scan.run)
                 self._end_waits()
-                self._settle_ledger()
-            except MQError as error:
-                # A full disk leaves everything as it was, and the work is due again; a failed
-                # store has stopped the queue manager.
-                if error.reason not in _SURVIVED:
-                    raise
-                _LOG.error("due work of %s postponed: %s", self.name, error)
+                if self._postponed_to_ms <= self.now_ms():
+                    self._try(self._settle_ledger)
             finally:
                 self._is_running_due = False
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Do due work; what a full disk refuses is as it was and tried again a little later."""
+        try:
+            work()
+        except MQError as error:
+            # A failed store has stopped the queue manager.
+            if error.reason not in _SURVIVED:
+                raise
+            self._postponed_to_ms = self.now_ms() + POSTPONE_MS
+            _LOG.error("due work of %s postponed: %s", self.name, error)
 
     def close(self) -> None:
         """End: backs out open units of work, records what a restart loses, closes the store."""

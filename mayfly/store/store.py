@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.lifetime.life import LifeRecord
-from mayfly.store.book import Book
+from mayfly.store.book import Book, Totals
 from mayfly.store.database import Database
 from mayfly.store.group_commit import Checkpointer, GroupCommit
 from mayfly.store.keys import SEQUENCE_BITS
@@ -56,6 +56,8 @@ class Store:
         ledger_guard = threading.Lock() if durable else latch
         self.ledger = Ledger(self._database, self.book, self.flush, ledger_guard)
         self._pending = Unit()
+        #: Flushes under way, whose changes of totals stand neither there nor in the book.
+        self._flushing = 0
         self._now_ms = now_ms
         #: When the first change happened that no balance row speaks of yet.
         self.unsettled_since_ms: int | None = None
@@ -149,9 +151,24 @@ class Store:
         self.unsettled_since_ms = None
         with self.latch:
             pending = self._take_pending()
-        if pending is not None or self.book.has_unbalanced():
+            if pending is None and self.book.has_unbalanced():
+                pending = Unit()
+                self._flushing += 1
+        if pending is not None:
             self.book.request_balances()
-            self._commit_with(pending if pending is not None else Unit(), [])
+            self._commit_with(pending, [])
+
+    def settled_totals(self) -> dict[int, Totals] | None:
+        """Return the totals by queue number with what is kept back; call it with the latch held.
+
+        None while a flush is under way: what it writes cannot be told from what is written.
+        """
+        if self._flushing:
+            return None
+        totals = dict(self.book.totals)
+        for number, delta in self._pending.deltas.items():
+            totals[number] = totals[number].plus(delta)
+        return totals
 
     def trim_ledger(self, retention_count: int) -> int:
         """Remove up to a batch of the oldest ledger rows beyond a count; return how many."""
@@ -193,8 +210,9 @@ class Store:
         try:
             self.group.commit(pending, *durable)
         finally:
-            if pending.error is not None and not self.group.is_broken:
-                with self.latch:
+            with self.latch:
+                self._flushing -= 1
+                if pending.error is not None and not self.group.is_broken:
                     self._put_back(pending)
 
     def _keep_back(self, unit: Unit) -> None:
@@ -206,6 +224,7 @@ class Store:
         if not self._pending.deltas:
             return None
         pending, self._pending = self._pending, Unit()
+        self._flushing += 1
         return pending
 
     def _put_back(self, pending: Unit) -> None:

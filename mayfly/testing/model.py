@@ -107,18 +107,16 @@ class Model:
 
     def put(self, owner: Hashable, name: str, put: Put) -> int:
         """Put a message; a delayed one goes to staging, in a unit of work at its commit."""
-        queue = self.queues[name]
         if put.life_ms is not None and put.delay_ms > put.life_ms:
             return rc.MQRC_EXPIRY_ERROR
-        reason = self._refusal(queue)
-        if reason == rc.MQRC_NONE:
-            expire_at_ms = None if put.life_ms is None else self.now_ms + put.life_ms
-            held = Held(**vars(put), put_ms=self.now_ms, expire_at_ms=expire_at_ms, putter=owner)
-            if put.delay_ms:
-                held.due_ms, held.target = self.now_ms + put.delay_ms, name
-            self._place(self.queues[STAGING] if put.delay_ms else queue, held)
-        self._release_due()
-        return reason
+        if reason := self._refusal(self.queues[name]):
+            return reason
+        expire_at_ms = None if put.life_ms is None else self.now_ms + put.life_ms
+        held = Held(**vars(put), put_ms=self.now_ms, expire_at_ms=expire_at_ms, putter=owner)
+        if put.delay_ms:
+            held.due_ms, held.target = self.now_ms + put.delay_ms, name
+        self._place(self.queues[STAGING if put.delay_ms else name], held)
+        return rc.MQRC_NONE
 
     def get(
         self, owner: Hashable, name: str, msg_id: bytes = b"", correl_id: bytes = b""
@@ -141,8 +139,8 @@ class Model:
         queue = cursor.queue
         if not queue.get_allowed:
             return rc.MQRC_GET_INHIBITED, None
-        start = (-1, 0) if first else cursor.place
-        found = self._first_alive(queue, [m for m in queue.visible() if m.place > start])
+        ahead = [m for m in queue.visible() if first or m.place > cursor.place]
+        found = self._first_alive(queue, ahead)
         if found is None:
             return rc.MQRC_NO_MSG_AVAILABLE, None
         cursor.place, cursor.current = found.place, found
@@ -169,8 +167,7 @@ class Model:
         """Release what a cursor has locked (B6)."""
         if cursor.locked is None:
             return rc.MQRC_NO_MSG_LOCKED
-        cursor.locked.locker = None
-        cursor.locked = None
+        cursor.locked.locker, cursor.locked = None, None
         return rc.MQRC_NONE
 
     def commit(self, owner: Hashable) -> None:
@@ -293,9 +290,9 @@ class Model:
 
     def _next_moment_ms(self) -> int | None:
         moments = [max(m.due_ms, m.retry_at_ms) for m in self.queues[STAGING].visible()]
-        if self.scan_interval_ms:
-            moments.append(self.next_scan_ms)
-        return min(moments, default=None)
+        return min(
+            [*moments, *([self.next_scan_ms] if self.scan_interval_ms else [])], default=None
+        )
 
 
 def _matches(queue: Queue, m: Held, msg_id: bytes, correl_id: bytes) -> bool:

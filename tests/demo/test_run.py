@@ -154,11 +154,11 @@ def _result(lived: Lived, out: Path, problems: list[str]) -> run.DemoResult:
     )
     outcomes = replay_in_process(flights.trace_of(flights.flights_table().filter(mine)))
     lives = ledger.filter(pc.is_in(ledger["queue"], outcomes["queue"].unique()))
+    lives = lives.filter(pc.equal(lives["kind"], 0))
     return run.DemoResult(
         plan=run.Plan(out),
         day=day,
-        lives=lives.filter(pc.equal(lives["kind"], 0)),
-        day_outcomes=outcomes,
+        lives=lives,
         year_outcomes=outcomes,
         lake_rows=len(ledger),
         rows_during_day=1,

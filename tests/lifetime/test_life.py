@@ -1,5 +1,6 @@
 """The life table: complete, finite, and pictured in docs/LIFETIME.md as it stands."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from mayfly.lifetime.life import (
 )
 from mayfly.lifetime.picture import picture
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "LIFETIME.md"
+TESTS = Path(__file__).parents[1]
+DOCUMENT = TESTS.parent / "docs" / "LIFETIME.md"
 PAIRS = [(state, event) for state in State for event in Event]
 
 
@@ -77,8 +79,16 @@ def test_balance(present: int, balanced: bool) -> None:
 
 
 def test_picture_of_the_document_is_not_stale() -> None:
-    """Replace it by what `python -m mayfly.lifetime.picture` prints."""
+    """Replace it by what `mayfly.lifetime.picture.picture()` returns."""
     assert picture() in DOCUMENT.read_text("utf-8")
+
+
+def test_tests_that_the_document_names_exist() -> None:
+    sources = "".join(path.read_text("utf-8") for path in TESTS.rglob("test_*.py"))
+    existing = set(re.findall(r"^def (test_\w+)\(", sources, re.MULTILINE))
+    named = set(re.findall(r"`(test_\w+)`", DOCUMENT.read_text("utf-8")))
+    assert len(named) > 80
+    assert named <= existing, named - existing
 
 
 def test_picture_shows_each_step_once() -> None:

@@ -22,6 +22,7 @@ from tests.spec.scene import (
     ends,
     lives,
     local,
+    waiting,
 )
 
 
@@ -209,3 +210,36 @@ def test_restart_in_the_same_process_shares_its_clock(clock: VirtualClock, tmp_p
         session.put("Q1", b"x", delay_ms=10)
         clock.advance(10)
         assert body(session.get("Q1")) == b"x"
+
+
+def test_D21_full_disk_postpones_the_release_and_nothing_is_lost(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    """The clock goes on, waits end at their moment, and a second after there is room it is done."""
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        local(qm)
+        local(qm, "Q2")
+        for _ in range(60):
+            session.put("Q1", b"x" * 20_000, delay_ms=1_000, persistent=True)
+        writer = qm.store._database.writer
+        pages = writer.execute("PRAGMA page_count").fetchall()[0][0]
+        writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+        with qm.session() as getter:
+            call = waiting(qm, "Q2", lambda: getter.get("Q2", wait_ms=1_500))
+            clock.advance(1_499)
+            assert call.is_under_way
+            clock.advance(1)
+            assert call.finish() is None
+        clock.advance(10_000)
+        assert qm.counts("Q1").staged == 60
+        assert ends(qm, STAGING) == []
+        writer.execute("PRAGMA max_page_count = 1000000").fetchall()
+        clock.advance(1_000)
+        assert qm.counts("Q1")._asdict() == {
+            "staged": 0,
+            "live": 60,
+            "uncommitted": 0,
+            "locked": 0,
+            "expired_present": 0,
+        }
+        assert qm.verify().ok

@@ -1,0 +1,51 @@
+"""The code blocks of the README, for the tests that run them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A fenced block: its language and its text."""
+
+    language: str
+    text: str
+
+
+def blocks() -> list[Block]:
+    """Return all blocks in their order."""
+    return [Block(*found) for found in _BLOCK.findall((ROOT / "README.md").read_text("utf-8"))]
+
+
+def demo_excerpt() -> list[str]:
+    """Return the lines that ``make demo`` is said to end with."""
+    (excerpt,) = [b.text for b in blocks() if b.text.startswith("Does it all agree?")]
+    return [line for line in excerpt.splitlines() if line]
+
+
+def python_with_output() -> list[tuple[str, str]]:
+    """Return the programs that stand before their output, with it."""
+    found = blocks()
+    return [
+        (block.text, after.text)
+        for block, after in pairwise(found)
+        if (block.language, after.language) == ("python", "text")
+    ]
+
+
+def commands() -> list[str]:
+    """Return the ``mayfly`` commands, without their comments."""
+    lines = [line for b in blocks() if b.language == "console" for line in b.text.splitlines()]
+    return [line[2:].split(" #")[0].strip() for line in lines if line.startswith("$ ")]
+
+
+def spark_program() -> str:
+    """Return the program that reads a ledger in Spark."""
+    (program,) = [b.text for b in blocks() if "create_session" in b.text]
+    return program
