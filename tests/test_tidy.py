@@ -23,9 +23,8 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"lifetime"}),
     frozenset({"store"}),
     frozenset({"engine"}),
-    frozenset(
-        "mayfly queue_manager jms pymqi listener everyplace mqsc pcf ims_bridge dead_letter".split(),
-    ),
+    frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
+    | frozenset({"pcf", "ims_bridge", "dead_letter"}),
     frozenset({"servers"}),
     frozenset({"cli", "demo", "__main__"}),
 )

@@ -244,6 +244,11 @@ class QueueMachine(RuleBasedStateMachine):
             return
         verification = self.manager.verify()
         assert verification.ok, verification.problems
+        for number in list(self.sessions):
+            self.disconnect(number=number, commits=False)
+        self.same_queues()
+        assert not self.manager.hidden
+        assert not self.manager.deferred
         self.manager.store.write_balances()
         for queue in self.model.queues.values():
             assert self.ended_by_ledger(queue.name) == queue.ended, queue.name

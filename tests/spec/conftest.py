@@ -10,6 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.session import Session
 from mayfly.testing import VirtualClock
+from tests.spec.scene import DEAD, REPLIES, alter_manager, local
 
 
 @pytest.fixture
@@ -44,3 +45,12 @@ def any_manager(
     found = manager.verify()
     manager.close()
     assert found.ok, found.problems
+
+
+@pytest.fixture
+def manager(queue_manager: QueueManager) -> QueueManager:
+    """The queue manager with a queue, a reply queue and a dead-letter queue."""
+    local(queue_manager)
+    local(queue_manager, REPLIES)
+    alter_manager(queue_manager, DEADQ=DEAD)
+    return queue_manager

@@ -5,10 +5,12 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import administration
 from mayfly.engine.attributes import QALIAS, QLOCAL, QMODEL
+from mayfly.engine.inquire import inquire, set_attributes
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     BROWSE,
@@ -275,3 +277,28 @@ def test_C9_queue_in_use_is_not_deleted_or_cleared(
         administration.delete(queue_manager, QLOCAL, "Q1")
     assert administration.clear(queue_manager, "Q1") == 1
     administration.delete(queue_manager, QLOCAL, "Q1")
+
+
+def test_C8_inquire_and_set_need_their_options(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    handle = session.open("Q1", INPUT | OUTPUT | BROWSE)
+    with refused(rc.MQRC_NOT_OPEN_FOR_INQUIRE):
+        inquire(queue_manager, handle, [s.MQIA_CURRENT_Q_DEPTH])
+    with refused(rc.MQRC_NOT_OPEN_FOR_SET):
+        set_attributes(queue_manager, handle, {s.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
+    session.put("Q1", b"x")
+
+
+def test_C8_E12_inquired_depth_counts_expired_messages(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    session.put("Q1", b"x", time_to_live_ms=1)
+    clock.advance(1)
+    handle = session.open("Q1", c.MQOO_INQUIRE | c.MQOO_SET)
+    assert inquire(queue_manager, handle, [s.MQIA_CURRENT_Q_DEPTH]).values == [1]
+    set_attributes(queue_manager, handle, {s.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
+    with refused(rc.MQRC_PUT_INHIBITED):
+        session.put("Q1", b"x")

@@ -1,0 +1,335 @@
+"""The end: close beside threads at work, sessions that end badly, a full disk, a fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mayfly import MQError, QueueManager
+from mayfly.engine.attributes import QMODEL
+from mayfly.engine import administration
+from mayfly.engine.get import GetRequest
+from mayfly.engine.put import PutRequest
+from mayfly.lifetime.times import SystemClock
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.store.database import DATABASE_FILE
+from mayfly.testing import VirtualClock
+from tests.spec.scene import INPUT, JOIN_SECONDS, OUTPUT, Running, bodies, local, refused, waiting
+from tests.store.scene import statement
+
+FULL, ROOMY = 1, 1_000_000
+ENDED = {rc.MQRC_Q_MGR_STOPPING, rc.MQRC_CONNECTION_BROKEN, rc.MQRC_HCONN_ERROR}
+
+
+def pages(qm: QueueManager, limit: int) -> None:
+    """Let the database grow to a number of pages, its present size for any number below."""
+    qm.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
+
+
+def until_closed(qm: QueueManager, call: Callable[[], object], codes: list[int]) -> None:
+    """Call again and again until the queue manager refuses; keep the reason code."""
+    while True:
+        try:
+            call()
+        except MQError as error:
+            codes.append(error.reason)
+            return
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("round_", range(6))
+def test_close_beside_threads_at_work_leaves_books_that_balance(
+    tmp_path: Path, round_: int
+) -> None:
+    """Whatever a thread was doing, its call ends in one clear reason code and nothing is lost."""
+    qm = QueueManager("QM1", tmp_path, SystemClock())
+    local(qm)
+    codes: list[int] = []
+    put_count, got_count = [0], [0]
+    session_of = threading.local()
+
+    def session(transacted: bool):
+        if not hasattr(session_of, "one"):
+            session_of.one = qm.session(transacted=transacted)
+        return session_of.one
+
+    def put() -> None:
+        session(False).put("Q1", b"x", persistent=True)
+        put_count[0] += 1
+
+    def get() -> None:
+        if session(False).get("Q1", wait_ms=5) is not None:
+            got_count[0] += 1
+
+    def unit() -> None:
+        own = session(True)
+        own.put("Q1", b"unit", persistent=False)
+        own.get("Q1")
+        own.put("Q1", b"unit", persistent=True)
+        own.backout()
+
+    def volatile() -> None:
+        session(False).put("Q1", b"v", persistent=False, time_to_live_ms=2)
+        session(False).get("Q1")
+
+    def browse() -> None:
+        for _ in session(False).browse("Q1"):
+            pass
+
+    def read() -> None:
+        qm.check_running()
+        qm.ledger.page(qm.ledger.last_position(), 10)
+
+    calls = [put, get, unit, volatile, browse, read]
+    threads = [Running(lambda call=call: until_closed(qm, call, codes)) for call in calls]
+    while put_count[0] < 10 + 5 * round_:
+        threading.Event().wait(0.001)
+    qm.close()
+    for thread in threads:
+        thread.finish()
+    assert len(codes) == len(calls)
+    assert set(codes) <= ENDED
+    with QueueManager("QM1", tmp_path, SystemClock()) as again:
+        found = again.verify()
+        assert found.ok, found.problems
+
+
+def test_close_waits_for_nobody_who_waits(tmp_path: Path) -> None:
+    qm = QueueManager("QM1", tmp_path, VirtualClock())
+    local(qm)
+    getter = waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1))
+    qm.close()
+    getter.finish()
+    assert getter.error is not None
+    assert getter.error.reason == rc.MQRC_Q_MGR_STOPPING
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_get_under_way_when_the_end_comes_is_refused_and_its_message_kept(
+    tmp_path: Path, persistent: bool
+) -> None:
+    """Its message was handed over before the end, its thread comes to the disk after it."""
+    qm = QueueManager("QM1", tmp_path, VirtualClock())
+    local(qm)
+    session = qm.session()
+    session.put("Q1", b"kept", persistent=persistent)
+    with qm.latch:
+        from mayfly.engine.get import Getter
+
+        getter = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None)
+        outcome = getter.take()
+    assert outcome is not None
+    work = outcome[1]
+    assert work is not None
+    qm.close()
+    with pytest.raises(MQError) as late:
+        qm.run(work)
+    assert late.value.reason in ENDED
+    with QueueManager("QM1", tmp_path, VirtualClock()) as again:
+        found = again.verify()
+        assert found.ok, found.problems
+        assert bodies(again.session(), "Q1") == ([b"kept"] if persistent else [])
+
+
+def test_after_the_end_every_call_says_so(tmp_path: Path) -> None:
+    qm = QueueManager("QM1", tmp_path, VirtualClock())
+    local(qm)
+    session = qm.session()
+    handle = session.open("Q1", INPUT | OUTPUT)
+    stream = session.browse("Q1")
+    qm.close()
+    qm.close()
+    for call in (
+        lambda: session.put("Q1", b"x"),
+        lambda: session.get("Q1"),
+        session.commit,
+        lambda: handle.put(b"x", PutRequest(Descriptor())),
+        lambda: handle.get(GetRequest()),
+        handle.close,
+        lambda: next(stream),
+        qm.session,
+        qm.verify,
+        lambda: qm.counts("Q1"),
+        lambda: qm.ledger.page(0, 1),
+        qm.ledger.last_position,
+    ):
+        with pytest.raises(MQError) as ended:
+            call()
+        assert ended.value.reason in ENDED | {rc.MQRC_HOBJ_ERROR}, call
+    session.close()
+
+
+def test_a_session_that_is_closed_ends_its_browse(queue_manager: QueueManager) -> None:
+    local(queue_manager)
+    session = queue_manager.session()
+    session.put("Q1", b"1")
+    session.put("Q1", b"2")
+    stream = session.browse("Q1")
+    assert next(stream).body == b"1"
+    session.close()
+    with refused(rc.MQRC_HCONN_ERROR):
+        next(stream)
+
+
+def test_a_full_disk_at_the_end_frees_the_folder_all_the_same(tmp_path: Path) -> None:
+    qm = QueueManager("QM1", tmp_path, VirtualClock())
+    local(qm)
+    unit = qm.session(transacted=True)
+    plain = qm.session()
+    for _ in range(50):
+        plain.put("Q1", b"x" * 1000, persistent=True)
+    assert unit.get("Q1") is not None
+    for _ in range(300):
+        plain.put("Q1", b"volatile", persistent=False)
+    pages(qm, FULL)
+    qm.close()
+    with QueueManager("QM1", tmp_path, VirtualClock()) as again:
+        found = again.verify()
+        assert found.ok, found.problems
+        assert len(bodies(again.session(), "Q1")) == 50
+
+
+def test_a_session_whose_commit_finds_the_disk_full_still_lets_go(tmp_path: Path) -> None:
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
+        local(qm)
+        session = qm.session(transacted=True)
+        session.open("Q1", c.MQOO_INPUT_EXCLUSIVE)
+        session.put("Q1", b"x" * 100_000, persistent=True)
+        pages(qm, FULL)
+        with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
+            session.close()
+        pages(qm, ROOMY)
+        assert qm.counts("Q1") == (0, 0, 0, 0, 0)
+        with qm.session() as other:
+            other.open("Q1", c.MQOO_INPUT_EXCLUSIVE)
+        queue = qm.registry.queue("Q1")
+        assert (queue.input_count, queue.output_count, queue.exclusive_holder) == (0, 0, None)
+
+
+def test_C9_a_temporary_queue_in_use_elsewhere_does_not_keep_its_session_open(
+    queue_manager: QueueManager,
+) -> None:
+    qm = queue_manager
+    local(qm)
+    administration.define(qm, QMODEL, "MODEL", {"DEFTYPE": c.MQQDT_TEMPORARY_DYNAMIC})
+    owner = qm.session()
+    temporary = owner.open("MODEL", INPUT, dynamic_name="TEMP")
+    owner.open("Q1", c.MQOO_INPUT_EXCLUSIVE)
+    other = qm.session(transacted=True)
+    other.put(temporary.queue_name, b"uncommitted")
+    owner.close()
+    with qm.session() as third:
+        third.open("Q1", c.MQOO_INPUT_EXCLUSIVE)
+    other.backout()
+    other.close()
+
+
+def test_closing_a_handle_twice_counts_once(queue_manager: QueueManager) -> None:
+    """The queue manager's end and a session's own end may meet."""
+    local(queue_manager)
+    session = queue_manager.session()
+    handle = session.open("Q1", INPUT | OUTPUT)
+    session.close_handle(handle)
+    session.close_handle(handle)
+    queue = queue_manager.registry.queue("Q1")
+    assert (queue.input_count, queue.output_count) == (0, 0)
+
+
+def test_a_start_that_fails_frees_the_folder(tmp_path: Path) -> None:
+    QueueManager("QM1", tmp_path, VirtualClock()).close()
+    file = apsw.Connection(str(tmp_path / DATABASE_FILE))
+    file.execute("INSERT INTO object VALUES ('QLOCAL', 'BAD', 77, 'no json')")
+    before = threading.active_count()
+    with pytest.raises(ValueError):
+        QueueManager("QM1", tmp_path, VirtualClock())
+    assert threading.active_count() == before
+    file.execute("DELETE FROM object WHERE name = 'BAD'")
+    file.close()
+    QueueManager("QM1", tmp_path, VirtualClock()).close()
+
+
+@pytest.mark.slow
+def test_opening_and_closing_leaves_no_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    for _ in range(200):
+        QueueManager("QM1", clock=SystemClock()).close()
+    for _ in range(10):
+        QueueManager("QM1", tmp_path, SystemClock()).close()
+    assert threading.active_count() == before
+
+
+def in_child(call: Callable[[], None]) -> int:
+    """Fork, run a call there and return its exit status; a child that hangs is killed by SIGALRM."""
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(5)
+        status = 1
+        try:
+            call()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_forked_while_another_thread_holds_the_latch_is_told_at_once(
+    tmp_path: Path,
+) -> None:
+    twin = QueueManager("QM1", tmp_path / "twin", SystemClock())
+    qm = QueueManager("QM1", tmp_path / "one", SystemClock())
+    local(qm)
+    local(twin)
+    session, other = qm.session(), twin.session()
+    handle = session.open("Q1", INPUT | OUTPUT)
+    session.put("Q1", b"x", persistent=False)
+    session.get("Q1")
+    holding, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with qm.latch, twin.latch, qm.store.group._lock:
+            holding.set()
+            done.wait(JOIN_SECONDS)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert holding.wait(JOIN_SECONDS)
+
+    def child() -> None:
+        for call in (
+            lambda: session.put("Q1", b"child"),
+            lambda: other.put("Q1", b"child"),
+            lambda: handle.put(b"child", PutRequest(Descriptor())),
+            lambda: handle.get(GetRequest()),
+            handle.close,
+            qm.session,
+            qm.verify,
+            twin.verify,
+            lambda: qm.counts("Q1"),
+            lambda: qm.ledger.page(0, 1),
+        ):
+            with refused(rc.MQRC_CONNECTION_BROKEN):
+                call()
+        session.close()
+        qm.close()
+        twin.close()
+
+    status = in_child(child)
+    done.set()
+    holder.join(JOIN_SECONDS)
+    assert status == 0
+    for parent in (session, other):
+        parent.put("Q1", b"parent", persistent=True)
+        assert bodies(parent, "Q1") == [b"parent"]
+    for manager in (qm, twin):
+        assert manager.verify().ok
+        manager.close()

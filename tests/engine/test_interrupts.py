@@ -1,0 +1,136 @@
+"""Ctrl-C, or any signal whose handler raises, in the middle of a verb: nothing hangs or is lost."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mayfly import QueueManager
+from mayfly.testing import VirtualClock
+from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
+from tests.store.scene import gate, statement
+
+
+def interrupt_when(ready: Callable[[], bool], then: Callable[[], object]) -> threading.Thread:
+    """Send SIGINT to the main thread once it is ready for it, then do something."""
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+
+    def watch() -> None:
+        while not ready():
+            threading.Event().wait(0.001)
+        signal.pthread_kill(main_thread, signal.SIGINT)
+        then()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_commit_interrupted_while_another_leads_is_still_decided(tmp_path: Path) -> None:
+    with gate() as opening:
+        qm = QueueManager("QM1", tmp_path, VirtualClock())
+    local(qm)
+    session = qm.session()
+    leader = Running(lambda: qm.store.commit([statement("SELECT gate()")]))
+    assert opening.reached.wait(JOIN_SECONDS)
+    watcher = interrupt_when(lambda: bool(qm.store.group._waiting), opening.opened.set)
+    with pytest.raises(KeyboardInterrupt):
+        session.put("Q1", b"interrupted", persistent=True)
+    watcher.join(JOIN_SECONDS)
+    leader.finish()
+    other = Running(lambda: qm.session().put("Q1", b"next", persistent=True))
+    other.finish()
+    assert bodies(qm.session(), "Q1") == [b"interrupted", b"next"]
+    found = qm.verify()
+    assert found.ok, found.problems
+    qm.close()
+
+
+def test_an_interrupt_right_after_the_commit_undoes_nothing(tmp_path: Path) -> None:
+    qm = QueueManager("QM1", tmp_path, VirtualClock())
+    local(qm)
+    session = qm.session()
+    interrupts = [signal.SIGINT]
+
+    def committed(_connection: apsw.Connection, _name: str, _pages: int) -> int:
+        if interrupts:
+            signal.raise_signal(interrupts.pop())
+        return apsw.SQLITE_OK
+
+    qm.store._database.writer.set_wal_hook(committed)
+    with pytest.raises(KeyboardInterrupt):
+        session.put("Q1", b"one", persistent=True)
+    assert qm.curdepth("Q1") == 1
+    session.put("Q1", b"two", persistent=True)
+    assert session.get("Q1") is not None
+    found = qm.verify()
+    assert found.ok, found.problems
+    qm.close()
+    with QueueManager("QM1", tmp_path, VirtualClock()) as again:
+        assert again.verify().ok
+        assert bodies(again.session(), "Q1") == [b"two"]
+
+
+@pytest.mark.parametrize("transacted", [False, True])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_waiting_get_that_is_interrupted_takes_no_message_later(
+    tmp_path: Path, transacted: bool, persistent: bool
+) -> None:
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
+        number = qm.registry.queue(local(qm)).number
+        session = qm.session(transacted=transacted)
+        watcher = interrupt_when(lambda: qm.waits.is_waited_on(number), lambda: None)
+        with pytest.raises(KeyboardInterrupt):
+            session.get("Q1", wait_ms=-1)
+        watcher.join(JOIN_SECONDS)
+        assert not qm.waits.is_waited_on(number)
+        other = qm.session()
+        other.put("Q1", b"for the other", persistent=persistent)
+        assert bodies(other, "Q1") == [b"for the other"]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
+    tmp_path: Path, persistent: bool
+) -> None:
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
+        number = qm.registry.queue(local(qm)).number
+        session, other = qm.session(), qm.session()
+
+        def hand_over() -> None:
+            with qm.latch:
+                for waiter in qm.waits._by_queue.pop(number, []):
+                    assert waiter.attempt()
+
+        session.put("Q1", b"waited for", persistent=persistent)
+        # Nobody may take it until the wait is interrupted: the get looks for another CorrelId.
+        watcher = interrupt_when(lambda: qm.waits.is_waited_on(number), lambda: None)
+        with pytest.raises(KeyboardInterrupt):
+            session.get("Q1", wait_ms=-1, correl_id=b"other")
+        watcher.join(JOIN_SECONDS)
+        hand_over()
+        assert bodies(other, "Q1") == [b"waited for"]
+        assert qm.verify().ok
+
+
+def test_an_interrupted_browse_leaves_no_wait_behind(queue_manager: QueueManager) -> None:
+    from mayfly.engine.get import GetRequest
+    from mayfly.mqi import constants as c
+
+    number = queue_manager.registry.queue(local(queue_manager)).number
+    with queue_manager.session() as session:
+        handle = session.open("Q1", c.MQOO_BROWSE)
+        options = c.MQGMO_BROWSE_NEXT | c.MQGMO_LOCK | c.MQGMO_WAIT
+        watcher = interrupt_when(lambda: queue_manager.waits.is_waited_on(number), lambda: None)
+        with pytest.raises(KeyboardInterrupt):
+            handle.get(GetRequest(wait_ms=-1), options)
+        watcher.join(JOIN_SECONDS)
+        assert not queue_manager.waits.is_waited_on(number)
+        session.put("Q1", b"not locked")
+        assert bodies(session, "Q1") == [b"not locked"]

@@ -1,0 +1,192 @@
+"""Where reports go and with whom, rules R4-R10, COA and COD."""
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine.session import Session
+from mayfly.lifetime.reports import Cause
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.structures import DLH
+from mayfly.testing import VirtualClock
+from tests.spec.report_scene import (
+    BODY,
+    CAUSES,
+    DATA,
+    FEEDBACK,
+    FULL,
+    MSG_ID,
+    asking,
+    cause_report,
+    report_of,
+)
+from tests.spec.scene import (
+    BROWSE,
+    DEAD,
+    INPUT,
+    REPLIES,
+    End,
+    alter,
+    alter_manager,
+    body,
+    ends,
+    take,
+)
+
+
+def test_R_coa_is_in_the_putters_unit_of_work(
+    manager: QueueManager, session: Session, unit: Session
+) -> None:
+    for is_kept in (False, True):
+        unit.put("Q1", b"x", report=c.MQRO_COA, reply_to_q=REPLIES)
+        assert session.get(REPLIES) is None
+        if is_kept:
+            unit.commit()
+        else:
+            unit.backout()
+        assert (session.get(REPLIES) is not None) == is_kept
+
+
+def test_R_cod_is_in_the_getters_unit_of_work(
+    manager: QueueManager, session: Session, unit: Session
+) -> None:
+    session.put("Q1", b"x", report=c.MQRO_COD, reply_to_q=REPLIES)
+    for is_kept in (False, True):
+        assert body(unit.get("Q1")) == b"x"
+        assert session.get(REPLIES) is None
+        if is_kept:
+            unit.commit()
+        else:
+            unit.backout()
+        assert (session.get(REPLIES) is not None) == is_kept
+
+
+def test_R_cod_not_on_browse_but_under_the_cursor(manager: QueueManager, session: Session) -> None:
+    session.put("Q1", b"x", report=c.MQRO_COD, reply_to_q=REPLIES)
+    handle = session.open("Q1", INPUT | BROWSE)
+    take(handle, c.MQGMO_BROWSE_FIRST)
+    assert session.get(REPLIES) is None
+    take(handle, c.MQGMO_MSG_UNDER_CURSOR)
+    assert session.get(REPLIES) is not None
+
+
+def test_R_cod_not_when_expired_and_expiration_not_when_got(
+    manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    both = c.MQRO_COD | c.MQRO_EXPIRATION
+    for late_ms, feedback in ((-1, c.MQFB_COD), (0, c.MQFB_EXPIRATION)):
+        session.put("Q1", b"x", report=both, reply_to_q=REPLIES, time_to_live_ms=1_000)
+        clock.advance(1_000 + late_ms)
+        session.get("Q1")
+        report = session.get(REPLIES)
+        assert report is not None
+        assert report.descriptor.feedback == feedback
+        assert session.get(REPLIES) is None
+
+
+@pytest.mark.parametrize(
+    ("format_name", "feedbacks"), [("MQDEAD", []), ("MQXMIT", [c.MQFB_COD]), ("MQSTR", [259, 260])]
+)
+def test_R_no_coa_for_xmit_and_dead_and_no_cod_for_dead(
+    manager: QueueManager, session: Session, format_name: str, feedbacks: list[int]
+) -> None:
+    report = c.MQRO_COA | c.MQRO_COD
+    session.put("Q1", b"x", report=report, reply_to_q=REPLIES, format_name=format_name)
+    assert session.get("Q1") is not None
+    found = []
+    while (message := session.get(REPLIES)) is not None:
+        found.append(message.descriptor.feedback)
+    assert found == feedbacks
+
+
+def test_R_pan_and_nan_are_left_to_the_application(manager: QueueManager, session: Session) -> None:
+    session.put("Q1", b"x", report=c.MQRO_PAN | c.MQRO_NAN, reply_to_q=REPLIES)
+    message = session.get("Q1")
+    assert message is not None
+    assert message.descriptor.report == c.MQRO_PAN | c.MQRO_NAN
+    assert session.get(REPLIES) is None
+
+
+@CAUSES
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"MAXDEPTH": 0}, rc.MQRC_Q_FULL),
+        ({"PUT": c.MQQA_PUT_INHIBITED}, rc.MQRC_PUT_INHIBITED),
+        ({"MAXMSGL": 1}, rc.MQRC_MSG_TOO_BIG_FOR_Q),
+        (None, rc.MQRC_UNKNOWN_OBJECT_NAME),
+    ],
+)
+def test_R4_undeliverable_report_goes_to_the_dead_letter_queue(
+    manager: QueueManager, cause: Cause, attributes: dict[str, int] | None, reason: int
+) -> None:
+    """With the failure as Reason; the original goes its way all the same."""
+    original = asking(cause, cause.value * (DATA | FULL) | c.MQRO_DISCARD_MSG)
+    if attributes is None:
+        original = original._replace(reply_to_q="NOWHERE")
+    else:
+        alter(manager, REPLIES, **attributes)
+    cause_report(manager, cause, original)
+    with manager.session() as session:
+        dead = session.get(DEAD)
+        assert session.get(DEAD) is None
+    assert dead is not None
+    header = DLH.unpack(dead.body)
+    assert header["Reason"] == reason
+    assert header["DestQName"] == original.reply_to_q
+    assert header["Format"] == "MQSTR"
+    assert dead.body[172:] == BODY
+    assert dead.descriptor.feedback == FEEDBACK[cause]
+    assert dead.correl_id == MSG_ID
+    assert manager.curdepth("Q1") == (1 if cause is Cause.COA else 0)
+
+
+@pytest.mark.parametrize("dead_letter_queue", ["", "NOWHERE", DEAD])
+@pytest.mark.parametrize("cause", [Cause.EXPIRATION, Cause.COA, Cause.COD])
+def test_R5_report_that_reaches_no_queue_is_dropped_and_the_rest_happens(
+    manager: QueueManager, cause: Cause, dead_letter_queue: str
+) -> None:
+    alter(manager, REPLIES, MAXDEPTH=0)
+    alter(manager, DEAD, MAXDEPTH=0)
+    alter_manager(manager, DEADQ=dead_letter_queue)
+    cause_report(manager, cause, asking(cause))
+    assert manager.curdepth(DEAD) == 0
+    assert manager.curdepth("Q1") == (1 if cause is Cause.COA else 0)
+    expected = {
+        Cause.EXPIRATION: [End("expired", 2_000)],
+        Cause.COD: [End("got", 500)],
+        Cause.COA: [],
+    }
+    assert ends(manager, "Q1") == expected[cause]
+
+
+def test_R7_expiration_report_survives_a_backout_of_its_getter(
+    manager: QueueManager, unit: Session, clock: VirtualClock
+) -> None:
+    unit.put("Q1", b"x", report=c.MQRO_EXPIRATION, reply_to_q=REPLIES, time_to_live_ms=1)
+    unit.commit()
+    clock.advance(1)
+    assert unit.get("Q1") is None
+    unit.backout()
+    assert manager.curdepth(REPLIES) == 1
+
+
+def test_R10_report_that_expires_creates_no_report(
+    manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    original = asking(Cause.EXPIRATION, c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG)
+    cause_report(manager, Cause.EXPIRATION, original)
+    assert manager.curdepth(REPLIES) == 1
+    clock.advance(59_999)
+    assert manager.counts(REPLIES).live == 1
+    clock.advance(1)
+    assert session.get(REPLIES) is None
+    assert ends(manager, REPLIES) == [End("expired", 62_000)]
+    assert (manager.curdepth(REPLIES), manager.curdepth(DEAD)) == (0, 0)
+
+
+def test_X3_cap_of_the_reply_queue_limits_a_report(manager: QueueManager) -> None:
+    """A report is put like any message."""
+    alter(manager, REPLIES, CAPEXPRY=50)
+    report = report_of(manager, Cause.COD, asking(Cause.COD))
+    assert report.remaining_tenths == 50
