@@ -13,6 +13,6 @@ from bench.figures import Figure, at_most, seconds_of
 def figures() -> Iterator[Figure]:
     """Run the demo as a newcomer does."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "mayfly.cli", "demo", "--out", folder]
+        command = [sys.executable, "-m", "mayfly", "demo", "--out", folder]
         seconds = seconds_of(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
     yield at_most("mayfly demo", seconds, 120, " s", "one day live, the year replayed, plots")

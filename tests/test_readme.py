@@ -15,7 +15,7 @@ import pytest
 
 from tests.readme import commands, demo_excerpt, python_with_output
 
-_COMMAND = [sys.executable, "-c", "from mayfly.cli import main; main()"]
+_COMMAND = [sys.executable, "-m", "mayfly"]
 
 
 def test_programs_print_what_stands_below_them() -> None:

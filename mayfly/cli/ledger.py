@@ -16,7 +16,7 @@ from mayfly.cli.managers import FolderOption, JsonOption, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.quiet import quiet_stderr
 from mayfly.cli.serve import SERVED_FILE
-from mayfly.cli.show import print_json
+from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms
 from mayfly.lifetime.times import SECOND_MS
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mayfly.spark.report import QueueReport
 
 _POLL_SECONDS = 0.5
+_COLUMNS = ("queue", "lives", "got", "expired", "other", "share", "p50 s", "p99 s", "late")
 #: A command runs a few short jobs: a third less to wait than with what Java chooses itself. The
 #: stack is the one that mayfly.spark.session needs.
 _QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
@@ -236,20 +237,16 @@ def _await(query: StreamingQuery, stopped: threading.Event, *, is_told: bool) ->
 
 
 def _print_reports(reports: list[QueueReport]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("queue")
-    for name in ("lives", "got", "expired", "other", "share expired", "waited p50", "p99", "late"):
-        table.add_column(name, justify="right")
+    """Print a line for each queue; waits are in seconds, from delivery time to get."""
+    rows: list[tuple[str, ...]] = [_COLUMNS]
     for row in reports:
         got, expired = row.outcomes["got"], row.outcomes["expired"]
-        waited = [_seconds(row.waited_p50_ms), _seconds(row.waited_p99_ms)]
         counts = [f"{n:,}" for n in (row.lives, got, expired, row.lives - got - expired)]
-        table.add_row(row.queue, *counts, f"{row.expired_share:.1%}", *waited, f"{row.late:,}")
-    Console().print(table)
+        waited = [_seconds(row.waited_p50_ms), _seconds(row.waited_p99_ms)]
+        rows.append((row.queue, *counts, f"{row.expired_share:.1%}", *waited, f"{row.late:,}"))
+    for line in aligned(rows):
+        print(line)
 
 
 def _seconds(waited_ms: float | None) -> str:
-    return "" if waited_ms is None else f"{waited_ms / SECOND_MS:,.1f} s"
+    return "-" if waited_ms is None else f"{waited_ms / SECOND_MS:,.1f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -58,6 +59,14 @@ def as_line(message: Message) -> str:
 
 
 LINE_HEAD = f"{'MsgId':<48}  {'put (UTC)':<19}  {'expires in':>12}  {'bytes':>7}  body"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows of cells as lines, the first column to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *rest in rows:
+        cells = map(str.rjust, rest, widths[1:])
+        yield "  ".join([first.ljust(widths[0]), *cells])
 
 
 def moment(at_ms: int) -> str:

@@ -85,8 +85,13 @@ class Manager(Core):
         self._is_running_due = False
         #: Until then nothing that needs the disk is tried again, after the disk was full.
         self._postponed_to_ms = 0
-        self._load()
-        self.run_due()
+        try:
+            self.store.claim(name)
+            self._load()
+            self.run_due()
+        except BaseException:
+            self.store.close()
+            raise
         self.wake = lambda: clock.wake(self)
         clock.attach(self)
         _OPEN[name] = self
@@ -221,7 +226,7 @@ class Manager(Core):
         """Account for non-persistent messages that a crash has taken; load the counters."""
         work = self.store.book.recovery()
         if work.deltas or work.statements:
-            self.store.book.request_balances()
+            work.wants_balances = True
             self.store.group.commit(work)
             self.store.book.forget_strangers({q.number for q in self.registry.queues()})
         for queue in self.registry.queues():

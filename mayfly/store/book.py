@@ -135,12 +135,9 @@ class Book:
         """Tell whether a queue has changed since its last balance row."""
         return any(t.unbalanced for number, t in list(self.totals.items()) if number >= 0)
 
-    def request_balances(self) -> None:
-        """Let the next transaction write a balance row for every queue that has changed."""
-        self._balance_all = True
-
     def write(self, unit: Unit) -> None:
         """Write the lives and totals of a unit."""
+        self._balance_all |= unit.wants_balances
         if unit.lives:
             position = self._position
             rows = [(position + n, *life) for n, life in enumerate(unit.lives, 1)]
@@ -153,7 +150,8 @@ class Book:
     def finish(self) -> None:
         """Write changed totals, balance rows that are due, and the clock's high-water mark."""
         if self._balance_all:
-            for number, totals in self.totals.items():
+            # A list: queues are defined and deleted meanwhile.
+            for number, totals in list(self.totals.items()):
                 if totals.unbalanced and number >= 0:
                     self._changed.setdefault(number, totals.plus(Delta()))
         for number, totals in self._changed.items():
@@ -178,7 +176,10 @@ class Book:
 
     def accept(self) -> None:
         """The transaction is durable."""
-        self.totals.update(self._changed)
+        for number, totals in self._changed.items():
+            # A queue deleted meanwhile stays forgotten: its number may be given again.
+            if number in self.totals:
+                self.totals[number] = totals
         self._changed = {}
         self.last_position = self._position
         self._balance_all = False
@@ -193,6 +194,7 @@ class Book:
             self._position, self._changed = mark
         else:
             self._position, self._changed = self.last_position, {}
+            self._balance_all = False
 
     def balances(self) -> list[Balance]:
         """Return where every queue stands at ``last_position``."""

@@ -61,6 +61,12 @@ class Database:
         """Return a number kept in the table ``meta``."""
         return int(self._meta(name, default))
 
+    def claim(self, manager_name: str) -> None:
+        """Write the queue manager's name into a new database; raises StoreError for another's."""
+        owner = self._meta("manager", manager_name)
+        if owner != manager_name:
+            raise StoreError(f"{self.folder} is the folder of queue manager {owner}", self.folder)
+
     def close(self) -> None:
         """Close the connections and free the folder."""
         if os.getpid() != self._pid:

@@ -17,12 +17,25 @@ from typing import Protocol
 import apsw
 
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN, MQRC_STORAGE_MEDIUM_FULL
+from mayfly.mqi.reasons import (
+    MQRC_CONNECTION_BROKEN,
+    MQRC_STORAGE_MEDIUM_FULL,
+    MQRC_UNEXPECTED_ERROR,
+)
 from mayfly.store.units import Unit
 
 _LOG = logging.getLogger("mayfly.store")
 #: The unit itself is wrong; its neighbours in the batch are not.
-_WRONG_UNIT = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError)
+_WRONG_UNIT = (
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    # A value that no column takes, or totals of a queue that is no more.
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 class Book(Protocol):
@@ -63,6 +76,7 @@ class GroupCommit:
         self._waiting: list[Unit] = []
         self._is_led = False
         self.is_broken = False
+        self._is_committing = False
         self.batch_count = 0
 
     def commit(self, *units: Unit) -> None:
@@ -73,22 +87,30 @@ class GroupCommit:
         unknown; the store has stopped).
         """
         last = units[-1]
+        for unit in units:
+            # A unit may come again: what failed on a full disk is kept for the next transaction.
+            unit.done, unit.leads = None, False
         with self._lock:
             self._waiting.extend(units)
-            leads = not self._is_led
-            if leads:
+            last.leads = not self._is_led
+            if last.leads:
                 self._is_led = True
             else:
                 last.done = threading.Event()
-        if not leads:
-            assert last.done is not None
-            last.done.wait()
-            leads = last.leads
-        if leads:
-            self._lead()
+        try:
+            if last.done is not None:
+                _see_through(last.done)
+        finally:
+            if last.leads:
+                self._lead()
         for unit in units:
             if unit.error is not None:
                 raise unit.error
+
+    def stop(self) -> None:
+        """Wait for the transaction under way; whoever comes later gets MQRC_CONNECTION_BROKEN."""
+        with self._guard:
+            self.is_broken = True
 
     def _lead(self) -> None:
         with self._lock:
@@ -111,10 +133,10 @@ class GroupCommit:
         self._is_led = False
 
     def _run(self, batch: list[Unit]) -> None:
-        if self.is_broken:
-            _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
-            return
         with self._guard:
+            if self.is_broken:
+                _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
+                return
             try:
                 self._transact(batch)
             except apsw.FullError:
@@ -129,14 +151,19 @@ class GroupCommit:
                 self._roll_back()
                 _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, f"commit failed: {error}"))
             except BaseException as error:
-                # A bug of ours, or an interrupt: nobody in the batch may take it for success.
-                self._roll_back()
-                _fail(batch, error)
+                # A bug of ours, or an interrupt. An interrupt of the sync comes when it is over.
+                if self._is_committing and not self._writer.in_transaction:
+                    self._accept(batch)
+                else:
+                    # Nobody in the batch may take it for success.
+                    self._roll_back()
+                    _fail(batch, mq_error(MQRC_UNEXPECTED_ERROR, f"commit given up: {error!r}"))
                 raise
         self.batch_count += 1
 
     def _transact(self, batch: list[Unit]) -> None:
         writer, book = self._writer, self._book
+        self._is_committing = False
         writer.execute("BEGIN IMMEDIATE")
         if len(batch) == 1:
             self._apply(batch[0])
@@ -145,8 +172,14 @@ class GroupCommit:
             for unit in batch:
                 self._run_alone(unit)
         book.finish()
+        self._is_committing = True
         writer.execute("COMMIT")
-        book.accept()
+        self._accept(batch)
+
+    def _accept(self, batch: list[Unit]) -> None:
+        self._book.accept()
+        for unit in batch:
+            unit.is_safe = unit.error is None
 
     def _run_alone(self, unit: Unit) -> None:
         writer = self._writer
@@ -169,6 +202,15 @@ class GroupCommit:
             except apsw.Error as error:
                 self.is_broken = True
                 _LOG.critical("rollback failed; the store stops: %s", error)
+
+
+def _see_through(done: threading.Event) -> None:
+    """Wait for the end, also when interrupted: a unit left behind might be given the lead."""
+    try:
+        done.wait()
+    finally:
+        if not done.is_set():
+            _see_through(done)
 
 
 def _fail(batch: list[Unit], error: BaseException) -> None:

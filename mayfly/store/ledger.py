@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mayfly.lifetime.life import LEDGER_COLUMNS
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.store.book import Book
 from mayfly.store.database import Database
 from mayfly.store.messages import limited
@@ -44,29 +46,51 @@ class Ledger:
         self._book = book
         self._flush = flush
         self._guard = guard
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Wait for the read under way; whoever comes later gets MQRC_CONNECTION_BROKEN."""
+        with self._guard:
+            self._is_stopped = True
+
+    def stop_in_child(self) -> None:
+        """Stop without waiting: in a forked child nobody is left who would free the guard."""
+        self._is_stopped = True
+        self._guard = nullcontext()
 
     def last_position(self) -> int:
         """Return the newest position, 0 when nothing was ever written."""
+        self._check_open()
         self._flush()
         return self._book.last_position
 
     def first_position(self) -> int:
         """Return the oldest position still held, one past the newest when there is none."""
+        # Asked before the read: what is written meanwhile is read, or comes after.
+        last_position = self._book.last_position
         with self._guard:
+            self._check_open()
             found: Any = self._connection.execute(_FIRST).fetchall()[0][0]
-        return self._book.last_position + 1 if found is None else int(found)
+        return last_position + 1 if found is None else int(found)
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
         """Return up to ``max_rows`` rows (LEDGER_COLUMNS) that follow a position.
 
         Raises PositionTrimmed when the row right after it has been removed by retention.
         """
+        self._check_open()
         self._flush()
+        last_position = self._book.last_position
         with self._guard:
+            self._check_open()
             rows: list[tuple[Any, ...]] = self._connection.execute(
                 limited(_PAGE, max_rows), (after_position,)
             ).fetchall()
-        first_position = rows[0][0] if rows else self._book.last_position + 1
+        first_position = rows[0][0] if rows else last_position + 1
         if first_position > after_position + 1:
             raise PositionTrimmed(after_position, first_position)
         return rows
+
+    def _check_open(self) -> None:
+        if self._is_stopped:
+            raise mq_error(MQRC_CONNECTION_BROKEN, "the store is closed")

@@ -45,15 +45,22 @@ class Store:
         """Open or make the store of a folder; None keeps everything in memory."""
         self.latch = latch
         self._database = Database(folder)
+        try:
+            self._open(now_ms)
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _open(self, now_ms: Callable[[], int]) -> None:
         self._memory = Database(None)
         self.high_water_ms = self._database.read_meta("high_water_ms", 0)
         durable = self._database.is_durable
-        guard = threading.Lock() if durable else latch
+        guard = threading.Lock() if durable else self.latch
         self.persistent = Messages(self._database.writer, self._database.reader)
         self.volatile = Messages(self._memory.writer, self._memory.reader)
         self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
         self.group = GroupCommit(self._database.writer, self._apply, self.book, guard)
-        ledger_guard = threading.Lock() if durable else latch
+        ledger_guard = threading.Lock() if durable else self.latch
         self.ledger = Ledger(self._database, self.book, self.flush, ledger_guard)
         self._pending = Unit()
         #: Flushes under way, whose changes of totals stand neither there nor in the book.
@@ -64,10 +71,10 @@ class Store:
         self._reserved = self._database.read_meta("sequence", 0)
         self._sequence = self._reserved
         self.instance = secrets.randbits(_INSTANCE_BITS)
+        self.extend_sequence()
         self._checkpointer = (
             Checkpointer(self._database.writer, self._database.connect, guard) if durable else None
         )
-        self.extend_sequence()
 
     @property
     def folder(self) -> Path | None:
@@ -78,6 +85,10 @@ class Store:
     def wal_pages(self) -> int:
         """Pages in the write-ahead log after the last commit."""
         return self._checkpointer.wal_pages if self._checkpointer else 0
+
+    def claim(self, manager_name: str) -> None:
+        """Make the store a queue manager's own; raises StoreError when it is another's."""
+        self._database.claim(manager_name)
 
     def next_sequence(self) -> int:
         """Return a new sequence number; call it with the latch held."""
@@ -155,7 +166,7 @@ class Store:
                 pending = Unit()
                 self._flushing += 1
         if pending is not None:
-            self.book.request_balances()
+            pending.wants_balances = True
             self._commit_with(pending, [])
 
     def settled_totals(self) -> dict[int, Totals] | None:
@@ -192,8 +203,17 @@ class Store:
         """Close everything; what is kept back must have been flushed."""
         if self._checkpointer is not None:
             self._checkpointer.stop()
-        self._database.close()
-        self._memory.close()
+        self.group.stop()
+        self.ledger.stop()
+        with self.latch:
+            self._database.close()
+            self._memory.close()
+
+    def stop_in_child(self, latch: AbstractContextManager[object]) -> None:
+        """Give everything up in a forked child: the files and threads are its parent's."""
+        self.latch = latch
+        self.group.is_broken = True
+        self.ledger.stop_in_child()
 
     def _apply(self, unit: Unit) -> None:
         messages = self.persistent
@@ -212,7 +232,7 @@ class Store:
         finally:
             with self.latch:
                 self._flushing -= 1
-                if pending.error is not None and not self.group.is_broken:
+                if not pending.is_safe and not self.group.is_broken:
                     self._put_back(pending)
 
     def _keep_back(self, unit: Unit) -> None:

@@ -62,12 +62,14 @@ class Unit:
         "done",
         "error",
         "inserts",
+        "is_safe",
         "leads",
         "lives",
         "statements",
         "volatile_backouts",
         "volatile_deletes",
         "volatile_inserts",
+        "wants_balances",
     )
 
     def __init__(self) -> None:
@@ -84,6 +86,10 @@ class Unit:
         self.error: BaseException | None = None
         self.done: threading.Event | None = None
         self.leads = False
+        #: Durable by now; neither this nor ``error`` means that nobody knows.
+        self.is_safe = False
+        #: Whether its transaction writes a balance row for every queue that has changed.
+        self.wants_balances = False
 
     def is_durable(self) -> bool:
         """Tell whether the unit must reach the disk before it counts as done."""

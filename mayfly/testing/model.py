@@ -7,7 +7,6 @@ also the message. It covers P7-P9, G1, G2, G8, B1-B6, C5, E4, E8-E18, D1-D3, D7,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from mayfly.mqi import constants as c
@@ -48,8 +47,8 @@ class Held(Put):
     retry_at_ms: int = 0
     feedback: int = 0
     backout_count: int = 0
-    putter: Hashable = None
-    getter: Hashable = None
+    putter: object = None
+    getter: object = None
     locker: Cursor | None = None
 
     def is_visible(self) -> bool:
@@ -105,7 +104,7 @@ class Model:
         self.next_scan_ms = now_ms + self.scan_interval_ms
         self._order = 0
 
-    def put(self, owner: Hashable, name: str, put: Put) -> int:
+    def put(self, owner: object, name: str, put: Put) -> int:
         """Put a message; a delayed one goes to staging, in a unit of work at its commit."""
         if put.life_ms is not None and put.delay_ms > put.life_ms:
             return rc.MQRC_EXPIRY_ERROR
@@ -119,7 +118,7 @@ class Model:
         return rc.MQRC_NONE
 
     def get(
-        self, owner: Hashable, name: str, msg_id: bytes = b"", correl_id: bytes = b""
+        self, owner: object, name: str, msg_id: bytes = b"", correl_id: bytes = b""
     ) -> tuple[int, Held | None]:
         """Take the first live match; expired ones met before it are discarded (E9-E11)."""
         queue = self.queues[name]
@@ -155,7 +154,7 @@ class Model:
             cursor.locked, found.locker = (found, cursor) if lock else (None, None)
         return reason, found
 
-    def get_under_cursor(self, owner: Hashable, cursor: Cursor) -> tuple[int, Held | None]:
+    def get_under_cursor(self, owner: object, cursor: Cursor) -> tuple[int, Held | None]:
         """Take the message at the cursor, whatever its ids (B4)."""
         reason, found = self._at_cursor(cursor)
         if found is not None:
@@ -170,7 +169,7 @@ class Model:
         cursor.locked.locker, cursor.locked = None, None
         return rc.MQRC_NONE
 
-    def commit(self, owner: Hashable) -> None:
+    def commit(self, owner: object) -> None:
         """Make puts visible and gets final; what fell due meanwhile is released at once (D12)."""
         for queue, m in self._work_of(owner):
             if m.getter is None:
@@ -179,7 +178,7 @@ class Model:
                 self._take(None, queue, m)
         self._release_due()
 
-    def backout(self, owner: Hashable) -> None:
+    def backout(self, owner: object) -> None:
         """Withdraw puts, give gets back to their place with a higher backout count (G8)."""
         for queue, m in self._work_of(owner):
             m.getter, m.backout_count = None, m.backout_count + 1
@@ -209,7 +208,7 @@ class Model:
         self.next_scan_ms = self.now_ms + self.scan_interval_ms
         self._release_due()
 
-    def _work_of(self, owner: Hashable) -> list[tuple[Queue, Held]]:
+    def _work_of(self, owner: object) -> list[tuple[Queue, Held]]:
         both = [(queue, m) for queue in self.queues.values() for m in queue.messages]
         return [(q, m) for q, m in both if owner is not None and owner in (m.putter, m.getter)]
 
@@ -227,7 +226,7 @@ class Model:
     def _is_expired(self, m: Held) -> bool:
         return m.expire_at_ms is not None and self.now_ms >= m.expire_at_ms
 
-    def _is_own(self, owner: Hashable, m: Held) -> bool:
+    def _is_own(self, owner: object, m: Held) -> bool:
         """Tell whether the owner has put it in its unit of work and may get it (P9, E17, D12)."""
         is_put = owner is not None and m.putter == owner and m.getter is None
         return is_put and not m.target and not self._is_expired(m)
@@ -243,7 +242,7 @@ class Model:
         m.place = (rank, self._order)
         queue.messages.append(m)
 
-    def _take(self, owner: Hashable, queue: Queue, m: Held) -> None:
+    def _take(self, owner: object, queue: Queue, m: Held) -> None:
         if owner is None:
             queue.end(m, "cancelled" if queue.name == STAGING else "got")
         else:
@@ -289,10 +288,9 @@ class Model:
                 self._discard(queue, m)
 
     def _next_moment_ms(self) -> int | None:
-        moments = [max(m.due_ms, m.retry_at_ms) for m in self.queues[STAGING].visible()]
-        return min(
-            [*moments, *([self.next_scan_ms] if self.scan_interval_ms else [])], default=None
-        )
+        due = [max(m.due_ms, m.retry_at_ms) for m in self.queues[STAGING].visible()]
+        scans = [self.next_scan_ms] if self.scan_interval_ms else []
+        return min(due + scans, default=None)
 
 
 def _matches(queue: Queue, m: Held, msg_id: bytes, correl_id: bytes) -> bool:

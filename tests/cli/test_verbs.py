@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.cli.ledger import _print_reports
 from mayfly.cli.outcomes import ExitCode
+from mayfly.lifetime.life import OUTCOMES
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION_WITH_DATA
+from mayfly.spark.report import QueueReport
 from mayfly.store.database import DATABASE_FILE
 from tests.cli.conftest import Invoke
 
@@ -98,6 +101,17 @@ def test_get_all_takes_them_in_order_and_browse_leaves_them(queue: Invoke) -> No
     assert [line.split()[-3:] for line in lines] == [["never", "3", "one"], ["never", "3", "two"]]
     assert queue("get", "QM1", "Q1", "--all").stdout == "one\ntwo\n"
     assert queue("browse", "QM1", "Q1").exit_code == ExitCode.NOTHING
+
+
+def test_a_report_of_queues_is_a_table_of_any_width(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = {outcome.value: 0 for outcome in OUTCOMES} | {"got": 1_500, "expired": 500}
+    row = QueueReport("QM1", "Q" * 48, 2_000, counts, 0.25, 61_000.0, 62_000.0, 3_600_000.0, 7)
+    empty = QueueReport("QM1", "R", 0, dict.fromkeys(counts, 0), 0.0, None, None, None, 0)
+    _print_reports([row, empty])
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert len({len(line) for line in (head, *lines)}) == 1
+    assert lines[0].split() == ["Q" * 48, *"2,000 1,500 500 0 25.0% 61.0 3,600.0 7".split()]
+    assert lines[1].split() == ["R", *"0 0 0 0 0.0% - - 0".split()]
 
 
 @pytest.mark.slow

@@ -309,6 +309,21 @@ def test_B5_expired_lock_released_into_a_waiting_get_is_discarded_with_its_repor
         assert [end.at_ms for end in ends(any_manager, "Q1")] == [1_000]
 
 
+def test_B5_E12_locked_and_expired_is_counted_once(
+    queue_manager: QueueManager, session: Session, unit: Session, clock: VirtualClock
+) -> None:
+    """As locked, in a unit of work or by a browse, and not as expired and present."""
+    local(queue_manager)
+    for _ in range(3):
+        session.put("Q1", b"x", time_to_live_ms=1_000)
+    shown(session.open("Q1", BROWSE), FIRST | LOCK)
+    assert unit.get("Q1") is not None
+    clock.advance(1_000)
+    counted = queue_manager.counts("Q1")
+    assert (counted.live, counted.locked, counted.expired_present) == (0, 2, 1)
+    assert queue_manager.curdepth("Q1") == 2
+
+
 def test_B6_unlock(handle: Handle, queue_manager: QueueManager) -> None:
     """2209 as a warning when nothing is locked."""
     assert handle.unlock() == rc.MQRC_NO_MSG_LOCKED

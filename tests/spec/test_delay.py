@@ -288,6 +288,20 @@ def test_D27_arrival_and_delivery_reports_come_from_the_target(
     assert (delivery.descriptor.feedback, delivery.correl_id) == (c.MQFB_COD, sent)
 
 
+@pytest.mark.parametrize("transacted", [False, True])
+def test_D27_cancel_is_no_delivery(
+    queue_manager: QueueManager, session: Session, transacted: bool
+) -> None:
+    """A get on the staging queue makes no COD report, whatever the original asked for."""
+    local(queue_manager)
+    local(queue_manager, REPLIES)
+    sent = session.put("Q1", b"x", delay_ms=1_000, report=c.MQRO_COD, reply_to_q=REPLIES)
+    with queue_manager.session(transacted=transacted) as admin:
+        assert admin.get(STAGING, correl_id=sent) is not None
+    assert queue_manager.curdepth(REPLIES) == 0
+    assert ends(queue_manager, STAGING) == [End("cancelled", 0)]
+
+
 def test_D28_disabling_puts_on_staging_does_not_stop_the_processor(
     queue_manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mayfly import QueueManager
 from mayfly.mqi.errors import FolderInUse, NewerSchema, StoreDamaged, StoreError
 from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION
 from tests.store.scene import held, new_row, opened, put_unit
@@ -172,3 +173,12 @@ def test_a_folder_that_cannot_be_made_is_said() -> None:
     with pytest.raises(StoreError) as refused:
         opened(Path("/proc/mayfly"))
     assert refused.value.path == Path("/proc/mayfly")
+
+
+def test_a_folder_belongs_to_the_queue_manager_that_made_it(tmp_path: Path) -> None:
+    with QueueManager("QM1", tmp_path):
+        pass
+    with pytest.raises(StoreError, match="folder of queue manager QM1"):
+        QueueManager("QM2", tmp_path)
+    with QueueManager("QM1", tmp_path) as again:
+        assert again.verify().ok
