@@ -205,6 +205,7 @@ def _forget(
     """Take a definition out of memory, then off the disk; put it back when that fails."""
     with core.latch:
         if queue is not None:
+            core.wait_for_works(queue)
             _check_unused(queue, own_handles)
             if queue.depth:
                 raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
@@ -225,11 +226,20 @@ def _forget(
 
 
 def _forget_totals(core: Core, queue: LocalQueue) -> None:
+    numbers = [queue.number] if queue.staged_for else [queue.number, -queue.number]
     with core.latch:
         core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
-        for number in (queue.number, -queue.number):
+    # What is kept back of its lives goes first; nothing new can come.
+    core.store.write_balances()
+    with core.latch:
+        core.pause()
+        for number in numbers:
             core.store.book.forget_queue(number)
-    core.run(_statement("DELETE FROM counter WHERE abs(queue_id) = ?", (queue.number,)))
+        core.resume()
+    work = Work()
+    for number in numbers:
+        work.unit.statements.append(("DELETE FROM counter WHERE queue_id = ?", (number,)))
+    core.run(work)
 
 
 def _statement(sql: str, bindings: tuple[str | int, ...]) -> Work:

@@ -50,7 +50,7 @@ class Cursor:
                 core.must_wake = True
         core.run_deferred()
         if waiter is not None:
-            result = waiter.wait()
+            result = self._outcome_of(waiter)
         if result is None:
             raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no more messages on {self._path.name}")
         return result
@@ -107,6 +107,18 @@ class Cursor:
             self._release()
         self._core.run_deferred()
         return was_locked
+
+    def _outcome_of(self, waiter: Waiter) -> GetResult | None:
+        """Wait; when that is interrupted, nothing may be locked for this browse any more."""
+        try:
+            result: GetResult | None = waiter.wait()
+        except MQError:
+            raise
+        except BaseException:
+            with self._core.latch:
+                self._core.waits.withdraw(self._path.queue.number, waiter)
+            raise
+        return result
 
     def _step(self, request: GetRequest, *, first: bool, lock: bool) -> GetResult | None:
         core = self._core

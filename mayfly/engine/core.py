@@ -62,10 +62,12 @@ class Core:
         self.deferred: list[Work] = []
         self.is_stopped = False
         self.is_closing = False
+        #: The thread that closes the queue manager; once set, it alone may still run works.
+        self.closer: int | None = None
         self.waits = Waits()
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
         self.staging_due_ms: int | None = None
-        self.staging_order = StagingOrder(self._highest_staging_key)
+        self.staging_order = StagingOrder(self._highest_staging_key, self._stages_nothing)
         #: Tells the clock that work may fall due earlier than it knows; the queue manager sets it.
         self.wake: Callable[[], None] = lambda: None
         #: Set under the latch, acted on after leaving it: the clock may run what is due at once.
@@ -113,12 +115,16 @@ class Core:
     def run(self, *works: Work) -> None:
         """Make works effective and return when they are durable; call it without the latch.
 
-        Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed) or MQRC_CONNECTION_BROKEN (outcome
-        unknown, the queue manager stops).
+        Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed), MQRC_CONNECTION_BROKEN (outcome unknown,
+        the queue manager stops) or MQRC_Q_MGR_STOPPING (nothing changed).
         """
         with self.latch:
             while self._pausing:
                 self._quiet.wait()
+            if self.is_stopped or self.closer not in (None, threading.get_ident()):
+                for work in works:
+                    self.take_back(work)
+                self.check_running()
             self._running += 1
         try:
             self.store.commit([work.unit for work in works])
@@ -149,7 +155,8 @@ class Core:
         except MQError as error:
             # A full disk: all of it is as it was and is tried again later. The caller's own put or
             # get is another matter, which it must not take for failed.
-            if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
+            # Nor when the queue manager has been closed since.
+            if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self.is_closing:
                 raise
             _LOG.error("discards of %s postponed: %s", self.name, error)
         if self.must_wake:
@@ -175,6 +182,29 @@ class Core:
         if queue.is_staging:
             self._note_due(key)
 
+    def take_back(self, work: Work) -> None:
+        """Undo a work that will not be run; call it with the latch held."""
+        offered: dict[int, LocalQueue] = {}
+        self._take_back(work, offered)
+        for queue in offered.values():
+            self.waits.offer(queue.number)
+
+    def wait_for_works(self, queue: LocalQueue) -> None:
+        """Wait until no work holds a message of a queue; call it with the latch held."""
+        while any(
+            queue.low <= key < queue.high and isinstance(owner, Work)
+            for key, owner in self.hidden.items()
+        ):
+            # Its thread has yet to run it; nobody says when it does.
+            self._quiet.wait(_FLUSH_POLL_SECONDS)
+
+    def stop_in_child(self) -> None:
+        """Stop for good in a forked child, where other threads' locks stay locked for ever."""
+        self.is_stopped = True
+        self.latch, self.administration = threading.RLock(), threading.RLock()
+        self._quiet = threading.Condition(self.latch)
+        self.store.stop_in_child(self.latch)
+
     def _catch_up(self) -> None:
         while self.deferred:
             with self.latch:
@@ -191,9 +221,7 @@ class Core:
             self._running -= 1
             offered: dict[int, LocalQueue] = {}
             for work in works:
-                if work.unit.error is None and not (
-                    self.store.group.is_broken and work.unit.is_durable()
-                ):
+                if work.unit.is_safe or not work.unit.is_durable():
                     self._take_effect(work, offered)
                 else:
                     self._take_back(work, offered)
@@ -202,7 +230,7 @@ class Core:
             if not self._running:
                 self._quiet.notify_all()
             if self.store.group.is_broken and not self.is_stopped:
-                self._break()
+                self._break("its store has failed")
 
     def _take_effect(self, work: Work, offered: dict[int, LocalQueue]) -> None:
         if self.store.unsettled_since_ms is None:
@@ -235,10 +263,14 @@ class Core:
             self.staging_due_ms = due_ms
             self.must_wake = True
 
-    def _break(self) -> None:
+    def _break(self, why: str) -> None:
         self.is_stopped = True
-        _LOG.critical("queue manager %s stops: its store has failed", self.name)
-        self.waits.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, "the store has failed"))
+        _LOG.critical("queue manager %s stops: %s", self.name, why)
+        self.waits.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, f"{self.name} has stopped: {why}"))
+
+    def _stages_nothing(self) -> bool:
+        queue = self.registry.staging()
+        return queue is None or not queue.uncommitted
 
     def _highest_staging_key(self, low: int, high: int) -> int | None:
         keys = [self.messages(side).highest_key(low, high) for side in (VOLATILE, PERSISTENT)]

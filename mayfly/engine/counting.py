@@ -46,7 +46,7 @@ def counts(core: Core, queue: LocalQueue) -> Counts:
         for side in (VOLATILE, PERSISTENT)
         if queue.present[side]
     )
-    for key in hidden:
+    for key in hidden if expired else ():
         for side in (VOLATILE, PERSISTENT):
             row = core.messages(side).row(key)
             if row is not None and is_expired(row.expire_at_ms, now_ms):

@@ -19,7 +19,7 @@ from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQRO_COD, MQWI_UNLIMITED
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
 
 _GOT = next_state(State.AVAILABLE, Event.GET)
@@ -70,7 +70,7 @@ def get(core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | 
             outcome = outcome[0], None
     core.run_deferred()
     if waiter is not None:
-        outcome = waiter.wait()
+        outcome = _outcome_of(core, path.queue, waiter)
     if outcome is None:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
     result, work = outcome
@@ -81,11 +81,30 @@ def get(core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | 
 
 def _enqueue(core: Core, path: Path, getter: Getter, wait_ms: int) -> Waiter:
     until_ms = None if wait_ms == MQWI_UNLIMITED else core.now_ms() + wait_ms
-    waiter = Waiter(getter.take, until_ms)
+    waiter = Waiter(getter.take, until_ms, takes_any=getter.takes_any)
     core.waits.add(path.queue.number, waiter)
     if until_ms is not None:
         core.must_wake = True
     return waiter
+
+
+def _outcome_of(
+    core: Core, queue: LocalQueue, waiter: Waiter
+) -> tuple[GetResult, Work | None] | None:
+    """Wait; when that is interrupted, nobody may take a message for this get any more."""
+    try:
+        outcome: tuple[GetResult, Work | None] | None = waiter.wait()
+    except MQError:
+        raise
+    except BaseException:
+        with core.latch:
+            core.waits.withdraw(queue.number, waiter)
+            work = None if waiter.result is None else waiter.result[1]
+            if work is not None:
+                core.take_back(work)
+        core.run_deferred()
+        raise
+    return outcome
 
 
 class Getter:
@@ -99,6 +118,7 @@ class Getter:
         self._path = path
         self._request = request
         self._unit_of_work = unit_of_work
+        self.takes_any = request.match is ANY
 
     def take(self) -> tuple[GetResult, Work | None] | None:
         """Take a message now, under the latch; None when there is none.

@@ -7,12 +7,13 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Self
 
 from mayfly.engine.administration import enter_queue, system_objects
-from mayfly.engine.attributes import QLOCAL, QMGR
+from mayfly.engine.attributes import QLOCAL, QMGR, defaults_of
 from mayfly.engine.core import Core, Work
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.definitions import Definition
@@ -45,6 +46,8 @@ POSTPONE_MS = SECOND_MS
 _SURVIVED = (rc.MQRC_STORAGE_MEDIUM_FULL, rc.MQRC_CONNECTION_BROKEN)
 #: Open queue managers of this process by name, for those who connect by name.
 _OPEN: weakref.WeakValueDictionary[str, Manager] = weakref.WeakValueDictionary()
+#: All of them: two may have one name, in different folders.
+_ALL: weakref.WeakSet[Manager] = weakref.WeakSet()
 
 
 class Manager(Core):
@@ -95,6 +98,7 @@ class Manager(Core):
         self.wake = lambda: clock.wake(self)
         clock.attach(self)
         _OPEN[name] = self
+        _ALL.add(self)
 
     @property
     def ledger(self) -> Ledger:
@@ -105,14 +109,16 @@ class Manager(Core):
         self, user: str | None = None, transacted: bool = False, program: str = "mayfly"
     ) -> Session:
         """Connect; ``program`` becomes PutApplName. Raises MQRC_CONNECTION_BROKEN if closed."""
-        self.check_running()
         session = Session(self, user, transacted=transacted, program=program)
-        self._sessions.add(session)
+        with self.latch:
+            self.check_running()
+            self._sessions.add(session)
         return session
 
     def counts(self, queue: str) -> Counts:
         """Return staged, live, uncommitted, locked and expired_present of a local queue."""
         with self.latch:
+            self.check_running()
             return counts(self, self.registry.resolve(queue).queue)
 
     def curdepth(self, queue: str) -> int:
@@ -122,6 +128,7 @@ class Manager(Core):
 
     def verify(self) -> Verification:
         """Recount everything and compare; see ``counting.verify``."""
+        self.check_running()
         return verify(self)
 
     def next_due_ms(self) -> int | None:
@@ -148,6 +155,7 @@ class Manager(Core):
             if self.is_stopped or self._is_running_due:
                 return
             self._is_running_due = True
+            is_done = False
             try:
                 if self._postponed_to_ms <= self.now_ms():
                     self._try(self._delay_processor.run)
@@ -155,8 +163,16 @@ class Manager(Core):
                 self._end_waits()
                 if self._postponed_to_ms <= self.now_ms():
                     self._try(self._settle_ledger)
+                is_done = True
+            except KeyboardInterrupt:
+                is_done = True
+                raise
             finally:
                 self._is_running_due = False
+                if not is_done:
+                    # Better no queue manager than one whose waits never end.
+                    with self.latch:
+                        self._break("its due work has failed")
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do due work; what a full disk refuses is as it was and tried again a little later."""
@@ -171,15 +187,24 @@ class Manager(Core):
 
     def close(self) -> None:
         """End: backs out open units of work, records what a restart loses, closes the store."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+        with self.latch:
+            if self._is_closed:
+                return
+            self._is_closed = True
         self.clock.detach(self)
         if _OPEN.get(self.name) is self:
             del _OPEN[self.name]
-        if not self.is_stopped:
-            self._wind_up()
-        self.store.close()
+        try:
+            if not self.is_stopped:
+                self._wind_up()
+        finally:
+            self.is_stopped = True
+            self.store.close()
+
+    def stop_in_child(self) -> None:
+        """Stop for good in a forked child; there is nothing to close either."""
+        self._is_closed = True
+        super().stop_in_child()
 
     def __enter__(self) -> Self:
         """Return the queue manager."""
@@ -198,13 +223,19 @@ class Manager(Core):
         with self.latch:
             self.is_closing = True
             self.pause()
+            # Who took a message before this and comes to run it later is refused.
+            self.closer = threading.get_ident()
             self.resume()
             self.waits.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
-        for session in list(self._sessions):
-            session.close(commit=False)
-        self._lose_volatile()
-        self.store.write_balances()
-        self.is_stopped = True
+            steps: list[Callable[[], None]] = [
+                partial(session.close, commit=False) for session in self._sessions
+            ]
+        for step in (*steps, self._lose_volatile, self.store.write_balances):
+            try:
+                step()
+            except MQError as error:
+                # A full disk: what is on it is whole, the rest counts as lost at the next start.
+                _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:
         stored = self.store.objects()
@@ -229,6 +260,11 @@ class Manager(Core):
             work.wants_balances = True
             self.store.group.commit(work)
             self.store.book.forget_strangers({q.number for q in self.registry.queues()})
+        for number, totals in self.store.book.totals.items():
+            if number < 0 and totals.present and self.registry.by_number(-number) is None:
+                gone = LocalQueue(Definition(QLOCAL, totals.queue, defaults_of(QLOCAL)), -number)
+                gone.staged_for = totals.present
+                self.registry.depart(gone)
         for queue in self.registry.queues():
             totals = self.store.book.totals[queue.number]
             queue.present[PERSISTENT] = queue.depth = totals.present
@@ -273,8 +309,8 @@ class Manager(Core):
 
 def _stop_in_child() -> None:
     """A forked child shares files and locks it must not use: its copies are stopped."""
-    for manager in list(_OPEN.values()):
-        manager.is_stopped = True
+    for manager in list(_ALL):
+        manager.stop_in_child()
 
 
 os.register_at_fork(after_in_child=_stop_in_child)

@@ -84,6 +84,8 @@ class Registry:
         self._definitions: dict[str, Definition] = {}
         self._queues: dict[str, LocalQueue] = {}
         self._numbers: dict[int, LocalQueue] = {}
+        #: Deleted queues for which messages are still staged; nobody else takes their number.
+        self._departed: dict[int, LocalQueue] = {}
         self._paths: dict[str, Path] = {}
 
     def find(self, name: str) -> Definition | None:
@@ -113,6 +115,10 @@ class Registry:
         """Return the queue that owns a number."""
         return self._numbers.get(number)
 
+    def target(self, number: int) -> LocalQueue | None:
+        """Return the queue of a number for which messages are staged, even a deleted one."""
+        return self._numbers.get(number) or self._departed.get(number)
+
     def staging(self) -> LocalQueue | None:
         """Return the staging queue, None where it is not defined."""
         return self._numbers.get(STAGING_NUMBER)
@@ -124,7 +130,8 @@ class Registry:
         MQRC_ALIAS_BASE_Q_TYPE_ERROR when it leads to something else than a local queue.
         """
         path = self._paths.get(name)
-        if path is None:
+        # Names are resolved without the latch: a change meanwhile leaves an old path here.
+        if path is None or path.version != self.version:
             path = self._paths[name] = self._resolve(name)
         return path
 
@@ -152,7 +159,8 @@ class Registry:
         if number is None:
             number = self.number_for(definition.name)
         if queue is None:
-            queue = LocalQueue(definition, number)
+            queue = self._departed.pop(number, None) or LocalQueue(definition, number)
+            queue.definition = definition
         self._queues[definition.name] = self._numbers[number] = queue
         return queue
 
@@ -160,8 +168,13 @@ class Registry:
         """Return the number a new queue of this name takes."""
         if name == STAGING_QUEUE:
             return STAGING_NUMBER
+        self._departed = {n: queue for n, queue in self._departed.items() if queue.staged_for}
+        for number, queue in self._departed.items():
+            # Staged messages find their way by name: they are for the new queue now.
+            if queue.name == name:
+                return number
         for number in range(1, LARGEST_QUEUE_NUMBER + 1):
-            if number not in self._numbers:
+            if number not in self._numbers and number not in self._departed:
                 return number
         raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {LARGEST_QUEUE_NUMBER} queues")
 
@@ -171,7 +184,13 @@ class Registry:
         queue = self._queues.pop(name, None)
         if queue is not None:
             del self._numbers[queue.number]
+            if queue.staged_for:
+                self.depart(queue)
         self.changed()
+
+    def depart(self, queue: LocalQueue) -> None:
+        """Keep the number of a deleted queue while messages are staged for it."""
+        self._departed[queue.number] = queue
 
     def changed(self) -> None:
         """Note that a definition has changed."""
@@ -180,7 +199,7 @@ class Registry:
 
     def _resolve(self, name: str) -> Path:
         objects = list(self._walk(name))
-        return Path(objects, self._queues[objects[-1].name], self.version)
+        return Path(objects, self.queue(objects[-1].name), self.version)
 
     def _walk(self, name: str) -> Iterator[Definition]:
         definition = self._definitions.get(name)

@@ -65,6 +65,8 @@ def put(
         check_header(prepared.descriptor, body)
     with core.latch:
         core.check_running()
+        # The queue may have been deleted since its name was resolved.
+        path = core.registry.refreshed(path)
         window = window_at_put(core.now_ms(), request.life_ms, request.delay_ms, path.cap_ms)
         check_room(core, path, len(body), persistent=prepared.persistent)
         ids = Ids(request.msg_id or new_id(core), request.correl_id)

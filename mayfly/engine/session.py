@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from functools import lru_cache
 from types import TracebackType
@@ -23,8 +24,9 @@ from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import NoMessage, mq_error
+from mayfly.mqi.errors import MQError, NoMessage, mq_error
 
+_LOG = logging.getLogger("mayfly")
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
 _KNOWN_OPEN = (
     _INPUT
@@ -139,7 +141,7 @@ class Session:
         self._usable()
         cursor = Cursor(self._core, self._core.registry.resolve(queue))
         request = GetRequest(_match(msg_id, correl_id))
-        while True:
+        while self._usable() is not None:
             try:
                 result = cursor.browse(request, first=False, lock=False)
             except NoMessage:
@@ -196,8 +198,17 @@ class Session:
             is_owner=handle.owns_queue,
             own_handles=is_input + is_output,
         )
+        self._let_go(handle)
+
+    def _let_go(self, handle: Handle) -> None:
+        queue = handle.queue
+        is_input = bool(handle.options & _INPUT)
+        is_output = bool(handle.options & c.MQOO_OUTPUT)
         handle.let_go()
         with self._core.latch:
+            # The end of the queue manager and that of the session may meet here.
+            if handle not in self._handles:
+                return
             self._handles.discard(handle)
             queue.input_count -= is_input
             queue.output_count -= is_output
@@ -211,14 +222,24 @@ class Session:
         try:
             if self._core.is_stopped:
                 return
-            if commit:
-                self.unit_of_work.commit()
-            else:
-                self.unit_of_work.backout()
-            for handle in list(self._handles):
-                self.close_handle(handle)
+            try:
+                if commit:
+                    self.unit_of_work.commit()
+                else:
+                    self.unit_of_work.backout()
+            finally:
+                self._close_handles()
         finally:
             self.is_open = False
+
+    def _close_handles(self) -> None:
+        for handle in list(self._handles):
+            try:
+                self.close_handle(handle)
+            except MQError as error:
+                # A temporary queue that another's unit of work holds, or a full disk.
+                _LOG.error("closing %s: %s", handle.queue_name, error)
+                self._let_go(handle)
 
     def __enter__(self) -> Self:
         """Return the session."""

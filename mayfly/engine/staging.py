@@ -109,7 +109,7 @@ def count_staged(
     header = DDH.unpack(row.body)
     number = header["TargetNumber"]
     assert isinstance(number, int)
-    queue = core.registry.by_number(number)
+    queue = core.registry.target(number)
     if queue is not None:
         delta = work.unit.delta(-number)
         delta.present += change

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mayfly.engine.core import Core, Work
@@ -42,6 +44,8 @@ class UnitOfWork:
         """Begin an empty unit of work."""
         self._core = core
         self._puts: dict[int, Pending] = {}
+        #: The keys of the puts by the number of their queue, in order.
+        self._keys: dict[int, list[int]] = {}
         self._takes: list[Taken] = []
         self._through: list[Pending] = []
         self._operation_count = 0
@@ -58,14 +62,14 @@ class UnitOfWork:
             self._core.staging_order.uncommitted += 1
         else:
             self._core.reserve(pending.queue)
-        self._puts[pending.row.k] = pending
+        self._add(pending)
         self._operation_count += 1
 
     def adopt(self, work: Work) -> None:
         """Take over what a work would put, reports above all, as puts of this unit of work."""
         for queue, row, side in work.arrivals:
             # It is reserved already.
-            self._puts[row.k] = Pending(queue, row, bool(side))
+            self._add(Pending(queue, row, bool(side)))
 
     def take(self, queue: LocalQueue, row: StoredMessage, side: int) -> None:
         """Add a get of a committed message, which is hidden from now on."""
@@ -75,15 +79,17 @@ class UnitOfWork:
         self._takes.append(Taken(queue, row, side))
         self._operation_count += 1
 
-    def own_puts(self, queue: LocalQueue) -> list[Pending]:
+    def own_puts(self, queue: LocalQueue) -> Iterator[Pending]:
         """Return its own uncommitted messages on a queue, in key order (P9)."""
-        if not self._puts or queue.is_staging:
-            return []
-        return [self._puts[k] for k in sorted(self._puts) if self._puts[k].queue is queue]
+        if not queue.is_staging:
+            for key in self._keys.get(queue.number, ()):
+                yield self._puts[key]
 
     def take_own(self, pending: Pending) -> None:
         """Add a get of an own uncommitted put; nobody else will ever see it."""
         del self._puts[pending.row.k]
+        keys = self._keys[pending.queue.number]
+        del keys[bisect_left(keys, pending.row.k)]
         pending.queue.depth -= 1
         pending.queue.uncommitted -= 1
         pending.queue.passing += 1
@@ -108,8 +114,8 @@ class UnitOfWork:
         with core.latch:
             core.check_running()
             work = self._work()
-        takes = self._takes
-        self._clear()
+            takes = self._takes
+            self._clear()
         try:
             core.run(work)
         finally:
@@ -122,9 +128,9 @@ class UnitOfWork:
         core = self._core
         if self.is_empty:
             return
-        takes, puts, through = self._takes, self._puts.values(), self._through
-        self._clear()
         with core.latch:
+            takes, puts, through = self._takes, self._puts.values(), self._through
+            self._clear()
             for pending in puts:
                 if pending.queue.is_staging:
                     core.staging_order.uncommitted -= 1
@@ -179,6 +185,10 @@ class UnitOfWork:
                 count_staged(core, work, row, -1, persistent=bool(taken.side))
         return work
 
+    def _add(self, pending: Pending) -> None:
+        self._puts[pending.row.k] = pending
+        insort(self._keys.setdefault(pending.queue.number, []), pending.row.k)
+
     def _clear(self) -> None:
-        self._puts, self._takes, self._through = {}, [], []
+        self._puts, self._keys, self._takes, self._through = {}, {}, [], []
         self._operation_count = 0

@@ -17,9 +17,12 @@ class Waiter:
     waiting thread, so that under a virtual clock it is made at its exact moment.
     """
 
-    def __init__(self, take: Callable[[], Any], until_ms: int | None) -> None:
-        """Wait until a moment, None for ever."""
+    def __init__(
+        self, take: Callable[[], Any], until_ms: int | None, *, takes_any: bool = False
+    ) -> None:
+        """Wait until a moment, None for ever; ``takes_any`` for the next message, whichever."""
         self.until_ms = until_ms
+        self.takes_any = takes_any
         self.result: Any = None
         self.error: MQError | None = None
         self._take = take
@@ -77,13 +80,26 @@ class Waits:
 
     def offer(self, queue_number: int) -> None:
         """Give the gets that wait on a queue what they can have now, longest waiting first."""
-        waiters = self._by_queue.get(queue_number, ())
-        self._keep(queue_number, [w for w in waiters if not w.attempt()])
+        waiters = self._by_queue.get(queue_number, [])
+        left = []
+        for place, waiter in enumerate(waiters, 1):
+            if not waiter.attempt():
+                left.append(waiter)
+                if waiter.takes_any:
+                    # What it cannot have nobody behind it can: a thousand waits cost like one.
+                    left.extend(waiters[place:])
+                    break
+        self._keep(queue_number, left)
 
     def offer_all(self) -> None:
-        """Let every waiting get try again."""
-        for queue_number in list(self._by_queue):
-            self.offer(queue_number)
+        """Let every waiting get try again: definitions have changed."""
+        for queue_number, waiters in list(self._by_queue.items()):
+            self._keep(queue_number, [w for w in waiters if not w.attempt()])
+
+    def withdraw(self, queue_number: int, waiter: Waiter) -> None:
+        """Forget a wait that was interrupted."""
+        waiters = self._by_queue.get(queue_number, [])
+        self._keep(queue_number, [w for w in waiters if w is not waiter])
 
     def end_due(self, now_ms: int) -> None:
         """End the waits whose time has come, in the order of their ends."""

@@ -112,10 +112,11 @@ class SystemClock:
     def now_ms(self) -> int:
         """Return milliseconds since the epoch, UTC; never less than an earlier answer."""
         wall_ns = self._wall_ns()
-        own_ns = self._elapsed_ns() + self._offset_ns
+        elapsed_ns = self._elapsed_ns()
+        own_ns = elapsed_ns + self._offset_ns
         difference_ms = (wall_ns - own_ns) // _NS_PER_MS
         if difference_ms or self._seen_difference_ms:
-            own_ns = self._follow(own_ns, difference_ms)
+            own_ns = self._follow(elapsed_ns, own_ns, difference_ms)
         now_ms = own_ns // _NS_PER_MS
         if now_ms < self._last_ms:
             return self._last_ms
@@ -148,7 +149,7 @@ class SystemClock:
         if driver is not None:
             driver.wake()
 
-    def _follow(self, own_ns: int, difference_ms: int) -> int:
+    def _follow(self, elapsed_ns: int, own_ns: int, difference_ms: int) -> int:
         if abs(difference_ms) > _SLEW_MS:
             self._note_step(difference_ms)
         else:
@@ -158,9 +159,11 @@ class SystemClock:
             # Held by now_ms until the wall clock has caught up.
             return own_ns + difference_ms * _NS_PER_MS
         if 0 < difference_ms <= self.tolerance_ms:
-            self._offset_ns += difference_ms * _NS_PER_MS
+            own_ns += difference_ms * _NS_PER_MS
+            # Set, not added to: two threads that meet the same step follow it once.
+            self._offset_ns = own_ns - elapsed_ns
             self._seen_difference_ms = 0
-            return own_ns + difference_ms * _NS_PER_MS
+            return own_ns
         return own_ns
 
     def _note_step(self, difference_ms: int) -> None:

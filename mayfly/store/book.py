@@ -101,7 +101,11 @@ class Book:
         It owes a balance row at once: a reader of the ledger then sees that a queue of a name it
         knows begins anew.
         """
-        if number not in self.totals:
+        known = self.totals.get(number)
+        if known is not None:
+            # The number may have been another queue's, for which messages were staged.
+            known.queue = queue
+        else:
             totals = Totals(queue, 0, 0, 0, [0] * len(OUTCOMES))
             totals.unbalanced = 1
             self.totals[number] = totals
@@ -127,7 +131,10 @@ class Book:
 
     def forget_strangers(self, numbers: set[int]) -> None:
         """Forget totals of queues that no longer exist: temporary ones of an earlier run."""
-        for number in [n for n in self.totals if abs(n) not in numbers]:
+        for number, totals in list(self.totals.items()):
+            # What is staged for a deleted queue is still counted.
+            if abs(number) in numbers or (number < 0 and totals.present):
+                continue
             del self.totals[number]
             self._writer.execute("DELETE FROM counter WHERE queue_id = ?", (number,))
 

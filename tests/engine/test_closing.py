@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -276,6 +277,9 @@ def in_child(call: Callable[[], None]) -> int:
         try:
             call()
             status = 0
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             os._exit(status)
     return os.waitpid(child, 0)[1]
@@ -310,7 +314,6 @@ def test_a_child_forked_while_another_thread_holds_the_latch_is_told_at_once(
             lambda: other.put("Q1", b"child"),
             lambda: handle.put(b"child", PutRequest(Descriptor())),
             lambda: handle.get(GetRequest()),
-            handle.close,
             qm.session,
             qm.verify,
             twin.verify,
@@ -319,6 +322,7 @@ def test_a_child_forked_while_another_thread_holds_the_latch_is_told_at_once(
         ):
             with refused(rc.MQRC_CONNECTION_BROKEN):
                 call()
+        handle.close()
         session.close()
         qm.close()
         twin.close()

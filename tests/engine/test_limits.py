@@ -1,0 +1,162 @@
+"""Limits: MAXUMSGS, a full disk under a unit of work, many waits, large units of work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine.get import Getter
+from mayfly.engine.unit_of_work import Pending
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
+from tests.spec.scene import (
+    REPLIES,
+    Running,
+    alter_manager,
+    bodies,
+    body,
+    local,
+    refused,
+    waiting,
+)
+from tests.store.scene import statement
+
+FULL, ROOMY = 1, 1_000_000
+
+
+def pages(qm: QueueManager, limit: int) -> None:
+    qm.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
+
+
+def test_MAXUMSGS_counts_puts_and_gets_and_leaves_nothing_behind(
+    queue_manager: QueueManager,
+) -> None:
+    qm = queue_manager
+    local(qm)
+    alter_manager(qm, MAXUMSGS=3)
+    with qm.session() as plain:
+        plain.put("Q1", b"there")
+    unit = qm.session(transacted=True)
+    unit.put("Q1", b"1")
+    unit.put("Q1", b"delayed", delay_ms=10)
+    assert body(unit.get("Q1")) == b"there"
+    for call in (
+        lambda: unit.put("Q1", b"4"),
+        lambda: unit.put("Q1", b"4", delay_ms=1),
+        lambda: unit.get("Q1"),
+        lambda: unit.get("Q1", wait_ms=-1),
+    ):
+        with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
+            call()
+    assert qm.counts("Q1") == (0, 0, 1, 1, 0)
+    unit.commit()
+    assert qm.counts("Q1") == (1, 1, 0, 0, 0)
+    unit.put("Q1", b"next unit")
+    unit.backout()
+    unit.close()
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_full_disk_under_a_commit_takes_everything_back(
+    tmp_path: Path, persistent: bool
+) -> None:
+    """Puts, delayed puts, gets, cancelled delays, reports and messages put and got again."""
+    clock = VirtualClock()
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm)
+        local(qm, REPLIES)
+        plain, unit = qm.session(), qm.session(transacted=True)
+        plain.put("Q1", b"cod", persistent=persistent, report=c.MQRO_COD, reply_to_q=REPLIES)
+        plain.put("Q1", b"other", persistent=True)
+        plain.put("Q1", b"later", delay_ms=100, persistent=persistent)
+        before = [qm.counts(name) for name in ("Q1", REPLIES)]
+        pages(qm, FULL)
+        assert body(unit.get("Q1")) == b"cod"
+        assert body(unit.get("Q1")) == b"other"
+        assert unit.get("SYSTEM.DDELAY.LOCAL.QUEUE") is not None
+        unit.put("Q1", b"y" * 200_000, persistent=True)
+        unit.put("Q1", b"staged", delay_ms=50, persistent=persistent)
+        unit.put("Q1", b"coa", persistent=persistent, report=c.MQRO_COA, reply_to_q=REPLIES)
+        assert body(unit.get("Q1")) == b"y" * 200_000
+        unit.put("Q1", b"z" * 200_000, persistent=True)
+        with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
+            unit.commit()
+        assert [qm.counts(name) for name in ("Q1", REPLIES)] == before
+        assert qm.staging_order.uncommitted == 0
+        found = qm.verify()
+        assert found.ok, found.problems
+        pages(qm, ROOMY)
+        clock.advance(100)
+        assert bodies(plain, "Q1") == [b"cod", b"other", b"later"]
+        assert [m.body for m in plain.browse(REPLIES)] == [b""]
+        unit.close()
+
+
+def test_a_message_wakes_one_of_many_waits_and_asks_no_more(
+    queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qm = queue_manager
+    number = qm.registry.queue(local(qm)).number
+    getters = [waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1))]
+    for _ in range(50):
+        getters.append(Running(lambda: qm.session().get("Q1", wait_ms=-1)))
+    while len(qm.waits._by_queue.get(number, ())) < len(getters):
+        assert all(getter.is_under_way for getter in getters)
+    asked = []
+    take = Getter.take
+    monkeypatch.setattr(Getter, "take", lambda getter: asked.append(1) or take(getter))
+    session = qm.session()
+    session.put("Q1", b"for the first")
+    assert len(asked) <= 2
+    for _ in getters[1:]:
+        session.put("Q1", b"for the others")
+    for getter in getters:
+        getter.finish()
+        assert getter.error is None
+    assert qm.curdepth("Q1") == 0
+
+
+def test_waits_for_one_message_do_not_stand_in_the_way_of_others(
+    queue_manager: QueueManager,
+) -> None:
+    qm = queue_manager
+    number = qm.registry.queue(local(qm)).number
+    picky = waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1, correl_id=b"mine"))
+    free = Running(lambda: qm.session().get("Q1", wait_ms=-1))
+    while len(qm.waits._by_queue.get(number, ())) < 2:
+        assert free.is_under_way
+    other = Running(lambda: qm.session().get("Q1", wait_ms=-1, correl_id=b"his"))
+    while len(qm.waits._by_queue.get(number, ())) < 3:
+        assert other.is_under_way
+    session = qm.session()
+    for correl_id in (b"any", b"his", b"mine"):
+        session.put("Q1", correl_id, correl_id=correl_id)
+    for running, expected in ((free, b"any"), (other, b"his"), (picky, b"mine")):
+        message = running.finish()
+        assert body(message) == expected  # type: ignore[arg-type]  # Running returns object
+
+
+def test_P9_a_get_does_not_look_at_all_puts_of_its_unit_of_work(
+    queue_manager: QueueManager,
+) -> None:
+    """Own messages come in key order, and only the first one is looked at."""
+    qm = queue_manager
+    queue = qm.registry.queue(local(qm))
+    unit = qm.session(transacted=True)
+    for n in range(2_000):
+        unit.put("Q1", b"%d" % n, priority=n % 10)
+    own = unit.unit_of_work.own_puts(queue)
+    first = next(iter(own))
+    assert isinstance(first, Pending)
+    assert first.row.body == b"9"
+    assert [unit.unit_of_work._puts[p.row.k] for p in own] == [
+        unit.unit_of_work._puts[k] for k in sorted(unit.unit_of_work._puts)[1:]
+    ]
+    got = [body(unit.get("Q1")) for _ in range(2_000)]
+    assert got == sorted((b"%d" % n for n in range(2_000)), key=lambda b: (-(int(b) % 10), int(b)))
+    unit.commit()
+    unit.close()
+    assert qm.counts("Q1") == (0, 0, 0, 0, 0)
