@@ -89,6 +89,10 @@ class Core:
 
     def check_running(self) -> None:
         """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while closing."""
+        if self.store.group.is_broken and not self.is_stopped:
+            # Damage was read since.
+            with self.latch:
+                self._break()
         if self.is_stopped:
             raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
         if self.is_closing:
@@ -213,8 +217,8 @@ class Core:
                 self.run(*works)
         if self.store.must_flush():
             self.store.flush()
-        if self.store.is_sequence_low():
-            self.store.extend_sequence()
+        if self.store.sequence.is_low():
+            self.store.sequence.extend()
 
     def _settle(self, works: Iterable[Work]) -> None:
         with self.latch:

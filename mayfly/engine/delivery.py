@@ -53,7 +53,7 @@ def stored_id(identifier: bytes | None) -> bytes:
 
 def new_id(core: Core) -> bytes:
     """Return a new MsgId; call it with the latch held."""
-    return generated_id(core.name, core.store.instance, core.store.next_sequence())
+    return generated_id(core.name, core.store.sequence.instance, core.store.sequence.next())
 
 
 def check_room(core: Core, path: Path, body_bytes: int, *, persistent: bool) -> None:
@@ -88,7 +88,7 @@ def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:
     queue = path.queue
     priority = prepared.order_priority if path.fifo_priority is None else path.fifo_priority
     return StoredMessage(
-        order_key(queue.number, priority, core.store.next_sequence()),
+        order_key(queue.number, priority, core.store.sequence.next()),
         window.put_ms,
         None if window.deliver_at_ms == window.put_ms else window.deliver_at_ms,
         window.expire_at_ms,

@@ -29,8 +29,8 @@ def create_dynamic_queue(core: Core, model_name: str, dynamic_name: str) -> str 
 def _create(core: Core, model: Definition, name: str) -> str:
     if name.endswith("*"):
         with core.latch:
-            sequence = core.store.next_sequence()
-        name = f"{name[:-1][:32]}{core.store.instance:05X}{sequence:011X}"
+            sequence = core.store.sequence.next()
+        name = f"{name[:-1][:32]}{core.store.sequence.instance:05X}{sequence:011X}"
     try:
         check_name(name)
     except MQError as error:

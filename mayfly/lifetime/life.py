@@ -41,6 +41,8 @@ class Event(StrEnum):
     COMMIT = "commit"
     COMMIT_DELAYED = "commit_delayed"
     BACKOUT = "backout"
+    BACKOUT_DELAYED = "backout_delayed"
+    WITHDRAW = "withdraw"
     GET = "get"
     GET_UNDER_SYNCPOINT = "get_under_syncpoint"
     DUE = "due"
@@ -90,6 +92,9 @@ NEXT: dict[State, dict[Event, State]] = {
         Event.COMMIT: State.GOT,
         Event.CANCEL: State.CANCELLED,
         Event.BACKOUT: State.AVAILABLE,
+        Event.BACKOUT_DELAYED: State.DELAYED,
+        # P9: it was put in the same unit of work.
+        Event.WITHDRAW: State.WITHDRAWN,
     },
 }
 

@@ -64,7 +64,7 @@ class Database:
     def claim(self, manager_name: str) -> None:
         """Write the queue manager's name into a new database; raises StoreError for another's."""
         owner = self._meta("manager", manager_name)
-        if owner != manager_name:
+        if owner != manager_name and self.folder is not None:
             raise StoreError(f"{self.folder} is the folder of queue manager {owner}", self.folder)
 
     def close(self) -> None:

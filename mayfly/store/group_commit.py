@@ -19,6 +19,7 @@ import apsw
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import (
     MQRC_CONNECTION_BROKEN,
+    MQRC_RESOURCE_PROBLEM,
     MQRC_STORAGE_MEDIUM_FULL,
     MQRC_UNEXPECTED_ERROR,
 )
@@ -145,6 +146,10 @@ class GroupCommit:
             except _WRONG_UNIT as error:
                 self._roll_back()
                 _fail(batch, error)
+            except apsw.BusyError as error:
+                # A stranger holds the database file; nothing was begun.
+                self._roll_back()
+                _fail(batch, mq_error(MQRC_RESOURCE_PROBLEM, f"the database is busy: {error}"))
             except apsw.Error as error:
                 self.is_broken = True
                 _LOG.critical("commit failed, outcome unknown; the store stops: %s", error)

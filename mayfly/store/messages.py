@@ -7,7 +7,7 @@ delete is under way: callers pass over keys they know to be taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -43,10 +43,19 @@ def limited(sql: str, limit: int) -> str:
 class Messages:
     """The messages of one database; see the table ``message`` for what a row holds."""
 
-    def __init__(self, writer: apsw.Connection, reader: apsw.Connection) -> None:
-        """Use two connections to one database; they are the same one for a database in memory."""
+    def __init__(
+        self,
+        writer: apsw.Connection,
+        reader: apsw.Connection,
+        on_damage: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Use two connections to one database; they are the same one for a database in memory.
+
+        ``on_damage`` is called before StoreDamaged is raised.
+        """
         self._writer = writer
         self._reader = reader
+        self._on_damage = on_damage
 
     def insert(self, rows: list[StoredMessage]) -> None:
         """Add messages."""
@@ -136,4 +145,5 @@ class Messages:
             return self._reader.execute(sql, bindings).fetchall()
         except apsw.CorruptError as error:
             file = self._reader.filename
+            self._on_damage()
             raise StoreDamaged(f"the database is damaged: {error}", file) from error

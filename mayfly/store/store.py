@@ -7,7 +7,6 @@ that is safe. A queue manager without a folder keeps the durable part in memory,
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -15,21 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from mayfly.lifetime.life import LifeRecord
+from mayfly.mqi.errors import MQError
 from mayfly.store.book import Book, Totals
 from mayfly.store.database import Database
 from mayfly.store.group_commit import Checkpointer, GroupCommit
-from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.ledger import Ledger
 from mayfly.store.messages import Messages
+from mayfly.store.sequence import Sequence
 from mayfly.store.units import Unit
 
-#: Sequence numbers are reserved in blocks, so that none is given twice after a crash.
-_SEQUENCE_BLOCK = 2**24
-_SEQUENCES_LEFT_LOW = 2**20
 #: Lives of non-persistent messages kept back for the next commit, at most.
 _PENDING_LIVES = 10_000
 _TRIM_BATCH = 5_000
-_INSTANCE_BITS = 64 - SEQUENCE_BITS
 
 
 class Store:
@@ -56,7 +52,9 @@ class Store:
         self.high_water_ms = self._database.read_meta("high_water_ms", 0)
         durable = self._database.is_durable
         guard = threading.Lock() if durable else self.latch
-        self.persistent = Messages(self._database.writer, self._database.reader)
+        self.persistent = Messages(
+            self._database.writer, self._database.reader, on_damage=self._stop
+        )
         self.volatile = Messages(self._memory.writer, self._memory.reader)
         self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
         self.group = GroupCommit(self._database.writer, self._apply, self.book, guard)
@@ -68,10 +66,7 @@ class Store:
         self._now_ms = now_ms
         #: When the first change happened that no balance row speaks of yet.
         self.unsettled_since_ms: int | None = None
-        self._reserved = self._database.read_meta("sequence", 0)
-        self._sequence = self._reserved
-        self.instance = secrets.randbits(_INSTANCE_BITS)
-        self.extend_sequence()
+        self.sequence = Sequence(self._database.read_meta("sequence", 0), self.group.commit)
         self._checkpointer = (
             Checkpointer(self._database.writer, self._database.connect, guard) if durable else None
         )
@@ -89,23 +84,6 @@ class Store:
     def claim(self, manager_name: str) -> None:
         """Make the store a queue manager's own; raises StoreError when it is another's."""
         self._database.claim(manager_name)
-
-    def next_sequence(self) -> int:
-        """Return a new sequence number; call it with the latch held."""
-        self._sequence += 1
-        return self._sequence
-
-    def is_sequence_low(self) -> bool:
-        """Tell whether :meth:`extend_sequence` is needed before more messages are put."""
-        return self._reserved - self._sequence < _SEQUENCES_LEFT_LOW
-
-    def extend_sequence(self) -> None:
-        """Reserve the next block of sequence numbers, durably."""
-        reserved = self._sequence + _SEQUENCE_BLOCK
-        unit = Unit()
-        unit.statements.append(("INSERT OR REPLACE INTO meta VALUES ('sequence', ?)", (reserved,)))
-        self.group.commit(unit)
-        self._reserved = reserved
 
     def objects(self) -> list[tuple[str, str, int, str]]:
         """Return the stored definitions: kind, name, number, attributes as JSON."""
@@ -159,15 +137,19 @@ class Store:
 
     def write_balances(self) -> None:
         """Flush, and write a balance row for every queue that has changed since its last one."""
-        self.unsettled_since_ms = None
         with self.latch:
+            since_ms, self.unsettled_since_ms = self.unsettled_since_ms, None
             pending = self._take_pending()
             if pending is None and self.book.has_unbalanced():
                 pending = Unit()
                 self._flushing += 1
         if pending is not None:
             pending.wants_balances = True
-            self._commit_with(pending, [])
+            try:
+                self._commit_with(pending, [])
+            except MQError:
+                self.unsettled_since_ms = since_ms
+                raise
 
     def settled_totals(self) -> dict[int, Totals] | None:
         """Return the totals by queue number with what is kept back; call it with the latch held.
@@ -214,6 +196,10 @@ class Store:
         self.latch = latch
         self.group.is_broken = True
         self.ledger.stop_in_child()
+
+    def _stop(self) -> None:
+        """Damage was read: nothing is written any more, and the queue manager stops."""
+        self.group.is_broken = True
 
     def _apply(self, unit: Unit) -> None:
         messages = self.persistent

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.get import Getter
+from mayfly.engine.core import Work
+from mayfly.engine.get import Getter, GetResult
 from mayfly.engine.unit_of_work import Pending
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -100,14 +101,20 @@ def test_a_message_wakes_one_of_many_waits_and_asks_no_more(
 ) -> None:
     qm = queue_manager
     number = qm.registry.queue(local(qm)).number
+    asked: list[Getter] = []
+    take = Getter.take
+
+    def counted(getter: Getter) -> tuple[GetResult, Work | None] | None:
+        asked.append(getter)
+        return take(getter)
+
+    monkeypatch.setattr(Getter, "take", counted)
     getters = [waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1))]
     for _ in range(50):
         getters.append(Running(lambda: qm.session().get("Q1", wait_ms=-1)))
     while len(qm.waits._by_queue.get(number, ())) < len(getters):
         assert all(getter.is_under_way for getter in getters)
-    asked = []
-    take = Getter.take
-    monkeypatch.setattr(Getter, "take", lambda getter: asked.append(1) or take(getter))
+    asked.clear()
     session = qm.session()
     session.put("Q1", b"for the first")
     assert len(asked) <= 2

@@ -108,7 +108,7 @@ class Load:
                 session.put(
                     "DYING",
                     b"%d" % n,
-                    time_to_live_ms=chance.choice((1, 2, 5, None)),
+                    time_to_live_ms=chance.choice((4, 5, 8, None)),
                     delay_ms=chance.choice((0, 0, 1, 3)),
                     persistent=chance.random() < 0.3,
                     report=chance.choice((0, c.MQRO_EXPIRATION, c.MQRO_COA, c.MQRO_COD)),
@@ -208,8 +208,8 @@ def test_every_balance_row_agrees_with_the_lives_before_it(tmp_path: Path) -> No
         over.set()
         balancing.finish()
         assert balancing.error is None
-        live = sum(len(bodies(qm.session(), name)) for name in (*QUEUES, "DYING", REPLIES))
-        assert live >= 0
+        for name in (*QUEUES, "DYING", REPLIES):
+            bodies(qm.session(), name)
     with QueueManager("QM1", tmp_path, SystemClock()) as again:
         rows = again.ledger.page(0, 1_000_000)
         assert [row[0] for row in rows] == list(range(1, len(rows) + 1))
@@ -245,14 +245,6 @@ def test_a_reader_beside_writers_and_retention_sees_no_gap_but_where_it_is_told(
             while not over.is_set():
                 qm.store.trim_ledger(qm.settings.ledger_retention_count)
 
-        def follow() -> None:
-            """Stay at the end, where nothing is ever trimmed."""
-            after = qm.ledger.last_position()
-            while not over.is_set():
-                rows = qm.ledger.page(after, 1_000_000)
-                after += len(rows)
-
-        # Whoever stays at the end must be faster than retention: it keeps all there is here.
         threads = [Running(lambda: read(0)), Running(trim)]
         load = Load(qm, 2, 250)
         load.run(load.alone, load.units, load.mixed)
@@ -261,7 +253,6 @@ def test_a_reader_beside_writers_and_retention_sees_no_gap_but_where_it_is_told(
             thread.finish()
             assert thread.error is None
         assert qm.ledger.last_position() - qm.ledger.first_position() < 200 + 5_000
-        del follow
 
 
 def test_a_live_message_behind_hidden_ones_is_found_when_they_come_back(

@@ -27,8 +27,8 @@ def opened(folder: Path | None, now_ms: Callable[[], int] = lambda: NOW_MS) -> S
 
 def new_row(store: Store, body: bytes = b"body") -> StoredMessage:
     with store.latch:
-        sequence = store.next_sequence()
-    msg_id = generated_id("QM1", store.instance, sequence)
+        sequence = store.sequence.next()
+    msg_id = generated_id("QM1", store.sequence.instance, sequence)
     key = order_key(NUMBER, 5, sequence)
     return StoredMessage(
         key, NOW_MS, None, None, id_hash(msg_id), None, 0, msg_id, b"", None, b"", body

@@ -92,7 +92,7 @@ def test_generated_ids_have_24_bytes_and_are_unique_over_reopening(tmp_path: Pat
     for _ in range(3):
         with Manager("A.LONG.NAME.OF.A.QUEUE.MANAGER", tmp_path, VirtualClock()) as manager:
             new = [
-                generated_id(manager.name, manager.store.instance, manager.store.next_sequence())
+                generated_id(manager.name, manager.store.sequence.instance, manager.store.sequence.next())
                 for _ in range(1_000)
             ]
             assert {len(msg_id) for msg_id in new} == {24}
@@ -117,7 +117,7 @@ import sys
 from pathlib import Path
 from tests.store.scene import opened
 store = opened(Path({str(tmp_path)!r}))
-print(*(store.next_sequence() for _ in range(1000)), flush=True)
+print(*(store.sequence.next() for _ in range(1000)), flush=True)
 sys.stdin.read()
 """
     given_out: list[int] = []
@@ -133,7 +133,7 @@ sys.stdin.read()
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     store = opened(tmp_path)
-    given_out.append(store.next_sequence())
+    given_out.append(store.sequence.next())
     store.close()
     assert len(given_out) == 3_001
     assert given_out == sorted(set(given_out))

@@ -1,0 +1,46 @@
+"""Sequence numbers: the order of messages and the unique part of their ids, never given twice."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+from mayfly.store.keys import SEQUENCE_BITS
+from mayfly.store.units import Unit
+
+#: Numbers are reserved in blocks, so that none is given again after a crash.
+_BLOCK = 2**24
+_LOW = 2**20
+_SAVE = "INSERT OR REPLACE INTO meta VALUES ('sequence', ?)"
+
+
+class Sequence:
+    """Gives numbers from a block whose end is durable before the first of them is used.
+
+    ``instance`` is a random number of this opening of the store; with it, ids of two queue managers
+    of one name differ.
+    """
+
+    def __init__(self, reserved: int, commit: Callable[[Unit], None]) -> None:
+        """Go on behind what was reserved before; reserve the first block."""
+        self.instance = secrets.randbits(64 - SEQUENCE_BITS)
+        self._last = self._reserved = reserved
+        self._commit = commit
+        self.extend()
+
+    def next(self) -> int:
+        """Return a new number; call it with the latch held."""
+        self._last += 1
+        return self._last
+
+    def is_low(self) -> bool:
+        """Tell whether :meth:`extend` is needed before many more are given."""
+        return self._reserved - self._last < _LOW
+
+    def extend(self) -> None:
+        """Reserve the next block, durably; call it without the latch."""
+        reserved = self._last + _BLOCK
+        unit = Unit()
+        unit.statements.append((_SAVE, (reserved,)))
+        self._commit(unit)
+        self._reserved = reserved
