@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_an_advance_beside_gets_that_wait_decides_each_at_its_moment(clock: Virt
         threads = []
         for place in range(5):
             local(qm, f"Q{place}")
-            threads.append(waiting(qm, f"Q{place}", lambda place=place: get(place)))
+            threads.append(waiting(qm, f"Q{place}", partial(get, place)))
         qm.session().put("Q3", b"in time", delay_ms=400)
         qm.session().put("Q4", b"too late", delay_ms=501)
         clock.advance(1_000)
@@ -101,9 +102,13 @@ def test_two_queue_managers_on_one_clock_put_to_each_other_while_it_advances(
                 passed[source.name] += 1
                 putting.put("Q1", message.body, delay_ms=10)
 
+    def advance() -> None:
+        for _ in range(200):
+            clock.advance(7)
+
     threads = [Running(lambda: pass_on(one, two)), Running(lambda: pass_on(two, one))]
     one.session().put("Q1", b"ball")
-    advancing = [Running(lambda: [clock.advance(7) for _ in range(200)]) for _ in range(2)]
+    advancing = [Running(advance) for _ in range(2)]
     for thread in advancing:
         thread.finish()
     while min(passed.values()) < 5:

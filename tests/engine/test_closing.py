@@ -7,16 +7,18 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.attributes import QMODEL
 from mayfly.engine import administration
-from mayfly.engine.get import GetRequest
+from mayfly.engine.attributes import QMODEL
+from mayfly.engine.get import GetRequest, Getter
 from mayfly.engine.put import PutRequest
+from mayfly.engine.session import Session
 from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -57,10 +59,11 @@ def test_close_beside_threads_at_work_leaves_books_that_balance(
     put_count, got_count = [0], [0]
     session_of = threading.local()
 
-    def session(transacted: bool):
+    def session(transacted: bool) -> Session:
         if not hasattr(session_of, "one"):
             session_of.one = qm.session(transacted=transacted)
-        return session_of.one
+        own: Session = session_of.one
+        return own
 
     def put() -> None:
         session(False).put("Q1", b"x", persistent=True)
@@ -90,7 +93,7 @@ def test_close_beside_threads_at_work_leaves_books_that_balance(
         qm.ledger.page(qm.ledger.last_position(), 10)
 
     calls = [put, get, unit, volatile, browse, read]
-    threads = [Running(lambda call=call: until_closed(qm, call, codes)) for call in calls]
+    threads = [Running(partial(until_closed, qm, call, codes)) for call in calls]
     while put_count[0] < 10 + 5 * round_:
         threading.Event().wait(0.001)
     qm.close()
@@ -123,8 +126,6 @@ def test_a_get_under_way_when_the_end_comes_is_refused_and_its_message_kept(
     session = qm.session()
     session.put("Q1", b"kept", persistent=persistent)
     with qm.latch:
-        from mayfly.engine.get import Getter
-
         getter = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None)
         outcome = getter.take()
     assert outcome is not None

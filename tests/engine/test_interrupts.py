@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.get import GetRequest
+from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
 from tests.store.scene import gate, statement
@@ -99,30 +102,42 @@ def test_a_waiting_get_that_is_interrupted_takes_no_message_later(
 def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
     tmp_path: Path, persistent: bool
 ) -> None:
+    """The interrupt has ended the wait, the latch is not free yet, and a message comes."""
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
         number = qm.registry.queue(local(qm)).number
         session, other = qm.session(), qm.session()
+        main_thread = threading.main_thread().ident
+        assert main_thread is not None
+        other.put("Q1", b"wanted", persistent=persistent)
+        with qm.latch:
+            # Nobody sees it until the latch is free again.
+            (row,) = (
+                *qm.store.volatile.in_order(0, 2**63 - 1, 9),
+                *qm.store.persistent.in_order(0, 2**63 - 1, 9),
+            )
+            qm.hidden[row.k] = self_made = object()
 
-        def hand_over() -> None:
+        def give_at_the_latch() -> None:
+            while not qm.waits.is_waited_on(number):
+                threading.Event().wait(0.001)
             with qm.latch:
-                for waiter in qm.waits._by_queue.pop(number, []):
-                    assert waiter.attempt()
+                signal.pthread_kill(main_thread, signal.SIGINT)
+                while sys._current_frames()[main_thread].f_code.co_name != "_outcome_of":
+                    threading.Event().wait(0.001)
+                assert qm.hidden.pop(row.k) is self_made
+                qm.waits.offer(number)
+                assert not qm.waits.is_waited_on(number)
 
-        session.put("Q1", b"waited for", persistent=persistent)
-        # Nobody may take it until the wait is interrupted: the get looks for another CorrelId.
-        watcher = interrupt_when(lambda: qm.waits.is_waited_on(number), lambda: None)
+        giving = Running(give_at_the_latch)
         with pytest.raises(KeyboardInterrupt):
-            session.get("Q1", wait_ms=-1, correl_id=b"other")
-        watcher.join(JOIN_SECONDS)
-        hand_over()
-        assert bodies(other, "Q1") == [b"waited for"]
+            session.get("Q1", wait_ms=-1)
+        giving.finish()
+        assert qm.counts("Q1").live == 1
+        assert bodies(other, "Q1") == [b"wanted"]
         assert qm.verify().ok
 
 
 def test_an_interrupted_browse_leaves_no_wait_behind(queue_manager: QueueManager) -> None:
-    from mayfly.engine.get import GetRequest
-    from mayfly.mqi import constants as c
-
     number = queue_manager.registry.queue(local(queue_manager)).number
     with queue_manager.session() as session:
         handle = session.open("Q1", c.MQOO_BROWSE)

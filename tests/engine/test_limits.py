@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.core import Work
-from mayfly.engine.get import Getter, GetResult
+from mayfly.engine.get import GetResult, Getter
 from mayfly.engine.unit_of_work import Pending
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -61,9 +61,7 @@ def test_MAXUMSGS_counts_puts_and_gets_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_a_full_disk_under_a_commit_takes_everything_back(
-    tmp_path: Path, persistent: bool
-) -> None:
+def test_a_full_disk_under_a_commit_takes_everything_back(tmp_path: Path, persistent: bool) -> None:
     """Puts, delayed puts, gets, cancelled delays, reports and messages put and got again."""
     clock = VirtualClock()
     with QueueManager("QM1", tmp_path, clock) as qm:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -14,7 +15,7 @@ from mayfly import QueueManager
 from mayfly.engine import administration, staging_order
 from mayfly.engine.attributes import QLOCAL
 from mayfly.engine.core import Work
-from mayfly.engine.get import Getter, GetRequest
+from mayfly.engine.get import GetRequest, Getter
 from mayfly.engine.put import PutRequest, put
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
@@ -239,7 +240,7 @@ def test_a_unit_that_no_column_takes_fails_alone(tmp_path: Path) -> None:
 
     leader = Running(lambda: store.commit([statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
-    committing = [Running(lambda unit=unit: commit(unit)) for unit in units]
+    committing = [Running(partial(commit, unit)) for unit in units]
     while len(store.group._waiting) < len(units):
         assert leader.is_under_way
     opening.opened.set()
@@ -370,7 +371,7 @@ def test_get_inhibited_ends_every_wait_on_every_path(queue_manager: QueueManager
     local(qm)
     administration.define(qm, "QALIAS", "A1", {"TARGET": "Q1"})
     first = waiting(qm, "Q1", lambda: qm.session().get("A1", wait_ms=-1))
-    others = [Running(lambda name=name: qm.session().get(name, wait_ms=-1)) for name in ("Q1", "A1")]
+    others = [Running(partial(qm.session().get, name, wait_ms=-1)) for name in ("Q1", "A1")]
     number = qm.registry.queue("Q1").number
     while len(qm.waits._by_queue.get(number, ())) < 3:
         assert all(other.is_under_way for other in others)

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.mqi.errors import FolderInUse, NewerSchema, StoreDamaged, StoreError
+from mayfly.mqi.errors import ConnectionBroken, FolderInUse, NewerSchema, StoreDamaged, StoreError
 from mayfly.store.database import DATABASE_FILE, SCHEMA_VERSION
 from tests.store.scene import held, new_row, opened, put_unit
 
@@ -182,3 +182,22 @@ def test_a_folder_belongs_to_the_queue_manager_that_made_it(tmp_path: Path) -> N
         QueueManager("QM2", tmp_path)
     with QueueManager("QM1", tmp_path) as again:
         assert again.verify().ok
+
+
+def test_damage_that_a_browse_reads_stops_the_queue_manager(tmp_path: Path) -> None:
+    with QueueManager("QM1", tmp_path) as manager, manager.session(transacted=True) as session:
+        manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
+        for _ in range(2_000):
+            session.put("Q1", bytes(1_000), persistent=True)
+    file = tmp_path / DATABASE_FILE
+    whole = bytearray(file.read_bytes())
+    for offset in range(200_000, len(whole) - 100_000, 4_096):
+        whole[offset : offset + 16] = b"\xff" * 16
+    file.write_bytes(whole)
+    manager = QueueManager("QM1", tmp_path)
+    with manager.session() as session:
+        with pytest.raises(StoreDamaged):
+            list(session.browse("Q1"))
+        with pytest.raises(ConnectionBroken):
+            session.put("Q1", b"more")
+    manager.close()
