@@ -92,7 +92,7 @@ class Core:
         if self.store.group.is_broken and not self.is_stopped:
             # Damage was read since.
             with self.latch:
-                self._break()
+                self._break("damage was read")
         if self.is_stopped:
             raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
         if self.is_closing:

@@ -269,7 +269,7 @@ def test_opening_and_closing_leaves_no_thread(tmp_path: Path) -> None:
 
 
 def in_child(call: Callable[[], None]) -> int:
-    """Fork, run a call there and return its exit status; a child that hangs is killed by SIGALRM."""
+    """Fork, run a call there, return its exit status; a child that hangs ends by SIGALRM."""
     child = os.fork()
     if not child:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

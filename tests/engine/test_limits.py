@@ -108,8 +108,7 @@ def test_a_message_wakes_one_of_many_waits_and_asks_no_more(
 
     monkeypatch.setattr(Getter, "take", counted)
     getters = [waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1))]
-    for _ in range(50):
-        getters.append(Running(lambda: qm.session().get("Q1", wait_ms=-1)))
+    getters += [Running(lambda: qm.session().get("Q1", wait_ms=-1)) for _ in range(50)]
     while len(qm.waits._by_queue.get(number, ())) < len(getters):
         assert all(getter.is_under_way for getter in getters)
     asked.clear()

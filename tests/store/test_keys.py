@@ -91,10 +91,9 @@ def test_generated_ids_have_24_bytes_and_are_unique_over_reopening(tmp_path: Pat
     seen: set[bytes] = set()
     for _ in range(3):
         with Manager("A.LONG.NAME.OF.A.QUEUE.MANAGER", tmp_path, VirtualClock()) as manager:
+            sequence = manager.store.sequence
             new = [
-                generated_id(
-                    manager.name, manager.store.sequence.instance, manager.store.sequence.next()
-                )
+                generated_id(manager.name, sequence.instance, sequence.next())
                 for _ in range(1_000)
             ]
             assert {len(msg_id) for msg_id in new} == {24}
