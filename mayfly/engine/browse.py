@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from mayfly.engine.alive import Found, look
 from mayfly.engine.core import Core, Work
 from mayfly.engine.disposal import discard_expired
-from mayfly.engine.get import Found, GetRequest, GetResult, seen, take_row
+from mayfly.engine.get import GetRequest, GetResult, seen, take_row
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE
-from mayfly.engine.search import in_order
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.waiting import Waiter
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.units import StoredMessage
 
 
 class Cursor:
@@ -26,6 +25,8 @@ class Cursor:
         self._path = path
         self._key: int | None = None
         self._locked: Found | None = None
+        #: Whether the last step gave up at so many expired messages that it is to be repeated.
+        self._is_cut = False
 
     def browse(self, request: GetRequest, *, first: bool, lock: bool) -> GetResult:
         """Return the next matching message, the first one with ``first``; it stays on the queue.
@@ -39,16 +40,19 @@ class Cursor:
         if request.wait_ms < MQWI_UNLIMITED:
             raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms}")
         core, waiter = self._core, None
-        with core.latch:
-            core.check_running()
-            self._release()
-            result = self._step(request, first=first, lock=lock)
-            if result is None and request.wait_ms:
-                until_ms = _until(core, request.wait_ms)
-                waiter = Waiter(lambda: self._step(request, first=first, lock=lock), until_ms)
-                core.waits.add(self._path.queue.number, waiter)
-                core.must_wake = True
-        core.run_deferred()
+        while True:
+            with core.latch:
+                core.check_running()
+                self._release()
+                result = self._step(request, first=first, lock=lock, in_parts=True)
+                if result is None and request.wait_ms and not self._is_cut:
+                    until_ms = _until(core, request.wait_ms)
+                    waiter = Waiter(lambda: self._step(request, first=first, lock=lock), until_ms)
+                    core.waits.add(self._path.queue.number, waiter)
+                    core.must_wake = True
+            core.run_deferred()
+            if not self._is_cut:
+                break
         if waiter is not None:
             result = self._outcome_of(waiter)
         if result is None:
@@ -120,18 +124,16 @@ class Cursor:
             raise
         return result
 
-    def _step(self, request: GetRequest, *, first: bool, lock: bool) -> GetResult | None:
+    def _step(
+        self, request: GetRequest, *, first: bool, lock: bool, in_parts: bool = False
+    ) -> GetResult | None:
         core = self._core
         self._check_get()
         queue, now_ms = self._path.queue, core.now_ms()
         low = queue.low if first or self._key is None else self._key + 1
-        expired: list[Found] = []
-        alive: tuple[StoredMessage, int] | None = None
-        for row, side in in_order(core, queue, request.match, low):
-            if not is_expired(row.expire_at_ms, now_ms):
-                alive = row, side
-                break
-            expired.append((queue, row, side))
+        alive, expired, self._is_cut = look(
+            core, queue, request.match, low, before=None, in_parts=in_parts
+        )
         if expired and (alive or core.settings.discard_on_empty):
             core.deferred.append(discard_expired(core, expired, now_ms))
         if alive is None:

@@ -72,7 +72,8 @@ class Core:
         self.wake: Callable[[], None] = lambda: None
         #: Set under the latch, acted on after leaving it: the clock may run what is due at once.
         self.must_wake = False
-        self._floor_ms = 0
+        #: How far the store's time was ahead of the clock when it was opened; own time runs on.
+        self.ahead_ms = 0
         self._running = 0
         self._pausing = False
         self._quiet = threading.Condition(self.latch)
@@ -80,8 +81,7 @@ class Core:
 
     def now_ms(self) -> int:
         """Return the queue manager's time, which never falls behind what its store has seen."""
-        now_ms = self.clock.now_ms()
-        return max(self._floor_ms, now_ms)
+        return self.clock.now_ms() + self.ahead_ms
 
     def messages(self, side: int) -> Messages:
         """Return the persistent or the volatile messages."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from mayfly.engine.alive import Found
 from mayfly.engine.core import Core, Work
 from mayfly.engine.delivery import Outgoing, arrive, check_room, life_of, new_row
 from mayfly.engine.disposal import as_given, dead_letter, discard_expired, remove, send_report
-from mayfly.engine.get import Found
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.staging import Staged, read_staged
 from mayfly.lifetime.life import Event, State, next_state

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mayfly.engine.alive import Found, look
 from mayfly.engine.core import Core, Work
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_expired, original_of, remove, send_report
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.search import ANY, Match, in_order
+from mayfly.engine.search import ANY, Match
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import Waiter
 from mayfly.lifetime.life import Event, State, next_state
@@ -24,8 +25,6 @@ from mayfly.store.units import StoredMessage
 
 _GOT = next_state(State.AVAILABLE, Event.GET)
 _CANCELLED = next_state(State.DELAYED, Event.CANCEL)
-
-Found = tuple[LocalQueue, StoredMessage, int]
 
 
 class GetRequest(NamedTuple):
@@ -61,14 +60,17 @@ def get(core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | 
         raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms} is below -1")
     getter = Getter(core, path, request, unit_of_work)
     waiter = None
-    with core.latch:
-        core.check_running()
-        outcome = getter.take()
-        if outcome is None and request.wait_ms:
-            waiter = _enqueue(core, path, getter, request.wait_ms)
-        elif outcome is not None and outcome[1] is not None and core.run_at_once(outcome[1]):
-            outcome = outcome[0], None
-    core.run_deferred()
+    while True:
+        with core.latch:
+            core.check_running()
+            outcome = getter.take(in_parts=True)
+            if outcome is None and request.wait_ms and not getter.is_cut:
+                waiter = _enqueue(core, path, getter, request.wait_ms)
+            elif outcome is not None and outcome[1] is not None and core.run_at_once(outcome[1]):
+                outcome = outcome[0], None
+        core.run_deferred()
+        if not getter.is_cut:
+            break
     if waiter is not None:
         outcome = _outcome_of(core, path.queue, waiter)
     if outcome is None:
@@ -119,11 +121,14 @@ class Getter:
         self._request = request
         self._unit_of_work = unit_of_work
         self.takes_any = request.match is ANY
+        #: Whether the last take gave up at so many expired messages that it is to be repeated.
+        self.is_cut = False
 
-    def take(self) -> tuple[GetResult, Work | None] | None:
+    def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
         """Take a message now, under the latch; None when there is none.
 
         The work, if any, makes the get final and must be run by the getter without the latch.
+        ``in_parts`` lets the latch go after DISCARD_BATCH expired messages (``is_cut``).
         """
         core, unit_of_work = self._core, self._unit_of_work
         path = core.registry.refreshed(self._path)
@@ -132,7 +137,7 @@ class Getter:
         if unit_of_work is not None:
             unit_of_work.check_room()
         queue, now_ms = path.queue, core.now_ms()
-        found, own = self._next_alive(queue, now_ms)
+        found, own = self._next_alive(queue, now_ms, in_parts=in_parts)
         if own is not None:
             return self._take_own(own, now_ms)
         if found is None:
@@ -145,21 +150,18 @@ class Getter:
         return result, take_row(core, (queue, row, side), self._request, unit_of_work)
 
     def _next_alive(
-        self, queue: LocalQueue, now_ms: int
+        self, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> tuple[tuple[StoredMessage, int] | None, Pending | None]:
         """Return the next live message, or the own uncommitted put that comes before it."""
         core = self._core
-        candidates = in_order(core, queue, self._request.match, queue.low)
         own = self._own_put(queue, now_ms)
-        expired: list[Found] = []
-        alive = None
-        for row, side in candidates:
-            if own is not None and own.row.k < row.k:
-                break
-            if not is_expired(row.expire_at_ms, now_ms):
-                alive = row, side
-                break
-            expired.append((queue, row, side))
+        before = None if own is None else own.row.k
+        match = self._request.match
+        alive, expired, self.is_cut = look(
+            core, queue, match, queue.low, before=before, in_parts=in_parts
+        )
+        if self.is_cut:
+            own = None
         if expired and (alive or own or core.settings.discard_on_empty):
             for _queue, row, side in expired:
                 self._advance(queue, row, side)

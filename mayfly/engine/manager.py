@@ -79,7 +79,7 @@ class Manager(Core):
         self.platform = platform
         self.command_level = command_level
         self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
-        self._floor_ms = self.store.high_water_ms
+        self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan = ExpiryScan(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -132,7 +132,7 @@ class Manager(Core):
         return verify(self)
 
     def next_due_ms(self) -> int | None:
-        """Return the moment of the next due work, None when nothing is to come."""
+        """Return the clock's time of the next due work, None when nothing is to come."""
         with self.latch:
             if self.is_stopped:
                 return None
@@ -144,7 +144,8 @@ class Manager(Core):
             ]
             work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
             end_ms = self.waits.next_end_ms()
-        return min(work_ms if end_ms is None else [*work_ms, end_ms], default=None)
+        due_ms = min(work_ms if end_ms is None else [*work_ms, end_ms], default=None)
+        return None if due_ms is None else due_ms - self.ahead_ms
 
     def run_due(self) -> None:
         """Do everything that is due now: release, scan, end waits, settle the ledger.

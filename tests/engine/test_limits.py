@@ -102,9 +102,9 @@ def test_a_message_wakes_one_of_many_waits_and_asks_no_more(
     asked: list[Getter] = []
     take = Getter.take
 
-    def counted(getter: Getter) -> tuple[GetResult, Work | None] | None:
+    def counted(getter: Getter, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
         asked.append(getter)
-        return take(getter)
+        return take(getter, in_parts=in_parts)
 
     monkeypatch.setattr(Getter, "take", counted)
     getters = [waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1))]

@@ -1,8 +1,11 @@
 """Expiry, rules E1-E5, E15-E18 and E31: who may still get a message."""
 
+from pathlib import Path
+
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.alive import DISCARD_BATCH
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -335,3 +338,46 @@ def test_E31_put_again_with_the_descriptor_of_a_get_filters_on_its_ids(
     with refused(rc.MQRC_NO_MSG_AVAILABLE):
         take(handle, match=by_msg_id(first.msg_id))
     assert queue_manager.curdepth("Q1") == 1
+
+
+@pytest.mark.parametrize("verb", ["get", "browse"])
+def test_E09_a_flood_of_expired_messages_goes_in_one_call(
+    queue_manager: QueueManager, clock: VirtualClock, verb: str
+) -> None:
+    """More than one turn of the latch takes: all go, the live one comes, depth is exact."""
+    flood = 2 * DISCARD_BATCH + 1
+    queue_manager.mqsc(f"DEFINE QLOCAL(Q1) MAXDEPTH({flood + 1})")
+    with queue_manager.session() as session:
+        for _ in range(flood):
+            session.put("Q1", b"late", time_to_live_ms=1_000)
+        session.put("Q1", b"alive")
+        clock.advance(1_000)
+        assert queue_manager.curdepth("Q1") == flood + 1
+        if verb == "get":
+            message = session.get("Q1")
+        else:
+            message = next(session.browse("Q1"))
+        assert message is not None
+        assert message.body == b"alive"
+        assert queue_manager.curdepth("Q1") == (0 if verb == "get" else 1)
+
+
+def test_E04_time_runs_on_where_the_store_has_seen_a_later_clock(tmp_path: Path) -> None:
+    """Reopened under a clock an hour behind: nothing comes back to life, delays still end."""
+    ahead = VirtualClock(1_700_003_600_000)
+    with QueueManager("QM1", tmp_path, ahead) as manager, manager.session() as session:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        session.put("Q1", b"a minute", persistent=True, time_to_live_ms=60_000)
+        ahead.advance(60_000)
+        session.put("Q1", b"seen", persistent=True)
+    behind = VirtualClock(1_700_000_000_000)
+    with QueueManager("QM1", tmp_path, behind) as manager, manager.session() as session:
+        assert manager.now_ms() >= 1_700_003_660_000
+        message = session.get("Q1")
+        assert message is not None
+        assert message.body == b"seen"
+        session.put("Q1", b"a second", delay_ms=1_000)
+        behind.advance(999)
+        assert session.get("Q1") is None
+        behind.advance(1)
+        assert session.get("Q1") is not None
