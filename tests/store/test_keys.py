@@ -93,8 +93,7 @@ def test_generated_ids_have_24_bytes_and_are_unique_over_reopening(tmp_path: Pat
         with Manager("A.LONG.NAME.OF.A.QUEUE.MANAGER", tmp_path, VirtualClock()) as manager:
             sequence = manager.store.sequence
             new = [
-                generated_id(manager.name, sequence.instance, sequence.next())
-                for _ in range(1_000)
+                generated_id(manager.name, sequence.instance, sequence.next()) for _ in range(1_000)
             ]
             assert {len(msg_id) for msg_id in new} == {24}
             assert all(msg_id.startswith(b"AMQ A.LONG.NAME.") for msg_id in new)
