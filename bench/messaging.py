@@ -22,6 +22,7 @@ _ROUNDS = 5
 _COUNT, _PER_UNIT = 10_000, 100
 _THREADS, _PUTS_EACH = 16, 400
 _PAIRS = 10_000
+_BOTH_WAYS = CMQC.MQOO_OUTPUT | CMQC.MQOO_INPUT_AS_Q_DEF
 
 
 def figures() -> Iterator[Figure]:
@@ -78,7 +79,7 @@ def _session(folder: Path) -> tuple[float, float]:
 def _pymqi(folder: Path) -> tuple[float, float]:
     with _manager(folder):
         connection = pymqi.connect("BENCH")
-        queue = pymqi.Queue(connection, "Q1")
+        queue = pymqi.Queue(connection, "Q1", _BOTH_WAYS)
         pmo = pymqi.PMO(Options=CMQC.MQPMO_SYNCPOINT)
         gmo = pymqi.GMO(Options=CMQC.MQGMO_SYNCPOINT)
         result = (
@@ -152,7 +153,7 @@ def _pairs() -> Iterator[Figure]:
     native, facade = [], []
     with _manager(None) as manager, manager.session() as session:
         connection = pymqi.connect("BENCH")
-        queue = pymqi.Queue(connection, "Q1")
+        queue = pymqi.Queue(connection, "Q1", _BOTH_WAYS)
         for _ in range(_ROUNDS):
             native.append(seconds_of(lambda: _native_pairs(session)))
             facade.append(seconds_of(lambda: _facade_pairs(queue)))
