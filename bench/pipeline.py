@@ -17,11 +17,11 @@ from mayfly.spark.lake import ledger_to_lake
 from mayfly.spark.report import verify_lake
 from mayfly.spark.session import create_session
 
-_WARM_UP, _COUNT, _PER_UNIT = 20_000, 400_000, 1_000
+_WARM_UP, _COUNT, _PER_UNIT = 200_000, 600_000, 1_000
 
 
 def figures() -> Iterator[Figure]:
-    """Stream a prepared ledger, after a small one that warms Spark up."""
+    """Stream a prepared ledger, after a smaller one that warms Spark up."""
     spark = create_session("local[2]", "bench")
     try:
         _streamed(spark, _WARM_UP)
