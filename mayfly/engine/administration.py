@@ -119,8 +119,18 @@ def enter_queue(core: Core, definition: Definition) -> None:
     core.store.write_balances()
 
 
-def system_objects(platform: str) -> list[Definition]:
-    """Return what a new queue manager has; on z/OS the staging queue must be defined (D14)."""
+def set_up(core: Core, platform: str) -> None:
+    """Define what a new queue manager has; on z/OS the staging queue must be defined (D14).
+
+    The queue manager's own definition comes last: without it a start that was cut off goes on here.
+    """
+    for definition in _system_objects(platform):
+        if core.registry.find(definition.name) is None:
+            enter_queue(core, definition)
+    _save(core, core.registry.queue_manager, 0)
+
+
+def _system_objects(platform: str) -> list[Definition]:
     objects = [Definition(kind, name, defaults_of(kind)) for kind, name in DEFAULT_OBJECTS.items()]
     dead_letter = Definition(QLOCAL, DEAD_LETTER_QUEUE, defaults_of(QLOCAL))
     dead_letter.attributes["MAXDEPTH"] = 999_999_999

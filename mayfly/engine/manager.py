@@ -12,7 +12,7 @@ from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine.administration import enter_queue, system_objects
+from mayfly.engine.administration import set_up
 from mayfly.engine.attributes import QLOCAL, QMGR, defaults_of
 from mayfly.engine.core import Core, Work
 from mayfly.engine.counting import Counts, Verification, counts, verify
@@ -250,9 +250,8 @@ class Manager(Core):
                     self.store.book.open_queue(queue.number, name)
                     self.store.book.open_queue(-queue.number, name)
         self._recover_totals()
-        if not stored:
-            for definition in system_objects(self.platform):
-                enter_queue(self, definition)
+        if not any(kind == QMGR for kind, _name, _number, _attributes in stored):
+            set_up(self, self.platform)
 
     def _recover_totals(self) -> None:
         """Account for non-persistent messages that a crash has taken; load the counters."""

@@ -3,11 +3,13 @@
 import shutil
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mayfly import QueueManager
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
+from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     DEAD,
@@ -243,3 +245,17 @@ def test_D21_full_disk_postpones_the_release_and_nothing_is_lost(
             "expired_present": 0,
         }
         assert qm.verify().ok
+
+
+def test_a_first_start_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) -> None:
+    with QueueManager("QM1", tmp_path):
+        pass
+    connection = apsw.Connection(str(tmp_path / DATABASE_FILE))
+    connection.execute("DELETE FROM object WHERE kind = 'QMGR' OR name LIKE 'SYSTEM.D%.QUEUE'")
+    connection.close()
+    with QueueManager("QM1", tmp_path) as manager:
+        assert manager.curdepth("SYSTEM.DDELAY.LOCAL.QUEUE") == 0
+        assert manager.mqsc("DELETE QMODEL(SYSTEM.DEFAULT.MODEL.QUEUE)").ok
+        assert manager.verify().ok
+    with QueueManager("QM1", tmp_path) as manager:
+        assert not manager.mqsc("DISPLAY QMODEL(SYSTEM.DEFAULT.MODEL.QUEUE)").ok
