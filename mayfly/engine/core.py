@@ -60,6 +60,9 @@ class Core:
         self.hidden: dict[int, object] = {}
         #: Works found under the latch that somebody must run after leaving it.
         self.deferred: list[Work] = []
+        #: Backouts of sessions that were dropped without being closed; the collector may add to it
+        #: at any moment, in any thread, so it does no more than that.
+        self.abandoned: list[Callable[[], None]] = []
         self.is_stopped = False
         self.is_closing = False
         #: The thread that closes the queue manager; once set, it alone may still run works.
@@ -210,6 +213,8 @@ class Core:
         self.store.stop_in_child(self.latch)
 
     def _catch_up(self) -> None:
+        while self.abandoned:
+            self.abandoned.pop()()
         while self.deferred:
             with self.latch:
                 works, self.deferred = self.deferred, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Iterator
 from functools import lru_cache
 from types import TracebackType
@@ -64,6 +65,9 @@ class Session:
         self._transacted = transacted
         self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
         self.unit_of_work = UnitOfWork(core)
+        # Dropped without close, it ends like a program that fails: backed out (G9).
+        self._abandon = weakref.finalize(self, core.abandoned.append, self.unit_of_work.backout)
+        self._abandon.atexit = False
         self._handles: set[Handle] = set()
         self._owner = Owner(self.context, self.unit_of_work, self.close_handle)
         self.is_open = True
@@ -231,6 +235,7 @@ class Session:
                 self._close_handles()
         finally:
             self.is_open = False
+            self._abandon.detach()
 
     def _close_handles(self) -> None:
         for handle in list(self._handles):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -338,3 +339,22 @@ def test_a_child_forked_while_another_thread_holds_the_latch_is_told_at_once(
     for manager in (qm, twin):
         assert manager.verify().ok
         manager.close()
+
+
+def test_G9_a_session_that_is_dropped_is_backed_out(queue_manager: QueueManager) -> None:
+    qm = queue_manager
+    local(qm)
+    with qm.session() as session:
+        session.put("Q1", b"taken")
+    dropped = qm.session(transacted=True)
+    assert dropped.get("Q1") is not None
+    dropped.put("Q1", b"never committed")
+    del dropped
+    gc.collect()
+    with qm.session() as session:
+        session.put("Q1", b"later")
+        message = session.get("Q1")
+        assert message is not None
+        assert message.body == b"taken"
+        assert message.backout_count == 1
+        assert bodies(session, "Q1") == [b"later"]

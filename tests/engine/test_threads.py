@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +21,7 @@ from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.store.ledger import PositionTrimmed
-from tests.spec.scene import BROWSE, INPUT, REPLIES, Running, bodies, local
+from tests.spec.scene import BROWSE, INPUT, JOIN_SECONDS, REPLIES, Running, bodies, local
 
 PLACE = {name: n for n, name in enumerate(LEDGER_COLUMNS)}
 QUEUES = ("Q1", "Q2")
@@ -168,7 +169,10 @@ def test_every_message_is_got_exactly_once(tmp_path: Path, on_disk: bool, seed: 
             assert qm.counts(name) == (0, 0, 0, 0, 0)
         queue = [qm.registry.queue(name) for name in QUEUES]
         assert [q.present for q in queue] == [[0, 0], [0, 0]]
-        assert not qm.hidden
+        # The delay processor may still be at work for a queue that nobody reads.
+        until = time.perf_counter() + JOIN_SECONDS
+        while qm.hidden:
+            assert time.perf_counter() < until, "hidden for ever"
         found = qm.verify()
         assert found.ok, found.problems
 
