@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,9 +15,10 @@ from mayfly.lifetime.life import Event, State, next_state
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_PERSISTENT
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
 
+_LOG = logging.getLogger("mayfly")
 _GOT = next_state(State.LOCKED, Event.COMMIT)
 _CANCELLED = next_state(State.LOCKED, Event.CANCEL)
 
@@ -124,7 +126,10 @@ class UnitOfWork:
                     taken.queue.locked -= 1
 
     def backout(self) -> None:
-        """Withdraw puts and give gets back to their place, backout count one higher (G8)."""
+        """Withdraw puts and give gets back to their place, backout count one higher (G8).
+
+        It always succeeds; on a full disk only the backout counts stay as they were.
+        """
         core = self._core
         if self.is_empty:
             return
@@ -146,6 +151,10 @@ class UnitOfWork:
         try:
             if takes and not core.is_stopped:
                 core.run(work)
+        except MQError as error:
+            if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
+                raise
+            _LOG.error("backout counts on %s stay as they were: %s", core.name, error)
         finally:
             self._give_back(takes)
 

@@ -27,7 +27,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
 from tests.spec.scene import INPUT, JOIN_SECONDS, OUTPUT, Running, bodies, local, refused, waiting
-from tests.store.scene import statement
+from tests.store.scene import failing_disk, statement
 
 FULL, ROOMY = 1, 1_000_000
 ENDED = {rc.MQRC_Q_MGR_STOPPING, rc.MQRC_CONNECTION_BROKEN, rc.MQRC_HCONN_ERROR}
@@ -358,3 +358,20 @@ def test_G9_a_session_that_is_dropped_is_backed_out(queue_manager: QueueManager)
         assert message.body == b"taken"
         assert message.backout_count == 1
         assert bodies(session, "Q1") == [b"later"]
+
+
+def test_G8_a_backout_on_a_full_disk_gives_the_message_back_all_the_same(tmp_path: Path) -> None:
+    with failing_disk() as disk, QueueManager("QM1", tmp_path, VirtualClock()) as qm:
+        local(qm)
+        session = qm.session(transacted=True)
+        session.put("Q1", b"taken", persistent=True)
+        session.commit()
+        assert session.get("Q1") is not None
+        disk.error, disk.failing = apsw.FullError, "write .db-wal"
+        session.backout()
+        disk.failing = ""
+        assert any(call.startswith("write .db-wal") for call in disk.calls)
+        message = session.get("Q1")
+        assert message is not None
+        assert message.backout_count == 0
+        assert qm.verify().ok

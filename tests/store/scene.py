@@ -124,6 +124,7 @@ class Disk(apsw.VFS):
 
     def __init__(self) -> None:
         self.failing = ""
+        self.error: type[apsw.Error] = apsw.IOError
         self.calls: list[str] = []
         super().__init__("mayfly-disk", "unix", makedefault=True)
 
@@ -133,7 +134,7 @@ class Disk(apsw.VFS):
     def check(self, call: str, name: str) -> None:
         self.calls.append(f"{call} {name}")
         if self.failing and f"{call} {name}".startswith(self.failing):
-            raise apsw.IOError(f"{call} {name} fails")
+            raise self.error(f"{call} {name} fails")
 
 
 class DiskFile(apsw.VFSFile):
