@@ -7,6 +7,7 @@ leader in commit order and are dense.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,8 @@ class Book:
                 "SELECT * FROM counter"
             )
         }
+        #: Queues come and go while the leader writes; it guards which totals there are.
+        self._lock = threading.Lock()
         self._position = self.last_position
         self._changed: dict[int, Totals] = {}
         self._balance_all = False
@@ -108,11 +111,13 @@ class Book:
         else:
             totals = Totals(queue, 0, 0, 0, [0] * len(OUTCOMES))
             totals.unbalanced = 1
-            self.totals[number] = totals
+            with self._lock:
+                self.totals[number] = totals
 
     def forget_queue(self, number: int) -> None:
         """Forget a deleted queue, whose number may be given again."""
-        self.totals.pop(number, None)
+        with self._lock:
+            self.totals.pop(number, None)
 
     def recovery(self) -> Unit:
         """Return the unit that accounts for non-persistent messages a crash has taken.
@@ -140,7 +145,7 @@ class Book:
 
     def has_unbalanced(self) -> bool:
         """Tell whether a queue has changed since its last balance row."""
-        return any(t.unbalanced for number, t in list(self.totals.items()) if number >= 0)
+        return any(t.unbalanced for number, t in self._all_totals() if number >= 0)
 
     def write(self, unit: Unit) -> None:
         """Write the lives and totals of a unit."""
@@ -157,8 +162,7 @@ class Book:
     def finish(self) -> None:
         """Write changed totals, balance rows that are due, and the clock's high-water mark."""
         if self._balance_all:
-            # A list: queues are defined and deleted meanwhile.
-            for number, totals in list(self.totals.items()):
+            for number, totals in self._all_totals():
                 if totals.unbalanced and number >= 0:
                     self._changed.setdefault(number, totals.plus(Delta()))
         for number, totals in self._changed.items():
@@ -183,10 +187,11 @@ class Book:
 
     def accept(self) -> None:
         """The transaction is durable."""
-        for number, totals in self._changed.items():
-            # A queue deleted meanwhile stays forgotten: its number may be given again.
-            if number in self.totals:
-                self.totals[number] = totals
+        with self._lock:
+            for number, totals in self._changed.items():
+                # A queue deleted meanwhile stays forgotten: its number may be given again.
+                if number in self.totals:
+                    self.totals[number] = totals
         self._changed = {}
         self.last_position = self._position
         self._balance_all = False
@@ -208,7 +213,7 @@ class Book:
         now_ms = self._now_ms()
         return [
             Balance(t.queue, now_ms, t.puts, t.present, tuple(t.ended))
-            for number, t in list(self.totals.items())
+            for number, t in self._all_totals()
             if number >= 0
         ]
 
@@ -220,3 +225,7 @@ class Book:
             (self._position, totals.queue, self._now_ms(), totals.puts, totals.present, ended),
         )
         totals.unbalanced = 0
+
+    def _all_totals(self) -> list[tuple[int, Totals]]:
+        with self._lock:
+            return list(self.totals.items())

@@ -61,6 +61,7 @@ class Unit:
         "deltas",
         "done",
         "error",
+        "has_passed_persistent",
         "inserts",
         "is_safe",
         "leads",
@@ -90,10 +91,18 @@ class Unit:
         self.is_safe = False
         #: Whether its transaction writes a balance row for every queue that has changed.
         self.wants_balances = False
+        #: Whether a persistent message was put and got in one: nothing but its life is written.
+        self.has_passed_persistent = False
 
     def is_durable(self) -> bool:
         """Tell whether the unit must reach the disk before it counts as done."""
-        return bool(self.inserts or self.deletes or self.backouts or self.statements)
+        return bool(
+            self.inserts
+            or self.deletes
+            or self.backouts
+            or self.statements
+            or self.has_passed_persistent
+        )
 
     def delta(self, queue_number: int) -> Delta:
         """Return the change of totals of a queue, to be added to."""
@@ -128,6 +137,7 @@ class Unit:
         """Record a message that its own unit of work put and got again (P9)."""
         delta = self.delta(queue_number)
         delta.puts += 1
+        self.has_passed_persistent |= bool(life.persistent)
         self._record(delta, life)
 
     def _record(self, delta: Delta, life: LifeRecord) -> None:

@@ -259,3 +259,20 @@ def test_a_first_start_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) 
         assert manager.verify().ok
     with QueueManager("QM1", tmp_path) as manager:
         assert not manager.mqsc("DISPLAY QMODEL(SYSTEM.DEFAULT.MODEL.QUEUE)").ok
+
+
+def test_P9_a_persistent_message_got_where_it_was_put_is_in_the_ledger_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    """The commit has said so: its life is on the disk although the message never was."""
+    with QueueManager("QM1", tmp_path / "QM1") as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
+        with manager.session(transacted=True) as session:
+            msg_id = session.put("Q1", b"through", persistent=True)
+            assert session.get("Q1") is not None
+            session.commit()
+            shutil.copytree(tmp_path / "QM1", tmp_path / "crashed")
+    with QueueManager("QM1", tmp_path / "crashed") as manager:
+        rows = [dict(zip(LEDGER_COLUMNS, r, strict=True)) for r in manager.ledger.page(0, 1_000)]
+        assert [row["outcome"] for row in rows if row["msg_id"] == msg_id] == ["got"]
+        assert manager.verify().ok
