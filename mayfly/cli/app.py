@@ -14,6 +14,7 @@ from mayfly.cli.ledger import ledger
 from mayfly.cli.mqsc import mqsc
 from mayfly.cli.outcomes import EXIT_CODES, Commands
 from mayfly.cli.put import put
+from mayfly.cli.schedule import schedule
 from mayfly.cli.serve import serve
 from mayfly.cli.verify import verify
 
@@ -56,3 +57,4 @@ def _mayfly(
 for command in (mqsc, put, get, browse, verify, serve, demo):
     app.command()(command)
 app.add_typer(ledger)
+app.add_typer(schedule)

@@ -21,7 +21,12 @@ from mayfly.engine.search import ANY, in_order
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQMDS_FIFO, MQQDT_TEMPORARY_DYNAMIC
+from mayfly.mqi.constants import (
+    MQMDS_FIFO,
+    MQQA_GET_INHIBITED,
+    MQQA_PUT_INHIBITED,
+    MQQDT_TEMPORARY_DYNAMIC,
+)
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import priority_starts
@@ -114,6 +119,7 @@ def enter_queue(core: Core, definition: Definition) -> None:
     with core.latch:
         queue = core.registry.add(definition, number)
         if queue is not None:
+            core.staging_enabled_count += queue.is_staging
             core.store.book.open_queue(number, definition.name)
             core.store.book.open_queue(-number, definition.name)
     core.store.write_balances()
@@ -193,12 +199,21 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
     _save(core, changed, 0 if queue is None else queue.number)
     with core.latch:
+        core.staging_enabled_count += _is_enabled_again(definition, changed)
         definition.attributes = changed.attributes
         core.registry.changed()
         core.must_wake = True
         # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
         core.waits.offer_all()
     core.run_deferred()
+
+
+def _is_enabled_again(before: Definition, after: Definition) -> bool:
+    """Tell whether the staging queue is enabled again, which restarts release (D28)."""
+    return before.name == STAGING_QUEUE and any(
+        before.number(keyword) == inhibited != after.number(keyword)
+        for keyword, inhibited in (("PUT", MQQA_PUT_INHIBITED), ("GET", MQQA_GET_INHIBITED))
+    )
 
 
 def _save(core: Core, definition: Definition, number: int) -> None:
@@ -215,7 +230,13 @@ def _forget(
     """Take a definition out of memory, then off the disk; put it back when that fails."""
     with core.latch:
         if queue is not None:
-            core.wait_for_works(queue)
+            low, high = queue.low, queue.high
+            core.wait_while(
+                lambda: any(
+                    low <= key < high and isinstance(owner, Work)
+                    for key, owner in core.hidden.items()
+                )
+            )
             _check_unused(queue, own_handles)
             if queue.depth:
                 raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")

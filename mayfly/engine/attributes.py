@@ -14,6 +14,8 @@ QMGR: Final = "QMGR"
 QUEUE_KINDS: Final = (QLOCAL, QALIAS, QMODEL)
 
 Value: TypeAlias = int | str
+#: A life runs from the put, delay or not; otherwise that of a delayed message from its release.
+TTL_FROM_SEND: Final = 0
 
 
 class Attribute(NamedTuple):
@@ -105,6 +107,33 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         _LARGEST,
         (("NOLIMIT", c.MQCEX_NOLIMIT),),
     ),
+    Attribute("CLUSTER", (QLOCAL, QALIAS), "", s.MQCA_CLUSTER_NAME, length=48),
+    Attribute(
+        "DEFBIND",
+        QUEUE_KINDS,
+        s.MQBND_BIND_ON_OPEN,
+        s.MQIA_DEF_BIND,
+        words=(
+            ("OPEN", s.MQBND_BIND_ON_OPEN),
+            ("NOTFIXED", s.MQBND_BIND_NOT_FIXED),
+            ("GROUP", s.MQBND_BIND_ON_GROUP),
+        ),
+    ),
+    Attribute(
+        "INDXTYPE",
+        _HOLDERS,
+        s.MQIT_NONE,
+        s.MQIA_INDEX_TYPE,
+        words=(
+            ("NONE", s.MQIT_NONE),
+            ("MSGID", s.MQIT_MSG_ID),
+            ("CORRELID", s.MQIT_CORREL_ID),
+            ("MSGTOKEN", s.MQIT_MSG_TOKEN),
+            ("GROUPID", s.MQIT_GROUP_ID),
+        ),
+    ),
+    # Mayfly's own: where the life of a delayed message begins.
+    Attribute("TTLFROM", _HOLDERS, TTL_FROM_SEND, words=(("SEND", TTL_FROM_SEND), ("RELEASE", 1))),
     Attribute("CUSTOM", QUEUE_KINDS, "", s.MQCA_CUSTOM, length=128),
     Attribute(
         "DEFTYPE",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from mayfly.engine.alive import Found, look
+from functools import partial
+
+from mayfly.engine.alive import look
 from mayfly.engine.core import Core, Work
 from mayfly.engine.disposal import discard_expired
 from mayfly.engine.get import GetRequest, GetResult, seen, take_row
+from mayfly.engine.holder import Holder
 from mayfly.engine.objects import Path
-from mayfly.engine.queues import PERSISTENT, VOLATILE
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.waiting import Waiter
 from mayfly.lifetime.window import is_expired
@@ -19,12 +22,12 @@ from mayfly.mqi.errors import MQError, mq_error
 class Cursor:
     """The place of one browsing handle on its queue, before the first message at the start (B1)."""
 
-    def __init__(self, core: Core, path: Path) -> None:
-        """Begin before the first message."""
+    def __init__(self, core: Core, path: Path, holder: Holder) -> None:
+        """Begin before the first message; what is locked, ``holder`` has locked."""
         self._core = core
         self._path = path
+        self._holder = holder
         self._key: int | None = None
-        self._locked: Found | None = None
         #: Whether the last step gave up at so many expired messages that it is to be repeated.
         self._is_cut = False
 
@@ -35,7 +38,7 @@ class Cursor:
         of this cursor ends with this call, whatever its outcome (B5).
 
         Raises MQRC_NO_MSG_AVAILABLE at the end, the cursor staying where it is; MQRC_GET_INHIBITED,
-        MQRC_WAIT_INTERVAL_ERROR.
+        MQRC_WAIT_INTERVAL_ERROR; MQRC_HCONN_ERROR, MQRC_HOBJ_ERROR when closed by another thread.
         """
         if request.wait_ms < MQWI_UNLIMITED:
             raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms}")
@@ -43,12 +46,14 @@ class Cursor:
         while True:
             with core.latch:
                 core.check_running()
-                self._release()
+                self._holder.check()
+                self._holder.release_lock()
                 result = self._step(request, first=first, lock=lock, in_parts=True)
                 if result is None and request.wait_ms and not self._is_cut:
                     until_ms = _until(core, request.wait_ms)
-                    waiter = Waiter(lambda: self._step(request, first=first, lock=lock), until_ms)
-                    core.waits.add(self._path.queue.number, waiter)
+                    step = partial(self._step, request, first=first, lock=lock)
+                    waiter = Waiter(step, until_ms, self._holder)
+                    self._holder.wait(self._path.queue, waiter)
                     core.must_wake = True
             core.run_deferred()
             if not self._is_cut:
@@ -68,13 +73,14 @@ class Cursor:
         try:
             with core.latch:
                 core.check_running()
+                self._holder.check()
                 self._check_get()
                 found = self._at_cursor()
-                result = seen(request, found[0], found[1], core.now_ms())
+                result = seen(core, request, found[0], found[1])
                 if not lock:
-                    self._release()
-                elif self._locked is None:
-                    self._lock(found)
+                    self._holder.release_lock()
+                elif self._holder.locked is None:
+                    self._holder.lock(found)
         finally:
             core.run_deferred()
         return result
@@ -89,14 +95,15 @@ class Cursor:
         try:
             with core.latch:
                 core.check_running()
+                self._holder.check()
                 self._check_get()
                 if unit_of_work is not None:
                     unit_of_work.check_room()
                 found = self._at_cursor()
-                result = seen(request, found[0], found[1], core.now_ms())
+                result = seen(core, request, found[0], found[1])
                 work: Work | None = None
                 if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
-                    self._forget_lock()
+                    self._holder.forget_lock(found[1].k)
                     work = take_row(core, found, request, unit_of_work)
         finally:
             core.run_deferred()
@@ -107,15 +114,17 @@ class Cursor:
     def unlock(self) -> bool:
         """Release the lock; False when nothing was locked (B6)."""
         with self._core.latch:
-            was_locked = self._locked is not None
-            self._release()
+            was_locked = self._holder.locked is not None
+            self._holder.release_lock()
         self._core.run_deferred()
         return was_locked
 
     def _outcome_of(self, waiter: Waiter) -> GetResult | None:
-        """Wait; when that is interrupted, nothing may be locked for this browse any more."""
+        """Wait; when interrupted or closed, nothing may be locked for this browse any more."""
         try:
             result: GetResult | None = waiter.wait()
+            with self._core.latch:
+                self._holder.check()
         except MQError:
             raise
         except BaseException:
@@ -132,18 +141,24 @@ class Cursor:
         queue, now_ms = self._path.queue, core.now_ms()
         low = queue.low if first or self._key is None else self._key + 1
         alive, expired, self._is_cut = look(
-            core, queue, request.match, low, before=None, in_parts=in_parts
+            core,
+            queue,
+            request.match,
+            low,
+            before=None,
+            in_parts=in_parts,
+            holder=self._holder,
         )
         if expired and (alive or core.settings.discard_on_empty):
             core.deferred.append(discard_expired(core, expired, now_ms))
         if alive is None:
             return None
         row, side = alive
-        result = seen(request, queue, row, now_ms)
+        result = seen(core, request, queue, row)
         if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
             self._key = row.k
             if lock:
-                self._lock((queue, row, side))
+                self._holder.lock((queue, row, side))
         return result
 
     def _check_get(self) -> None:
@@ -154,10 +169,10 @@ class Cursor:
     def _at_cursor(self) -> Found:
         core, queue = self._core, self._path.queue
         found = None if self._key is None else self._row(self._key)
-        if found is None or core.hidden.get(found[1].k, self) is not self:
+        if found is None or core.hidden.get(found[1].k, self._holder) is not self._holder:
             raise self._nothing_there()
         if is_expired(found[1].expire_at_ms, core.now_ms()):
-            self._forget_lock()
+            self._holder.forget_lock(found[1].k)
             core.deferred.append(discard_expired(core, [found], core.now_ms()))
             raise self._nothing_there()
         assert found[0] is queue
@@ -174,27 +189,6 @@ class Cursor:
         return mq_error(
             rc.MQRC_NO_MSG_UNDER_CURSOR, f"no message under the cursor on {self._path.name}"
         )
-
-    def _lock(self, found: Found) -> None:
-        self._core.hidden[found[1].k] = self
-        found[0].browse_locked += 1
-        self._locked = found
-
-    def _forget_lock(self) -> None:
-        """Unlock what is taken off the queue under the same latch: nobody else gets to see it."""
-        if self._locked is not None:
-            queue, row, _side = self._locked
-            self._locked = None
-            queue.browse_locked -= 1
-            del self._core.hidden[row.k]
-
-    def _release(self) -> None:
-        if self._locked is None:
-            return
-        queue, row, side = self._locked
-        self._forget_lock()
-        self._core.reveal(queue, row.k, side)
-        self._core.waits.offer(queue.number)
 
 
 def _until(core: Core, wait_ms: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from mayfly.engine.objects import Registry
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
@@ -14,13 +15,22 @@ from mayfly.engine.waiting import Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import due_ms_of
-from mayfly.store.messages import Messages
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
 
 _LOG = logging.getLogger("mayfly")
 _FLUSH_POLL_SECONDS = 0.001
+
+
+class Moving(NamedTuple):
+    """Persistent messages that leave the staging queue for another together, by their keys."""
+
+    source: LocalQueue
+    target: LocalQueue
+    old_keys: list[int]
+    new_keys: list[int]
 
 
 class Work:
@@ -30,13 +40,14 @@ class Work:
     end of the work settles both, its failure takes both back. Built with the latch held.
     """
 
-    __slots__ = ("arrivals", "departures", "staged", "unit")
+    __slots__ = ("arrivals", "departures", "moves", "staged", "unit")
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self.unit = Unit()
         self.arrivals: list[tuple[LocalQueue, StoredMessage, int]] = []
         self.departures: list[tuple[LocalQueue, StoredMessage, int]] = []
+        self.moves: list[Moving] = []
         #: How many more, or fewer, staged messages wait to reach a queue.
         self.staged: list[tuple[LocalQueue, int]] = []
 
@@ -48,9 +59,13 @@ class Core:
     browsing handle, or a work on its way to the disk.
     """
 
-    def __init__(self, name: str, clock: Clock, settings: Settings) -> None:
+    def __init__(
+        self, name: str, clock: Clock, settings: Settings, platform: str, command_level: int
+    ) -> None:
         """Begin without a store; the queue manager opens it."""
         self.name = name
+        self.platform = platform
+        self.command_level = command_level
         self.clock = clock
         self.settings = settings
         self.latch = threading.RLock()
@@ -60,9 +75,11 @@ class Core:
         self.hidden: dict[int, object] = {}
         #: Works found under the latch that somebody must run after leaving it.
         self.deferred: list[Work] = []
-        #: Backouts of sessions that were dropped without being closed; the collector may add to it
+        #: Ends of sessions that were dropped without being closed; the collector may add to it
         #: at any moment, in any thread, so it does no more than that.
         self.abandoned: list[Callable[[], None]] = []
+        #: Temporary queues of such sessions, to be deleted by somebody who holds nothing.
+        self.ownerless: list[LocalQueue] = []
         self.is_stopped = False
         self.is_closing = False
         #: The thread that closes the queue manager; once set, it alone may still run works.
@@ -70,6 +87,8 @@ class Core:
         self.waits = Waits()
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
         self.staging_due_ms: int | None = None
+        #: How often the staging queue was defined, or enabled again: a stopped processor restarts.
+        self.staging_enabled_count = 0
         self.staging_order = StagingOrder(self._highest_staging_key, self._stages_nothing)
         #: Tells the clock that work may fall due earlier than it knows; the queue manager sets it.
         self.wake: Callable[[], None] = lambda: None
@@ -86,7 +105,7 @@ class Core:
         """Return the queue manager's time, which never falls behind what its store has seen."""
         return self.clock.now_ms() + self.ahead_ms
 
-    def messages(self, side: int) -> Messages:
+    def messages(self, side: int) -> DelayedMessages:
         """Return the persistent or the volatile messages."""
         return self.store.persistent if side else self.store.volatile
 
@@ -111,6 +130,9 @@ class Core:
         for queue, _row, _side in work.arrivals:
             queue.depth -= 1
             queue.uncommitted -= 1
+        for moving in work.moves:
+            moving.target.depth -= len(moving.new_keys)
+            moving.target.uncommitted -= len(moving.new_keys)
 
     def arrive(
         self, work: Work, queue: LocalQueue, row: StoredMessage, *, persistent: bool
@@ -196,12 +218,9 @@ class Core:
         for queue in offered.values():
             self.waits.offer(queue.number)
 
-    def wait_for_works(self, queue: LocalQueue) -> None:
-        """Wait until no work holds a message of a queue; call it with the latch held."""
-        while any(
-            queue.low <= key < queue.high and isinstance(owner, Work)
-            for key, owner in self.hidden.items()
-        ):
+    def wait_while(self, is_held: Callable[[], bool]) -> None:
+        """Wait until works that other threads run have let go; call it with the latch held."""
+        while is_held():
             # Its thread has yet to run it; nobody says when it does.
             self._quiet.wait(_FLUSH_POLL_SECONDS)
 
@@ -214,7 +233,12 @@ class Core:
 
     def _catch_up(self) -> None:
         while self.abandoned:
-            self.abandoned.pop()()
+            try:
+                end = self.abandoned.pop()
+            except IndexError:
+                # Another thread was faster.
+                break
+            end()
         while self.deferred:
             with self.latch:
                 works, self.deferred = self.deferred, []
@@ -248,6 +272,10 @@ class Core:
         for queue, row, side in work.departures:
             self.hidden.pop(row.k, None)
             queue.present[side] -= 1
+        for moving in work.moves:
+            self._settle_moving(moving)
+            if self.waits.is_waited_on(moving.target.number):
+                offered[moving.target.number] = moving.target
         for queue, change in work.staged:
             queue.staged_for += change
         for queue, row, side in work.arrivals:
@@ -264,7 +292,20 @@ class Core:
             queue.depth += 1
             self.reveal(queue, row.k, side)
             offered[queue.number] = queue
+        for moving in work.moves:
+            moving.source.depth += len(moving.old_keys)
+            for key in moving.old_keys:
+                self.reveal(moving.source, key, PERSISTENT)
         self.unreserve(work)
+
+    def _settle_moving(self, moving: Moving) -> None:
+        source, target, old_keys, new_keys = moving
+        for key in old_keys:
+            del self.hidden[key]
+        source.present[PERSISTENT] -= len(old_keys)
+        target.present[PERSISTENT] += len(new_keys)
+        target.uncommitted -= len(new_keys)
+        target.reveal(min(new_keys), PERSISTENT)
 
     def _note_due(self, key: int) -> None:
         due_ms = due_ms_of(key)

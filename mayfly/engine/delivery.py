@@ -8,6 +8,7 @@ from mayfly.engine.core import Core, Work
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.staging import staged_identity
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
@@ -119,11 +120,16 @@ def life_of(
     reason: int = 0,
 ) -> LifeRecord:
     """Return the record of a life that ends now."""
+    msg_id, correl_id, origin_id, body_bytes = (
+        staged_identity(row)
+        if queue.is_staging
+        else (row.msg_id, row.correl_id, row.origin_id, len(row.body))
+    )
     return LifeRecord(
         queue.definition.name,
-        row.msg_id,
-        row.correl_id,
-        row.origin_id,
+        msg_id,
+        correl_id,
+        origin_id,
         row.put_ms,
         row.put_ms if row.deliver_at_ms is None else row.deliver_at_ms,
         row.expire_at_ms,
@@ -132,7 +138,7 @@ def life_of(
         reason,
         descriptor.priority,
         descriptor.persistence,
-        len(row.body),
+        body_bytes,
         descriptor.report,
         descriptor.reply_to_q,
         row.backout_count,

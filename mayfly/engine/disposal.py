@@ -10,7 +10,7 @@ from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, n
 from mayfly.engine.descriptors import Context, Prepared, prepare
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.staging import count_staged, read_staged
+from mayfly.engine.staging import count_staged, original_row
 from mayfly.lifetime.life import Event, LifeRecord, State, next_state
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
 from mayfly.lifetime.times import put_date, put_time
@@ -66,10 +66,7 @@ def original_of(
     """Return the message as its sender knows it: without the staging header (R9, D18)."""
     left_ms = remaining_ms(row.expire_at_ms, now_ms)
     if queue.is_staging:
-        staged = read_staged(row, descriptor)
-        return Original(
-            staged.descriptor, staged.ids.msg_id, staged.ids.correl_id, staged.body, left_ms
-        )
+        row = original_row(row)
     return Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
 
 

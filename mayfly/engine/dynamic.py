@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayfly.engine.administration import delete_queue, enter_queue
-from mayfly.engine.attributes import QLOCAL, QMODEL
+from mayfly.engine.attributes import QLOCAL, QMODEL, defaults_of
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.objects import check_name
@@ -37,7 +37,8 @@ def _create(core: Core, model: Definition, name: str) -> str:
         raise mq_error(rc.MQRC_DYNAMIC_Q_NAME_ERROR, error.detail) from None
     if core.registry.find(name) is not None:
         raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{name} exists")
-    attributes = {k: v for k, v in model.attributes.items() if k != "DEFTYPE"}
+    given = {k: v for k, v in model.attributes.items() if k != "DEFTYPE"}
+    attributes = {**defaults_of(QLOCAL), **given}
     definition = Definition(QLOCAL, name, attributes)
     definition.definition_type = model.number("DEFTYPE")
     enter_queue(core, definition)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mayfly.engine.alive import Found
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import discard_expired
-from mayfly.engine.queues import PERSISTENT, VOLATILE
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.store.keys import queue_number_of

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.alive import Found, look
+from mayfly.engine.alive import look
 from mayfly.engine.core import Core, Work
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_expired, original_of, remove, send_report
+from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects import Path
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.search import ANY, Match
+from mayfly.engine.staging import shown
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import Waiter
 from mayfly.lifetime.life import Event, State, next_state
@@ -49,30 +51,41 @@ class GetResult(NamedTuple):
     data_length: int
 
 
-def get(core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | None) -> GetResult:
+def get(
+    core: Core,
+    path: Path,
+    request: GetRequest,
+    unit_of_work: UnitOfWork | None,
+    holder: Holder,
+) -> GetResult:
     """Take the next message, waiting for it if asked to; in a unit of work until its commit.
 
     Raises MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR,
-    MQRC_SYNCPOINT_LIMIT_REACHED. Expired messages met on the way are discarded and reported on
-    before this returns, whatever becomes of the unit of work (E9, E14).
+    MQRC_SYNCPOINT_LIMIT_REACHED, and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR when another thread closes
+    the session or handle, the ``holder``, meanwhile: the message is on its queue then.
+
+    Expired messages met on the way are discarded and reported on before this returns, whatever
+    becomes of the unit of work (E9, E14).
     """
     if request.wait_ms < MQWI_UNLIMITED:
         raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms} is below -1")
-    getter = Getter(core, path, request, unit_of_work)
+    getter = Getter(core, path, request, unit_of_work, holder)
     waiter = None
     while True:
         with core.latch:
             core.check_running()
+            if holder.is_ended:
+                raise holder.error()
             outcome = getter.take(in_parts=True)
             if outcome is None and request.wait_ms and not getter.is_cut:
-                waiter = _enqueue(core, path, getter, request.wait_ms)
+                waiter = _enqueue(core, path.queue, getter, holder, request.wait_ms)
             elif outcome is not None and outcome[1] is not None and core.run_at_once(outcome[1]):
                 outcome = outcome[0], None
         core.run_deferred()
         if not getter.is_cut:
             break
     if waiter is not None:
-        outcome = _outcome_of(core, path.queue, waiter)
+        outcome = _outcome_of(core, path.queue, waiter, holder)
     if outcome is None:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
     result, work = outcome
@@ -81,45 +94,63 @@ def get(core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | 
     return result
 
 
-def _enqueue(core: Core, path: Path, getter: Getter, wait_ms: int) -> Waiter:
+def _enqueue(core: Core, queue: LocalQueue, getter: Getter, holder: Holder, wait_ms: int) -> Waiter:
     until_ms = None if wait_ms == MQWI_UNLIMITED else core.now_ms() + wait_ms
-    waiter = Waiter(getter.take, until_ms, takes_any=getter.takes_any)
-    core.waits.add(path.queue.number, waiter)
+    waiter = Waiter(getter.take, until_ms, holder, takes_any=getter.takes_any)
+    holder.wait(queue, waiter)
     if until_ms is not None:
         core.must_wake = True
     return waiter
 
 
 def _outcome_of(
-    core: Core, queue: LocalQueue, waiter: Waiter
-) -> tuple[GetResult, Work | None] | None:
-    """Wait; when that is interrupted, nobody may take a message for this get any more."""
+    core: Core, queue: LocalQueue, waiter: Waiter, holder: Holder
+) -> tuple[GetResult, Work | None]:
+    """Wait; when interrupted or closed meanwhile, no message is or will be taken for this get.
+
+    Except by a unit of work that is still open or was committed by the close: nobody else has it.
+    """
     try:
-        outcome: tuple[GetResult, Work | None] | None = waiter.wait()
+        outcome: tuple[GetResult, Work | None] = waiter.wait()
+        with core.latch:
+            if not holder.is_ended or (outcome[1] is None and not holder.is_backed_out):
+                return outcome
+            _take_back(core, waiter)
     except MQError:
         raise
     except BaseException:
         with core.latch:
             core.waits.withdraw(queue.number, waiter)
-            work = None if waiter.result is None else waiter.result[1]
-            if work is not None:
-                core.take_back(work)
+            _take_back(core, waiter)
         core.run_deferred()
         raise
-    return outcome
+    core.run_deferred()
+    raise holder.error()
+
+
+def _take_back(core: Core, waiter: Waiter) -> None:
+    outcome, waiter.result = waiter.result, None
+    if outcome is not None and outcome[1] is not None:
+        core.take_back(outcome[1])
 
 
 class Getter:
     """One get: tries to take a message, at once and again whenever one arrives."""
 
     def __init__(
-        self, core: Core, path: Path, request: GetRequest, unit_of_work: UnitOfWork | None
+        self,
+        core: Core,
+        path: Path,
+        request: GetRequest,
+        unit_of_work: UnitOfWork | None,
+        holder: Holder,
     ) -> None:
         """Prepare a get on what a name resolved to."""
         self._core = core
         self._path = path
         self._request = request
         self._unit_of_work = unit_of_work
+        self._holder = holder
         self.takes_any = request.match is ANY
         #: Whether the last take gave up at so many expired messages that it is to be repeated.
         self.is_cut = False
@@ -143,10 +174,12 @@ class Getter:
         if found is None:
             return None
         row, side = found
-        result = seen(self._request, queue, row, now_ms)
+        result = seen(core, self._request, queue, row)
         if result.warning == rc.MQRC_TRUNCATED_MSG_FAILED:
             return result, None
         self._advance(queue, row, side)
+        if self._holder.locked is not None:
+            self._holder.forget_lock(row.k)
         return result, take_row(core, (queue, row, side), self._request, unit_of_work)
 
     def _next_alive(
@@ -158,13 +191,20 @@ class Getter:
         before = None if own is None else own.row.k
         match = self._request.match
         alive, expired, self.is_cut = look(
-            core, queue, match, queue.low, before=before, in_parts=in_parts
+            core,
+            queue,
+            match,
+            queue.low,
+            before=before,
+            in_parts=in_parts,
+            holder=self._holder,
         )
         if self.is_cut:
             own = None
         if expired and (alive or own or core.settings.discard_on_empty):
             for _queue, row, side in expired:
                 self._advance(queue, row, side)
+                self._holder.forget_lock(row.k)
             core.deferred.append(discard_expired(core, expired, now_ms))
         return alive, own if alive is None else None
 
@@ -184,7 +224,7 @@ class Getter:
             queue.first[side] = row.k + 1
 
     def _take_own(self, own: Pending, now_ms: int) -> tuple[GetResult, Work | None]:
-        result = seen(self._request, own.queue, own.row, now_ms)
+        result = seen(self._core, self._request, own.queue, own.row)
         if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
             assert self._unit_of_work is not None
             self._unit_of_work.take_own(own)
@@ -192,10 +232,12 @@ class Getter:
         return result, None
 
 
-def seen(request: GetRequest, queue: LocalQueue, row: StoredMessage, now_ms: int) -> GetResult:
-    """Return what a getter or browser with this buffer sees of a row (G5)."""
+def seen(core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage) -> GetResult:
+    """Return what a getter or browser with this buffer sees of a row now (G5)."""
+    if queue.is_staging:
+        row = shown(core, row)
     length = len(row.body)
-    message = message_of(queue.name, row, now_ms)
+    message = message_of(queue.name, row, core.now_ms())
     if request.max_length is None or length <= request.max_length:
         return GetResult(message, rc.MQRC_NONE, length)
     warning = (

@@ -12,6 +12,7 @@ from mayfly.engine.delivery import new_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.get import GetRequest, GetResult, get
 from mayfly.engine.objects import Path
+from mayfly.engine.opened import OpenQueue, drop_ownerless
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -72,16 +73,24 @@ class Owner(NamedTuple):
 class Handle:
     """One open queue of one session; closed by :meth:`close` or with its session."""
 
-    def __init__(self, core: Core, path: Path, options: int, owner: Owner) -> None:
+    def __init__(self, core: Core, path: Path, opened: OpenQueue, owner: Owner) -> None:
         """Take what the session has opened; Session.open checks and counts."""
         self._core = core
         self._owner = owner
         self._path = path
-        self.options = options
-        self.is_open = True
-        #: Whether closing it deletes its temporary dynamic queue.
-        self.owns_queue = False
-        self._cursor = Cursor(core, path)
+        self.opened = opened
+        self.options = opened.options
+        self._cursor = Cursor(core, path, opened.holder)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither the handle nor its session has been closed."""
+        return self.opened.is_open
+
+    @property
+    def owns_queue(self) -> bool:
+        """Whether opening it has made a dynamic queue."""
+        return self.opened.owns_queue
 
     @property
     def queue_name(self) -> str:
@@ -121,7 +130,10 @@ class Handle:
         )
 
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
-        """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s."""
+        """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s.
+
+        What this handle has locked by a browse it may get: that ends the lock (B5).
+        """
         self._check_open()
         check_get_options(options)
         if options & c.MQGMO_UNLOCK:
@@ -148,7 +160,7 @@ class Handle:
         unit_of_work = self._owner.unit_of_work if options & _SYNCPOINT else None
         if options & c.MQGMO_MSG_UNDER_CURSOR:
             return self._cursor.get_under_cursor(request, unit_of_work)
-        return get(self._core, self.path, request, unit_of_work)
+        return get(self._core, self.path, request, unit_of_work, self.opened.holder)
 
     def unlock(self) -> int:
         """MQGMO_UNLOCK: release the browse lock; returns MQRC_NO_MSG_LOCKED or 0 (B6)."""
@@ -162,14 +174,11 @@ class Handle:
         self._check_open()
         self._owner.close_handle(self, options)
 
-    def let_go(self) -> None:
-        """Release what the handle holds; the session calls it once."""
-        self.is_open = False
-        self._cursor.unlock()
-
     def _check_open(self) -> None:
-        if not self.is_open:
+        if not self.opened.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self._path.name} is closed")
+        if self._core.ownerless:
+            drop_ownerless(self._core)
 
     def _check_context(self, options: int) -> None:
         if options & c.MQPMO_SET_ALL_CONTEXT and not self.options & c.MQOO_SET_ALL_CONTEXT:

@@ -43,6 +43,7 @@ _LOSS_BATCH = 5_000
 _LOST = next_state(State.AVAILABLE, Event.RESTART)
 #: After a full disk, work that is due is tried again after this.
 POSTPONE_MS = SECOND_MS
+_BATCHES_BEFORE_OPEN = 10
 _SURVIVED = (rc.MQRC_STORAGE_MEDIUM_FULL, rc.MQRC_CONNECTION_BROKEN)
 #: Open queue managers of this process by name, for those who connect by name.
 _OPEN: weakref.WeakValueDictionary[str, Manager] = weakref.WeakValueDictionary()
@@ -75,9 +76,7 @@ class Manager(Core):
         except MQError as error:
             raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, error.detail) from None
         clock = SystemClock() if clock is None else clock
-        super().__init__(name, clock, Settings(settings, os.environ))
-        self.platform = platform
-        self.command_level = command_level
+        super().__init__(name, clock, Settings(settings, os.environ), platform, command_level)
         self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
         self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
         self._delay_processor = DelayProcessor(self)
@@ -92,6 +91,9 @@ class Manager(Core):
             self.store.claim(name)
             self._load()
             self.run_due()
+            # What fell due while it was closed is there when it is open; a flood follows.
+            for _ in range(_BATCHES_BEFORE_OPEN):
+                self.run_due()
         except BaseException:
             self.store.close()
             raise
@@ -130,6 +132,11 @@ class Manager(Core):
         """Recount everything and compare; see ``counting.verify``."""
         self.check_running()
         return verify(self)
+
+    def delay_processor_status(self) -> str:
+        """Return whether the delivery delay processor is ``running``, or ``stopped:`` why (D28)."""
+        self.check_running()
+        return self._delay_processor.status()
 
     def next_due_ms(self) -> int | None:
         """Return the clock's time of the next due work, None when nothing is to come."""
@@ -276,8 +283,14 @@ class Manager(Core):
 
     def _end_waits(self) -> None:
         with self.latch:
-            self.waits.end_due(self.now_ms())
+            self.waits.end_due(self.now_ms(), self._is_decided)
         self.run_deferred()
+
+    def _is_decided(self, queue_number: int, end_ms: int) -> bool:
+        """Tell whether a wait may end: no message that is still to be released can come in time."""
+        due_ms = self._delay_processor.next_due_ms()
+        queue = self.registry.by_number(queue_number)
+        return due_ms is None or end_ms < due_ms or queue is None or not queue.staged_for
 
     def _settle_ledger(self) -> None:
         since_ms = self.store.unsettled_since_ms

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, defaults_of
+from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, TTL_FROM_SEND, defaults_of
 from mayfly.engine.definitions import Definition
 from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
+    MQBND_BIND_NOT_FIXED,
     MQMDS_FIFO,
     MQQA_GET_INHIBITED,
     MQQA_PUT_INHIBITED,
@@ -40,6 +41,7 @@ class Path:
         "default_persistence",
         "default_priority",
         "fifo_priority",
+        "fixes_binding",
         "get_inhibited",
         "max_depth",
         "max_message_bytes",
@@ -47,6 +49,7 @@ class Path:
         "names",
         "put_inhibited",
         "queue",
+        "ttl_from_release",
         "version",
     )
 
@@ -69,6 +72,12 @@ class Path:
         self.fifo_priority: int | None = (
             last.number("DEFPRTY") if last.number("MSGDLVSQ") == MQMDS_FIFO else None
         )
+        #: A clustered destination that is not bound anew for each message (D6).
+        self.fixes_binding = any(
+            o.attributes.get("CLUSTER") and o.number("DEFBIND") != MQBND_BIND_NOT_FIXED
+            for o in objects
+        )
+        self.ttl_from_release = last.number("TTLFROM") != TTL_FROM_SEND
 
 
 class Registry:

@@ -6,17 +6,36 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core, Work
 from mayfly.engine.delivery import Ids, Outgoing, check_room, new_id, new_row
-from mayfly.engine.descriptors import Context, check_header, prepare
+from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
-from mayfly.engine.objects import STAGING_QUEUE, Path
-from mayfly.engine.staging import count_staged, staged_row, staging_queue
+from mayfly.engine.objects import Path
+from mayfly.engine.staging import (
+    HEADER_BYTES,
+    Delayed,
+    count_staged,
+    row_of_staged_body,
+    staged_row,
+    staging_path,
+)
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window, window_at_put
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQPMO_NONE, MQRO_COA
+from mayfly.mqi.constants import (
+    MQMF_LAST_MSG_IN_GROUP,
+    MQMF_LAST_SEGMENT,
+    MQMF_MSG_IN_GROUP,
+    MQMF_SEGMENT,
+    MQPMO_NONE,
+    MQRO_COA,
+)
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
+from mayfly.store.units import StoredMessage
+
+#: Queue managers before 8.0 know no delivery delay (D5).
+DELAY_COMMAND_LEVEL = 800
+_GROUPED = MQMF_MSG_IN_GROUP | MQMF_LAST_MSG_IN_GROUP | MQMF_SEGMENT | MQMF_LAST_SEGMENT
 
 
 class PutRequest(NamedTuple):
@@ -52,61 +71,82 @@ def put(
 ) -> PutResult:
     """Put a message; in a unit of work it is visible at its commit, else when this returns.
 
-    Raises the reason codes of P1, P8, P12, E2, E3, D7, D14, D19 and D31; nothing is put then.
+    Raises the reason codes of P1, P8, P12, E2, E3, D5-D7, D9, D14, D19, D31; nothing is put then.
     """
-    prepared = prepare(
-        request.descriptor,
-        path.default_priority,
-        path.default_persistence,
-        context,
-        request.context_option,
-    )
+    defaults = path.default_priority, path.default_persistence
+    prepared = prepare(request.descriptor, *defaults, context, request.context_option)
     if prepared.checks_header:
         check_header(prepared.descriptor, body)
     with core.latch:
         core.check_running()
         # The queue may have been deleted since its name was resolved.
         path = core.registry.refreshed(path)
-        window = window_at_put(core.now_ms(), request.life_ms, request.delay_ms, path.cap_ms)
-        check_room(core, path, len(body), persistent=prepared.persistent)
-        ids = Ids(request.msg_id or new_id(core), request.correl_id)
-        message = Outgoing(prepared, window, ids, body)
-        pending = _pending(core, path, message, is_delayed=request.delay_ms > 0)
+        life_ms, delay_ms, from_release = request.life_ms, request.delay_ms, path.ttl_from_release
+        now_ms = core.now_ms()
+        window = window_at_put(now_ms, life_ms, delay_ms, path.cap_ms, from_release=from_release)
+        pending = _pending(core, path, prepared, window, (request, body))
         if unit_of_work is not None:
             unit_of_work.put(pending)
             work = None
         else:
             work = _work(core, pending)
-        if prepared.descriptor.report & MQRO_COA and not request.delay_ms:
-            _confirm_arrival(core, message, work, unit_of_work)
+        if prepared.descriptor.report & MQRO_COA and not pending.queue.is_staging:
+            _confirm_arrival(core, pending.row, prepared.descriptor, work, unit_of_work)
         if work is not None and core.run_at_once(work):
             work = None
     if work is not None:
         core.run(work)
     else:
         core.run_deferred()
-    return PutResult(
-        ids.msg_id, ids.correl_id, prepared.descriptor, window, prepared.warning, path.queue.name
-    )
+    row = pending.row
+    # What is put on the staging queue by its name is known by its id there.
+    msg_id = row.origin_id if path.queue.is_staging and row.origin_id else row.msg_id
+    final, warning = prepared.descriptor, prepared.warning
+    return PutResult(msg_id, request.correl_id, final, window, warning, path.queue.name)
 
 
-def _pending(core: Core, path: Path, message: Outgoing, *, is_delayed: bool) -> Pending:
-    if not is_delayed:
-        return Pending(path.queue, new_row(core, path, message), message.prepared.persistent)
-    queue = staging_queue(core)
-    staging = core.registry.resolve(STAGING_QUEUE)
-    row = staged_row(core, path, message)
-    if staging.put_inhibited:
-        raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on {STAGING_QUEUE}")
-    if len(row.body) > staging.max_message_bytes:
+def _pending(
+    core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
+) -> Pending:
+    request, body = content
+    persistent = prepared.persistent
+    if path.queue.is_staging:
+        return _on_staging(core, path, prepared, window, content)
+    check_room(core, path, len(body), persistent=persistent)
+    if not request.delay_ms:
+        ids = Ids(request.msg_id or new_id(core), request.correl_id)
+        message = Outgoing(prepared, window, ids, body)
+        return Pending(path.queue, new_row(core, path, message), persistent)
+    _check_delay(core, path, prepared.descriptor)
+    staging = staging_path(core, len(body))
+    delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
+    return Pending(staging.queue, staged_row(core, path, delayed), persistent)
+
+
+def _on_staging(
+    core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
+) -> Pending:
+    """Take what an application puts on the staging queue by its name: a message with its header."""
+    request, body = content
+    if request.delay_ms:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")
+    staging = staging_path(core, max(len(body) - HEADER_BYTES, 0))
+    delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
+    row = row_of_staged_body(core, delayed, new_id(core))
+    return Pending(staging.queue, row, prepared.persistent)
+
+
+def _check_delay(core: Core, path: Path, descriptor: Descriptor) -> None:
+    """Raise what refuses a delay: MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_OPTIONS_ERROR (D6, D9)."""
+    if core.command_level < DELAY_COMMAND_LEVEL:
         raise mq_error(
-            rc.MQRC_MSG_TOO_BIG_FOR_Q,
-            f"{len(row.body)} bytes with header; {STAGING_QUEUE} takes "
-            f"MAXMSGL({staging.max_message_bytes})",
+            rc.MQRC_FUNCTION_NOT_SUPPORTED,
+            f"delay_ms: queue manager {core.name} has command level {core.command_level}",
         )
-    if queue.depth >= staging.max_depth:
-        raise mq_error(rc.MQRC_Q_FULL, f"{STAGING_QUEUE} holds MAXDEPTH({staging.max_depth})")
-    return Pending(queue, row, message.prepared.persistent)
+    if path.fixes_binding:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
+    if descriptor.msg_flags & _GROUPED:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a message in a group cannot be delayed")
 
 
 def _work(core: Core, pending: Pending) -> Work:
@@ -120,14 +160,17 @@ def _work(core: Core, pending: Pending) -> Work:
 
 
 def _confirm_arrival(
-    core: Core, message: Outgoing, work: Work | None, unit_of_work: UnitOfWork | None
+    core: Core,
+    row: StoredMessage,
+    descriptor: Descriptor,
+    work: Work | None,
+    unit_of_work: UnitOfWork | None,
 ) -> None:
     """Add the COA report to the putter's own unit of work."""
-    prepared, window, ids, body = message
-    if not is_owed(Cause.COA, prepared.descriptor):
+    if not is_owed(Cause.COA, descriptor):
         return
-    left_ms = None if window.expire_at_ms is None else window.expire_at_ms - window.put_ms
-    original = Original(prepared.descriptor, ids.msg_id, ids.correl_id, body, left_ms)
+    left_ms = None if row.expire_at_ms is None else row.expire_at_ms - row.put_ms
+    original = Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
     report = Work() if work is None else work
     send_report(core, report, Cause.COA, original)
     if unit_of_work is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mayfly.engine.definitions import Definition
 from mayfly.store.keys import STAGING_NUMBER, queue_range
+from mayfly.store.units import StoredMessage
 
 #: Index of the non-persistent and of the persistent side in pairs of values.
 VOLATILE, PERSISTENT = 0, 1
@@ -81,3 +82,7 @@ class LocalQueue:
         """Note that a message has become visible, so that reading starts no later than there."""
         if key < self.first[side]:
             self.first[side] = key
+
+
+#: A message, the queue it is on and its side.
+Found = tuple[LocalQueue, StoredMessage, int]

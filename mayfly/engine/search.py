@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.store.keys import id_hash
+from mayfly.store.keys import id_hash, key_of_delayed_id, staging_id
 from mayfly.store.units import StoredMessage
 
 _FIRST_PAGE, _PAGE_GROWTH, _LARGEST_PAGE = 1, 8, 512
@@ -41,16 +42,24 @@ class Match(NamedTuple):
 
 
 ANY = Match()
+#: No message has an empty MsgId.
+NOTHING = Match(msg_id=b"")
 
 
 def in_order(
-    core: Core, queue: LocalQueue, match: Match, low: int
+    core: Core, queue: LocalQueue, match: Match, low: int, holder: Holder | None = None
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
-    Call it and use it with the latch held; it may be left at any point.
+    What the ``holder`` has locked is visible to it alone (B5). Call it and use it with the latch
+    held; it may be left at any point.
     """
+    if queue.is_staging:
+        match = _as_stored(match)
     volatile, persistent = queue.present
+    if holder is not None and holder.locked is not None:
+        sides = [_side(core, queue, side, match, low) for side in (VOLATILE, PERSISTENT)]
+        return _merged(_merged(*sides), _locked(core, holder.locked, match, low))
     if not persistent:
         return _side(core, queue, VOLATILE, match, low) if volatile else iter(())
     if not volatile:
@@ -58,6 +67,20 @@ def in_order(
     return _merged(
         _side(core, queue, VOLATILE, match, low), _side(core, queue, PERSISTENT, match, low)
     )
+
+
+def _as_stored(match: Match) -> Match:
+    """Return a match on the ids that the staging queue shows as one on those it stores (D3)."""
+    if match.msg_id is None:
+        return (
+            match
+            if match.correl_id is None
+            else match._replace(msg_id=match.correl_id, correl_id=None)
+        )
+    original_id = staging_id(match.msg_id)
+    if match.correl_id not in (None, original_id):
+        return NOTHING
+    return match._replace(msg_id=original_id, correl_id=None)
 
 
 def _merged(
@@ -77,6 +100,16 @@ def _merged(
     while b is not None:
         yield b
         b = next(other, None)
+
+
+def _locked(
+    core: Core, found: tuple[LocalQueue, StoredMessage, int], match: Match, low: int
+) -> Iterator[tuple[StoredMessage, int]]:
+    """Yield the one message that a holder has locked; gets of others have led ``first`` past it."""
+    _queue, row, side = found
+    now = core.messages(side).row(row.k)
+    if now is not None and row.k >= low and match.accepts(now):
+        yield now, side
 
 
 def _side(
@@ -103,7 +136,11 @@ def _fetcher(
 ) -> Callable[[int, int], list[StoredMessage]]:
     messages, high = core.messages(side), queue.high
     if match.msg_id is not None:
-        msg_hash = id_hash(match.msg_id)
+        msg_id, msg_hash = match.msg_id, id_hash(match.msg_id)
+        key = key_of_delayed_id(msg_id) if queue.is_staging else None
+        if key is not None:
+            staged_key = key
+            return lambda low, size: messages.by_delayed_id(msg_id, staged_key, (low, high), size)
         return lambda low, size: messages.by_msg_id(msg_hash, low, high, size)
     if match.correl_id is not None:
         correl_hash = id_hash(match.correl_id)

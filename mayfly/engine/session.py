@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Iterator
 from functools import lru_cache
@@ -13,21 +12,22 @@ from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.descriptors import Context
-from mayfly.engine.dynamic import create_dynamic_queue, drop_dynamic_queue
+from mayfly.engine.dynamic import create_dynamic_queue
 from mayfly.engine.get import GetRequest, get
 from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
 from mayfly.engine.objects import Path
+from mayfly.engine.opened import OpenQueues, drop_ownerless
 from mayfly.engine.put import PutRequest, put
+from mayfly.engine.schedule import Schedule
 from mayfly.engine.search import ANY, Match
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.mqi.errors import NoMessage, mq_error
 
-_LOG = logging.getLogger("mayfly")
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
 _KNOWN_OPEN = (
     _INPUT
@@ -52,7 +52,7 @@ _KNOWN_OPEN = (
 
 
 class Session:
-    """One connection; used by one thread at a time.
+    """One connection; used by one thread at a time, except that any may close it: waits end then.
 
     Transacted, every put and get is part of its unit of work: leaving the ``with`` block normally
     commits, leaving it by an exception backs out. Verbs raise MQError with the reason code; only an
@@ -65,11 +65,10 @@ class Session:
         self._transacted = transacted
         self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
         self.unit_of_work = UnitOfWork(core)
+        self._opened = OpenQueues(core, self.unit_of_work)
         # Dropped without close, it ends like a program that fails: backed out (G9).
-        self._abandon = weakref.finalize(self, core.abandoned.append, self.unit_of_work.backout)
+        self._abandon = weakref.finalize(self, core.abandoned.append, self._opened.abandon)
         self._abandon.atexit = False
-        self._handles: set[Handle] = set()
-        self._owner = Owner(self.context, self.unit_of_work, self.close_handle)
         self.is_open = True
 
     def put(
@@ -134,7 +133,7 @@ class Session:
             self._check_exclusive(path)
         request = GetRequest(_match(msg_id, correl_id), wait_ms)
         try:
-            return get(self._core, path, request, unit_of_work).message
+            return get(self._core, path, request, unit_of_work, self._opened.holder).message
         except NoMessage:
             return None
 
@@ -143,7 +142,7 @@ class Session:
     ) -> Iterator[Message]:
         """Yield the messages of a queue in get order, each read when it is asked for."""
         self._usable()
-        cursor = Cursor(self._core, self._core.registry.resolve(queue))
+        cursor = Cursor(self._core, self._core.registry.resolve(queue), self._opened.holder)
         request = GetRequest(_match(msg_id, correl_id))
         while self._usable() is not None:
             try:
@@ -151,6 +150,14 @@ class Session:
             except NoMessage:
                 return
             yield result.message
+
+    @property
+    def schedule(self) -> Schedule:
+        """The delayed messages: list, show, cancel, reschedule and release them."""
+        return Schedule(self._core, self.context.user_identifier, self._unit_in_use)
+
+    def _unit_in_use(self) -> UnitOfWork | None:
+        return self.unit_of_work if self._usable() else None
 
     def commit(self) -> None:
         """Commit the unit of work; raises as UnitOfWork.commit."""
@@ -174,77 +181,49 @@ class Session:
         if options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not options:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
         limit = core.registry.queue_manager.number("MAXHANDS")
-        if len(self._handles) >= limit:
+        if len(self._opened) >= limit:
             raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
         created = create_dynamic_queue(core, name, dynamic_name)
         with core.latch:
             path = core.registry.resolve(name if created is None else created)
-            handle = Handle(core, path, options, self._owner)
-            handle.owns_queue = created is not None
-            if inputs:
-                self._open_input(handle, path, inputs)
-            path.queue.output_count += bool(options & c.MQOO_OUTPUT)
-            self._handles.add(handle)
-        return handle
+            owns_queue = created is not None
+            opened = self._opened.open(path.queue, options, owns_queue=owns_queue)
+        if self._opened.holder.is_ended:
+            # Another thread closes the session, and may have closed all handles before this one.
+            self._opened.close(opened)
+            raise self._opened.holder.error()
+        # A handle keeps its session; the other way round it could only be collected, not dropped.
+        return Handle(core, path, opened, Owner(self.context, self.unit_of_work, self.close_handle))
 
     def close_handle(self, handle: Handle, options: int = c.MQCO_NONE) -> None:
         """Close a handle; MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue (C9).
 
-        Raises MQRC_OPTIONS_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; the handle stays open then.
+        Its gets that wait on other threads end with MQRC_HOBJ_ERROR. Raises MQRC_OPTIONS_ERROR,
+        MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; the handle stays open then.
         """
-        queue = handle.queue
-        is_input = bool(handle.options & _INPUT)
-        is_output = bool(handle.options & c.MQOO_OUTPUT)
-        drop_dynamic_queue(
-            self._core,
-            queue,
-            options,
-            is_owner=handle.owns_queue,
-            own_handles=is_input + is_output,
-        )
-        self._let_go(handle)
-
-    def _let_go(self, handle: Handle) -> None:
-        queue = handle.queue
-        is_input = bool(handle.options & _INPUT)
-        is_output = bool(handle.options & c.MQOO_OUTPUT)
-        handle.let_go()
-        with self._core.latch:
-            # The end of the queue manager and that of the session may meet here.
-            if handle not in self._handles:
-                return
-            self._handles.discard(handle)
-            queue.input_count -= is_input
-            queue.output_count -= is_output
-            if queue.exclusive_holder is handle:
-                queue.exclusive_holder = None
+        self._opened.close(handle.opened, options)
 
     def close(self, *, commit: bool = True) -> None:
-        """Disconnect: commits what is open (MQDISC), or backs it out (G9)."""
+        """Disconnect: commits what is open (MQDISC), or backs it out (G9).
+
+        Gets that wait on other threads end with MQRC_HCONN_ERROR.
+        """
         if not self.is_open:
             return
         try:
             if self._core.is_stopped:
                 return
+            self._opened.end_waits(is_backed_out=not commit)
             try:
                 if commit:
                     self.unit_of_work.commit()
                 else:
                     self.unit_of_work.backout()
             finally:
-                self._close_handles()
+                self._opened.close_all()
         finally:
             self.is_open = False
             self._abandon.detach()
-
-    def _close_handles(self) -> None:
-        for handle in list(self._handles):
-            try:
-                self.close_handle(handle)
-            except MQError as error:
-                # A temporary queue that another's unit of work holds, or a full disk.
-                _LOG.error("closing %s: %s", handle.queue_name, error)
-                self._let_go(handle)
 
     def __enter__(self) -> Self:
         """Return the session."""
@@ -264,25 +243,14 @@ class Session:
         if not self.is_open:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session is closed")
         # Here, before any lock: in a forked child a lock may be held by a thread that is not there.
-        self._core.check_running()
+        core = self._core
+        core.check_running()
+        if core.abandoned or core.ownerless:
+            drop_ownerless(core)
         return self._transacted
 
-    def _open_input(self, handle: Handle, path: Path, inputs: int) -> None:
-        queue = path.queue
-        if inputs == c.MQOO_INPUT_AS_Q_DEF:
-            inputs = queue.definition.number("DEFSOPT")
-        exclusive = (
-            inputs == c.MQOO_INPUT_EXCLUSIVE
-            or queue.definition.number("SHARE") == c.MQQA_NOT_SHAREABLE
-        )
-        if queue.exclusive_holder is not None or (exclusive and queue.input_count):
-            raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open for input elsewhere")
-        queue.input_count += 1
-        if exclusive:
-            queue.exclusive_holder = handle
-
     def _check_exclusive(self, path: Path) -> None:
-        if path.queue.exclusive_holder not in self._handles:
+        if path.queue.exclusive_holder not in self._opened:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{path.queue.name} is open for exclusive input")
 
 

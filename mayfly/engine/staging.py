@@ -1,117 +1,242 @@
-"""The staging queue's own business: the header of a delayed message, its key, counts by target."""
+"""The staging queue: how a delayed message is stored there, and how it looks to who opens it.
+
+A row of the staging queue holds the original message, ids and all, under a key that says when it is
+due; ``target`` names where it goes. To applications the queue shows what delivery delay documents:
+a new MsgId, the original one as CorrelId, and an MQHDDLY header before the data (D2, D3). A message
+that was put there with a damaged header has no target; it is shown as it was put.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from mayfly.engine.core import Core, Work
-from mayfly.engine.delivery import Ids, Outgoing, new_id
+from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects import STAGING_QUEUE, Path
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
+from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor, pack_descriptor
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.constants import MQIT_NONE, MQMDS_FIFO
+from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.structures import DDH
-from mayfly.store.keys import id_hash
+from mayfly.store.keys import (
+    delayed_id,
+    due_ms_of,
+    id_hash,
+    optional_id_hash,
+    staging_id,
+)
 from mayfly.store.units import StoredMessage
 
 _FORMAT = "MQHDDLY"
+HEADER_BYTES = DDH.length(1)
 _ZERO_ID = bytes(24)
 
 
-class Staged(NamedTuple):
-    """What the header of a staged message says of the original."""
+class Delayed(NamedTuple):
+    """A message on its way to the staging queue; an empty MsgId asks for a new one."""
 
-    target: str
-    target_number: int
-    ids: Ids
-    descriptor: Descriptor
+    prepared: Prepared
+    window: Window
+    msg_id: bytes
+    correl_id: bytes
     body: bytes
 
 
-def staging_queue(core: Core) -> LocalQueue:
-    """Return the staging queue; raises MQRC_UNKNOWN_OBJECT_NAME where it is not defined (D14)."""
-    queue = core.registry.staging()
-    if queue is None:
-        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{STAGING_QUEUE} is not defined")
-    return queue
+def staging_path(core: Core, body_bytes: int) -> Path:
+    """Return the staging queue for a message of this size; raises what it refuses (D11, D14).
 
-
-def staged_row(core: Core, target: Path, message: Outgoing) -> StoredMessage:
-    """Return the row of a delayed message on the staging queue (D2, D3).
-
-    It has a new MsgId, and the original MsgId as its CorrelId; the header keeps the rest.
+    MQRC_UNKNOWN_OBJECT_NAME where it is not defined, MQRC_Q_INDEX_TYPE_ERROR on z/OS where it is
+    defined otherwise than FIFO and without an index, MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q,
+    MQRC_Q_FULL.
     """
-    prepared, window, ids, body = message
-    original = prepared.descriptor
+    staging = core.registry.resolve(STAGING_QUEUE)
+    unsuitable = why_unsuitable(core, staging.queue)
+    if unsuitable:
+        raise mq_error(rc.MQRC_Q_INDEX_TYPE_ERROR, unsuitable)
+    if staging.put_inhibited:
+        raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on {STAGING_QUEUE}")
+    if body_bytes + HEADER_BYTES > staging.max_message_bytes:
+        raise mq_error(
+            rc.MQRC_MSG_TOO_BIG_FOR_Q,
+            f"{body_bytes + HEADER_BYTES} bytes with header; {STAGING_QUEUE} takes "
+            f"MAXMSGL({staging.max_message_bytes})",
+        )
+    if staging.queue.depth >= staging.max_depth:
+        raise mq_error(rc.MQRC_Q_FULL, f"{STAGING_QUEUE} holds MAXDEPTH({staging.max_depth})")
+    return staging
+
+
+def why_unsuitable(core: Core, queue: LocalQueue) -> str:
+    """Say why z/OS cannot use the staging queue as it is defined, empty when it can (D14)."""
+    if core.platform != "zos":
+        return ""
+    definition = queue.definition
+    if definition.number("INDXTYPE") != MQIT_NONE:
+        return f"{STAGING_QUEUE} must be defined with INDXTYPE(NONE)"
+    if definition.number("MSGDLVSQ") != MQMDS_FIFO:
+        return f"{STAGING_QUEUE} must be defined with MSGDLVSQ(FIFO)"
+    return ""
+
+
+def staged_row(core: Core, target: Path, message: Delayed) -> StoredMessage:
+    """Return the row of a delayed message; call it with the latch held."""
+    prepared, window, msg_id, correl_id, body = message
+    key = core.staging_order.next_key(window.deliver_at_ms)
+    if msg_id:
+        msg_hash = id_hash(msg_id)
+    else:
+        sequence = core.store.sequence
+        msg_id = delayed_id(core.name, key, sequence.instance, sequence.next())
+        # Found by the key it tells, it needs no place in the index.
+        msg_hash = None
+    return StoredMessage(
+        key,
+        window.put_ms,
+        window.deliver_at_ms,
+        window.expire_at_ms,
+        msg_hash,
+        optional_id_hash(correl_id) if correl_id else None,
+        0,
+        msg_id,
+        correl_id,
+        staging_id(msg_id),
+        prepared.packed,
+        body,
+        target.name,
+        target.queue.number,
+        1 if target.ttl_from_release else None,
+    )
+
+
+def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMessage:
+    """Return the row of a message that an application puts on the staging queue itself.
+
+    Behind a header that can be read it is delayed like any other; a damaged one is due at once, for
+    the delay processor to dead-letter.
+    """
+    prepared, window, msg_id, correl_id, body = message
+    try:
+        return _row_of_header(core, message)
+    except MQError:
+        own_id = msg_id or new_id
+        return StoredMessage(
+            core.staging_order.next_key(window.put_ms),
+            window.put_ms,
+            window.put_ms,
+            window.expire_at_ms,
+            id_hash(staging_id(own_id)),
+            optional_id_hash(correl_id) if correl_id else None,
+            0,
+            staging_id(own_id),
+            correl_id,
+            own_id,
+            prepared.packed,
+            body,
+        )
+
+
+def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
+    prepared, window, _msg_id, _correl_id, body = message
+    descriptor = prepared.descriptor
+    if descriptor.format != _FORMAT:
+        raise mq_error(rc.MQRC_HEADER_ERROR, f"Format {descriptor.format!r} is not {_FORMAT!r}")
+    header = DDH.unpack(body)
+    length, due_ms = header["StrucLength"], header["DueTime"]
+    original_id, sender_id = header["OriginalMsgId"], header["OriginalCorrelId"]
+    encoding, ccsid = header["Encoding"], header["CodedCharSetId"]
+    assert isinstance(length, int)
+    assert isinstance(due_ms, int)
+    assert isinstance(original_id, bytes)
+    assert isinstance(sender_id, bytes)
+    assert isinstance(encoding, int)
+    assert isinstance(ccsid, int)
+    name = str(header["TargetQName"])
+    if not (HEADER_BYTES <= length <= len(body) and 0 <= due_ms <= LATEST_DUE_MS and name):
+        raise mq_error(rc.MQRC_HEADER_ERROR, f"StrucLength {length}, DueTime {due_ms}, {name!r}")
+    original = descriptor._replace(
+        format=str(header["Format"]), encoding=encoding, coded_char_set_id=ccsid
+    )
+    target = core.registry.resolve(name)
+    return staged_row(
+        core,
+        target,
+        Delayed(
+            prepared._replace(descriptor=original, packed=pack_descriptor(original)),
+            window._replace(deliver_at_ms=max(due_ms, window.put_ms)),
+            b"" if original_id == _ZERO_ID else original_id,
+            b"" if sender_id == _ZERO_ID else sender_id,
+            body[length:],
+        ),
+    )
+
+
+def shown(core: Core, row: StoredMessage) -> StoredMessage:
+    """Return a row of the staging queue as applications see it: new ids, header before the data."""
+    assert row.origin_id is not None
+    if row.target is None:
+        return row._replace(msg_id=row.origin_id)
+    original = unpack_descriptor(row.descriptor)
     header = DDH.pack(
         {
-            "TargetNumber": target.queue.number,
-            "DueTime": window.deliver_at_ms,
-            "TargetQName": target.name,
+            "TargetNumber": row.target_number or 0,
+            "DueTime": due_ms_of(row.k),
+            "TargetQName": row.target,
             "TargetQMgrName": core.name,
-            "OriginalMsgId": ids.msg_id,
-            "OriginalCorrelId": ids.correl_id,
+            "OriginalMsgId": row.msg_id,
+            "OriginalCorrelId": row.correl_id,
             "Encoding": original.encoding,
             "CodedCharSetId": original.coded_char_set_id,
             "Format": original.format,
         }
     )
-    msg_id = new_id(core)
-    return StoredMessage(
-        core.staging_order.next_key(window.deliver_at_ms),
-        window.put_ms,
-        window.deliver_at_ms,
-        window.expire_at_ms,
-        id_hash(msg_id),
-        id_hash(ids.msg_id),
-        0,
-        msg_id,
-        ids.msg_id,
-        None,
-        pack_descriptor(original._replace(format=_FORMAT)),
-        header + body,
+    return row._replace(
+        msg_id=row.origin_id,
+        correl_id=row.msg_id,
+        descriptor=pack_descriptor(original._replace(format=_FORMAT)),
+        body=header + row.body,
     )
 
 
-def read_staged(row: StoredMessage, descriptor: Descriptor) -> Staged:
-    """Return the original message from a row of the staging queue.
+def staged_identity(row: StoredMessage) -> tuple[bytes, bytes, None, int]:
+    """Return what the record of a life on the staging queue says: MsgId, CorrelId, -, length."""
+    assert row.origin_id is not None
+    if row.target is None:
+        return row.origin_id, row.correl_id, None, len(row.body)
+    return row.origin_id, row.msg_id, None, HEADER_BYTES + len(row.body)
 
-    Raises MQRC_HEADER_ERROR when somebody put a message there that has no header.
-    """
-    if descriptor.format != _FORMAT:
-        raise mq_error(rc.MQRC_HEADER_ERROR, f"Format {descriptor.format!r} is not {_FORMAT!r}")
-    header = DDH.unpack(row.body)
-    number, length = header["TargetNumber"], header["StrucLength"]
-    msg_id, correl_id = header["OriginalMsgId"], header["OriginalCorrelId"]
-    encoding, ccsid = header["Encoding"], header["CodedCharSetId"]
-    assert isinstance(number, int)
-    assert isinstance(length, int)
-    assert isinstance(encoding, int)
-    assert isinstance(ccsid, int)
-    assert isinstance(msg_id, bytes)
-    assert isinstance(correl_id, bytes)
-    return Staged(
-        str(header["TargetQName"]),
-        number,
-        Ids(msg_id, b"" if correl_id == _ZERO_ID else correl_id, row.msg_id),
-        descriptor._replace(
-            format=str(header["Format"]), encoding=encoding, coded_char_set_id=ccsid
-        ),
-        row.body[length:],
-    )
+
+def original_row(row: StoredMessage) -> StoredMessage:
+    """Return a row of the staging queue as the message its sender knows (D18)."""
+    assert row.origin_id is not None
+    return row if row.target is not None else row._replace(msg_id=row.origin_id)
+
+
+def rekey(core: Core, work: Work, found: Found, row: StoredMessage) -> None:
+    """Add a new delivery time of a hidden message to a work; its life on the queue goes on."""
+    queue, old, side = found
+    unit = work.unit
+    if side == PERSISTENT:
+        unit.deletes.append((old.k,))
+        unit.inserts.append(row)
+    else:
+        unit.volatile_deletes.append((old.k,))
+        unit.volatile_inserts.append(row)
+    core.reserve(queue)
+    work.departures.append(found)
+    work.arrivals.append((queue, row, side))
 
 
 def count_staged(
     core: Core, work: Work, row: StoredMessage, change: int, *, persistent: bool
 ) -> None:
     """Count a staged message for the queue it waits to reach; durable like its other totals."""
-    header = DDH.unpack(row.body)
-    number = header["TargetNumber"]
-    assert isinstance(number, int)
-    queue = core.registry.target(number)
+    if row.target_number is None:
+        return
+    queue = core.registry.target(row.target_number)
     if queue is not None:
-        delta = work.unit.delta(-number)
+        delta = work.unit.delta(-row.target_number)
         delta.present += change
         delta.present_volatile += 0 if persistent else change
         work.staged.append((queue, change))

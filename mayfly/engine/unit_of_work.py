@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mayfly.engine.core import Core, Work
 from mayfly.engine.delivery import life_of
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.staging import count_staged
+from mayfly.engine.staging import count_staged, rekey
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_PERSISTENT
@@ -50,12 +50,17 @@ class UnitOfWork:
         self._keys: dict[int, list[int]] = {}
         self._takes: list[Taken] = []
         self._through: list[Pending] = []
+        #: Delayed messages that get another delivery time, and their rows with it.
+        self._rescheduled: list[tuple[Taken, StoredMessage]] = []
+        self._statements: list[tuple[str, tuple[Any, ...]]] = []
         self._operation_count = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing has been put or got."""
-        return not (self._puts or self._takes or self._through)
+        return not (
+            self._puts or self._takes or self._through or self._rescheduled or self._statements
+        )
 
     def put(self, pending: Pending) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
@@ -80,6 +85,23 @@ class UnitOfWork:
         queue.locked += 1
         self._takes.append(Taken(queue, row, side))
         self._operation_count += 1
+
+    def reschedule(self, taken: Taken, row: StoredMessage) -> None:
+        """Add a new delivery time of a committed delayed message, which is hidden from now on."""
+        self._core.hidden[taken.row.k] = self
+        taken.queue.depth -= 1
+        taken.queue.locked += 1
+        self._core.staging_order.uncommitted += 1
+        self._rescheduled.append((taken, row))
+        self._operation_count += 1
+
+    def has_taken(self, key: int) -> bool:
+        """Tell whether a message was got, and not rescheduled, in this unit of work."""
+        return any(taken.row.k == key for taken in self._takes)
+
+    def note(self, sql: str, bindings: tuple[Any, ...]) -> None:
+        """Add a statement that becomes durable with the rest."""
+        self._statements.append((sql, bindings))
 
     def own_puts(self, queue: LocalQueue) -> Iterator[Pending]:
         """Return its own uncommitted messages on a queue, in key order (P9)."""
@@ -116,7 +138,7 @@ class UnitOfWork:
         with core.latch:
             core.check_running()
             work = self._work()
-            takes = self._takes
+            takes = [*self._takes, *(taken for taken, _row in self._rescheduled)]
             self._clear()
         try:
             core.run(work)
@@ -135,6 +157,8 @@ class UnitOfWork:
             return
         with core.latch:
             takes, puts, through = self._takes, self._puts.values(), self._through
+            core.staging_order.uncommitted -= len(self._rescheduled)
+            given_back = [*takes, *(taken for taken, _row in self._rescheduled)]
             self._clear()
             for pending in puts:
                 if pending.queue.is_staging:
@@ -156,7 +180,7 @@ class UnitOfWork:
                 raise
             _LOG.error("backout counts on %s stay as they were: %s", core.name, error)
         finally:
-            self._give_back(takes)
+            self._give_back(given_back)
 
     def _give_back(self, takes: list[Taken]) -> None:
         core = self._core
@@ -192,6 +216,10 @@ class UnitOfWork:
             work.departures.append(taken)
             if queue.is_staging:
                 count_staged(core, work, row, -1, persistent=bool(taken.side))
+        core.staging_order.uncommitted -= len(self._rescheduled)
+        for taken, row in self._rescheduled:
+            rekey(core, work, taken, row)
+        work.unit.statements.extend(self._statements)
         return work
 
     def _add(self, pending: Pending) -> None:
@@ -200,4 +228,5 @@ class UnitOfWork:
 
     def _clear(self) -> None:
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
+        self._rescheduled, self._statements = [], []
         self._operation_count = 0

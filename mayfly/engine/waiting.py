@@ -18,10 +18,19 @@ class Waiter:
     """
 
     def __init__(
-        self, take: Callable[[], Any], until_ms: int | None, *, takes_any: bool = False
+        self,
+        take: Callable[[], Any],
+        until_ms: int | None,
+        owner: object,
+        *,
+        takes_any: bool = False,
     ) -> None:
-        """Wait until a moment, None for ever; ``takes_any`` for the next message, whichever."""
+        """Wait until a moment, None for ever; ``takes_any`` for the next message, whichever.
+
+        ``owner`` is who waits: when that is closed, so is the wait.
+        """
         self.until_ms = until_ms
+        self.owner = owner
         self.takes_any = takes_any
         self.result: Any = None
         self.error: MQError | None = None
@@ -101,13 +110,19 @@ class Waits:
         waiters = self._by_queue.get(queue_number, [])
         self._keep(queue_number, [w for w in waiters if w is not waiter])
 
-    def end_due(self, now_ms: int) -> None:
-        """End the waits whose time has come, in the order of their ends."""
+    def end_due(self, now_ms: int, is_decided: Callable[[int, int], bool]) -> None:
+        """End the waits whose time has come, in the order of their ends.
+
+        ``is_decided(queue_number, end_ms)`` tells whether no message can come any more that was
+        there at the end.
+        """
         over = [
             (waiter.until_ms, waiter)
-            for waiters in self._by_queue.values()
+            for queue_number, waiters in self._by_queue.items()
             for waiter in waiters
-            if waiter.until_ms is not None and waiter.until_ms <= now_ms
+            if waiter.until_ms is not None
+            and waiter.until_ms <= now_ms
+            and is_decided(queue_number, waiter.until_ms)
         ]
         for _, waiter in sorted(over, key=lambda end: end[0]):
             waiter.end()
@@ -119,6 +134,17 @@ class Waits:
         for number in numbers:
             for waiter in self._by_queue.pop(number, ()):
                 waiter.fail(error)
+
+    def end_of(self, owner: object, error: MQError) -> None:
+        """Decide the waits of an owner by an error; what comes later is for the others."""
+        for number, waiters in list(self._by_queue.items()):
+            left = []
+            for waiter in waiters:
+                if waiter.owner is owner:
+                    waiter.fail(error)
+                else:
+                    left.append(waiter)
+            self._keep(number, left)
 
     def _forget(self, identities: set[int]) -> None:
         for number, waiters in list(self._by_queue.items()):

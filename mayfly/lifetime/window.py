@@ -59,16 +59,22 @@ def lowest_cap_ms(caps_tenths: Iterable[int]) -> int | None:
 
 
 def window_at_put(
-    put_ms: int, life_ms: int | None, delay_ms: int = 0, cap_ms: int | None = None
+    put_ms: int,
+    life_ms: int | None,
+    delay_ms: int = 0,
+    cap_ms: int | None = None,
+    *,
+    from_release: bool = False,
 ) -> Window:
     """Return the window in which a message put at ``put_ms`` may be got.
 
     Both intervals run from the put, not from the commit (E17, D12, D17). The cap can only shorten,
     silently, and unlimited counts as above it (X3). A delay equal to the life is allowed and the
-    message then is never gettable (D18).
+    message then is never gettable (D18). With ``from_release``, TTLFROM(RELEASE), the life of a
+    delayed message begins when the delay is over, and neither can be too long for the other.
 
     Raises MQRC_EXPIRY_ERROR when the delay is longer than the resulting life (D7, D31) and
-    MQRC_OPTIONS_ERROR when the delay is negative or its end lies beyond the year 2109.
+    MQRC_OPTIONS_ERROR when the delay is no whole number, negative, or ends beyond the year 2109.
     """
     if cap_ms is not None and (life_ms is None or life_ms > cap_ms):
         life_ms = cap_ms
@@ -76,12 +82,12 @@ def window_at_put(
         expire_at_ms = None
     else:
         expire_at_ms = put_ms + life_ms
-    if not delay_ms:
+    if delay_ms == 0 and type(delay_ms) is int:
         return Window(put_ms, put_ms, expire_at_ms)
-    deliver_at_ms = put_ms + delay_ms
-    if delay_ms < 0 or deliver_at_ms > LATEST_DUE_MS:
-        raise mq_error(MQRC_OPTIONS_ERROR, f"delay_ms {delay_ms} is negative or too long")
-    if life_ms is not None and delay_ms > life_ms:
+    deliver_at_ms = due_at(put_ms, delay_ms)
+    if from_release and life_ms is not None:
+        expire_at_ms = deliver_at_ms + life_ms
+    elif life_ms is not None and delay_ms > life_ms:
         raise mq_error(
             MQRC_EXPIRY_ERROR, f"delay_ms {delay_ms} is longer than the lifetime of {life_ms} ms"
         )
@@ -90,11 +96,24 @@ def window_at_put(
 
 def check_life_ms(life_ms: int | None) -> None:
     """Raise MQRC_EXPIRY_ERROR unless a lifetime in ms is None or within 1 .. 2^31-1 tenths."""
-    if life_ms is not None and not 0 < life_ms <= LONGEST_LIFE_MS:
+    if life_ms is not None and not (type(life_ms) is int and 0 < life_ms <= LONGEST_LIFE_MS):
         raise mq_error(
             MQRC_EXPIRY_ERROR,
-            f"time_to_live_ms {life_ms} is not within 1 .. {LONGEST_LIFE_MS}",
+            f"time_to_live_ms {life_ms!r} is not within 1 .. {LONGEST_LIFE_MS}",
         )
+
+
+def due_at(now_ms: int, delay_ms: int) -> int:
+    """Return the delivery time of a delay that begins now.
+
+    Raises MQRC_OPTIONS_ERROR unless it is a whole number, not negative and over by the year 2109.
+    """
+    if type(delay_ms) is not int or not 0 <= delay_ms <= LATEST_DUE_MS - now_ms:
+        raise mq_error(
+            MQRC_OPTIONS_ERROR,
+            f"delay_ms {delay_ms!r} is not a number of ms from 0 to {LATEST_DUE_MS - now_ms}",
+        )
+    return now_ms + delay_ms
 
 
 def is_expired(expire_at_ms: int | None, now_ms: int) -> bool:

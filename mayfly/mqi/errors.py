@@ -99,6 +99,7 @@ _REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {
         rc.MQRC_SUBSCRIPTION_IN_USE,
         rc.MQRC_SUB_ALREADY_EXISTS,
         rc.MQRC_UNKNOWN_CHANNEL_NAME,
+        rc.MQRC_Q_INDEX_TYPE_ERROR,
     ),
     OptionsError: (
         rc.MQRC_BUFFER_ERROR,

@@ -150,6 +150,7 @@ MQRC_RFH_ERROR = 2334
 MQRC_RFH_STRING_ERROR = 2335
 MQRC_BACKOUT_THRESHOLD_REACHED = 2362
 MQRC_MSG_NOT_MATCHED = 2363
+MQRC_Q_INDEX_TYPE_ERROR = 2394
 MQRC_EPH_ERROR = 2420
 MQRC_RFH_FORMAT_ERROR = 2421
 MQRC_SD_ERROR = 2424
@@ -328,6 +329,7 @@ _FAILURES = {
     MQRC_RFH_STRING_ERROR: "The text of the rules and formatting header is not valid.",
     MQRC_BACKOUT_THRESHOLD_REACHED: "The message was backed out as often as allowed.",
     MQRC_MSG_NOT_MATCHED: "The message matched no consumer.",
+    MQRC_Q_INDEX_TYPE_ERROR: "The queue is not indexed as the call needs it.",
     MQRC_EPH_ERROR: "The header of the embedded command is not valid.",
     MQRC_RFH_FORMAT_ERROR: "A folder of the rules and formatting header is not valid.",
     MQRC_SD_ERROR: "The subscription descriptor is not valid.",

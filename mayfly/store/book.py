@@ -21,12 +21,18 @@ from mayfly.lifetime.life import (
     LifeRecord,
     State,
 )
-from mayfly.store.units import OUTCOME_INDEX, Delta, Unit
+from mayfly.store.units import OUTCOME_INDEX, Delta, Move, Unit
 
 INSERT_LIFE = (
     f"INSERT INTO ledger (position, kind, {', '.join(LifeRecord._fields)}) "
     f"VALUES (?, {KIND_LIFE}, {', '.join('?' * len(LifeRecord._fields))})"
 )
+#: The lives on staging of what has been moved just now, read off the messages at their new keys.
+_INSERT_MOVED = f"""
+INSERT INTO ledger (position, kind, {", ".join(LifeRecord._fields)})
+SELECT ? + row_number() OVER (), {KIND_LIFE}, ?, m.origin_id, m.msg_id, NULL, m.put_ms,
+    m.deliver_at_ms, m.expire_at_ms, ?, ?, 0, ?, 1, length(m.body) + ?, ?, ?, 0, ?
+FROM (SELECT value AS new FROM json_each(?)) p CROSS JOIN message m ON m.k = p.new"""
 _INSERT_BALANCE = (
     "INSERT INTO ledger (position, kind, queue, ended_ms, puts, present, ended) "
     f"VALUES (?, {KIND_BALANCE}, ?, ?, ?, ?, ?)"
@@ -155,6 +161,8 @@ class Book:
             rows = [(position + n, *life) for n, life in enumerate(unit.lives, 1)]
             self._writer.executemany(INSERT_LIFE, rows)
             self._position = position + len(rows)
+        for move in unit.moves:
+            self._write_moved(move)
         for number, delta in unit.deltas.items():
             totals = self._changed.get(number) or self.totals[number]
             self._changed[number] = totals.plus(delta)
@@ -216,6 +224,24 @@ class Book:
             for number, t in self._all_totals()
             if number >= 0
         ]
+
+    def _write_moved(self, move: Move) -> None:
+        self._writer.execute(
+            _INSERT_MOVED,
+            (
+                self._position,
+                move.queue,
+                move.ended_ms,
+                move.outcome,
+                move.priority,
+                move.header_bytes,
+                move.report,
+                move.reply_to_q,
+                move.user_identifier,
+                move.keys,
+            ),
+        )
+        self._position += move.message_count
 
     def _write_balance(self, totals: Totals) -> None:
         self._position += 1

@@ -7,17 +7,14 @@ import fcntl
 import os
 import secrets
 import weakref
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from mayfly.mqi.errors import FolderInUse, NewerSchema, StoreDamaged, StoreError
+from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, schema
 
-SCHEMA_VERSION = 1
-#: version -> the statements that bring a database from the version before to it.
-MIGRATIONS: dict[int, str] = {}
 DATABASE_FILE = "mayfly.db"
 _DURABLE_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -142,7 +139,7 @@ class Database:
 def _memory_connection() -> apsw.Connection:
     connection = apsw.Connection(":memory:", statementcachesize=200)
     connection.execute("PRAGMA journal_mode = MEMORY")
-    connection.execute(_schema())
+    connection.execute(schema())
     return connection
 
 
@@ -150,10 +147,6 @@ def _connect(file: Path) -> apsw.Connection:
     connection = apsw.Connection(str(file), statementcachesize=200)
     connection.set_busy_timeout(10_000)
     return connection
-
-
-def _schema() -> str:
-    return files("mayfly.store").joinpath("schema.sql").read_text("utf-8")
 
 
 def _bring_up_to_date(writer: apsw.Connection, folder: Path) -> None:
@@ -165,10 +158,10 @@ def _bring_up_to_date(writer: apsw.Connection, folder: Path) -> None:
         )
     with writer:
         if version == 0:
-            writer.execute(_schema())
+            writer.execute(schema())
         else:
             for step in range(version + 1, SCHEMA_VERSION + 1):
-                writer.execute(MIGRATIONS[step])
+                MIGRATIONS[step](writer)
         writer.pragma("user_version", SCHEMA_VERSION)
 
 

@@ -230,7 +230,9 @@ class Checkpointer:
     a second, short one while they are held back lets the next commit begin the log anew.
     """
 
-    PAGES_BEFORE_CHECKPOINT = 4_000
+    #: Pages that staged messages and ids dirty at random places are written back once for many
+    #: changes: with 4,000 instead of 16,000 such puts take half as long again.
+    PAGES_BEFORE_CHECKPOINT = 16_000
 
     def __init__(
         self,

@@ -23,6 +23,10 @@ STAGING_LOW = -(2**63)
 _ZERO_ID = bytes(MQ_MSG_ID_LENGTH)
 #: Ids made by a queue manager begin so; their last 8 bytes are unique already.
 GENERATED_PREFIX = b"AMQ "
+#: Where the id of a delayed message has this byte, which no name contains, its staging key follows.
+_DELAYED_MARK, _MARK_AT, _KEY_AT, _KEY_END = b"\x01", 11, 12, 20
+#: Turns ``AMQ `` into ``AMQD``.
+_STAGING_BITS = 0x64
 
 
 def queue_range(number: int) -> tuple[int, int]:
@@ -64,13 +68,43 @@ def generated_id(manager_name: str, instance: int, sequence: int) -> bytes:
     return GENERATED_PREFIX + manager_name.encode()[:12].ljust(12) + unique
 
 
+def delayed_id(manager_name: str, key: int, instance: int, sequence: int) -> bytes:
+    """Return a new MsgId for a delayed message: it tells the key, so that staging needs no index.
+
+    ``AMQ ``, 7 characters of the name, a mark, 8 bytes of key, 12 bits of instance, 20 of sequence.
+    """
+    unique = (instance % 2**12 << 20) | sequence % 2**20
+    name = manager_name.encode()[:7].ljust(7)
+    place = (key - STAGING_LOW).to_bytes(8, "big")
+    return GENERATED_PREFIX + name + _DELAYED_MARK + place + unique.to_bytes(4, "big")
+
+
+def key_of_delayed_id(identifier: bytes) -> int | None:
+    """Return the staging key that a generated MsgId tells, None for any other id."""
+    if identifier[_MARK_AT:_KEY_AT] != _DELAYED_MARK:
+        return None
+    if not identifier.startswith(GENERATED_PREFIX):
+        return None
+    return STAGING_LOW + int.from_bytes(identifier[_KEY_AT:_KEY_END], "big")
+
+
+def staging_id(msg_id: bytes) -> bytes:
+    """Return the MsgId that a delayed message has on the staging queue; its own inverse (D3)."""
+    changed = bytearray(msg_id)
+    changed[3] ^= _STAGING_BITS
+    return bytes(changed)
+
+
 def id_hash(identifier: bytes) -> int:
     """Return the 8-byte index value of a MsgId or CorrelId.
 
     Generated ids are indexed by their unique part, which rises, so that the index grows at its end;
-    a hash of a random place halves the rate of puts.
+    a hash of a random place halves the rate of puts. That of a delayed message is its key.
     """
     if identifier.startswith(GENERATED_PREFIX):
+        key = key_of_delayed_id(identifier)
+        if key is not None:
+            return key
         return int.from_bytes(identifier[16:24], "big", signed=True)
     return int.from_bytes(blake2b(identifier, digest_size=8).digest(), "big", signed=True)
 

@@ -14,6 +14,10 @@ from mayfly.store.database import Database
 from mayfly.store.messages import limited
 
 _PAGE = f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position"
+_OUTCOME = (
+    "SELECT outcome FROM ledger WHERE correl_id = ? AND queue = 'SYSTEM.DDELAY.LOCAL.QUEUE' "
+    "ORDER BY position DESC LIMIT 1"
+)
 _FIRST = "SELECT min(position) FROM ledger"
 
 
@@ -89,6 +93,24 @@ class Ledger:
         first_position = rows[0][0] if rows else last_position + 1
         if first_position > after_position + 1:
             raise PositionTrimmed(after_position, first_position)
+        return rows
+
+    def outcome_of_delayed(self, msg_id: bytes) -> str | None:
+        """Return how the last life of a delayed message on the staging queue ended, by its sender's
+        MsgId; None when the ledger holds none. Call it without the latch."""
+        found = self._read(_OUTCOME, (msg_id,))
+        return None if not found else str(found[0][0])
+
+    def audit(self, columns: str, limit: int) -> list[tuple[Any, ...]]:
+        """Return the newest changes of the schedule of delayed messages."""
+        return self._read(limited(f"SELECT {columns} FROM schedule_audit ORDER BY id DESC", limit))
+
+    def _read(self, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        self._check_open()
+        self._flush()
+        with self._guard:
+            self._check_open()
+            rows: list[tuple[Any, ...]] = self._connection.execute(sql, bindings).fetchall()
         return rows
 
     def _check_open(self) -> None:

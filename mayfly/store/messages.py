@@ -53,27 +53,27 @@ class Messages:
 
         ``on_damage`` is called before StoreDamaged is raised.
         """
-        self._writer = writer
+        self.writer = writer
         self._reader = reader
         self._on_damage = on_damage
 
     def insert(self, rows: list[StoredMessage]) -> None:
         """Add messages."""
         if len(rows) == 1:
-            self._writer.execute(INSERT, rows[0])
+            self.writer.execute(INSERT, rows[0])
         else:
-            self._writer.executemany(INSERT, rows)
+            self.writer.executemany(INSERT, rows)
 
     def delete(self, keys: list[tuple[int]]) -> None:
         """Remove messages by key."""
         if len(keys) == 1:
-            self._writer.execute(DELETE, keys[0])
+            self.writer.execute(DELETE, keys[0])
         else:
-            self._writer.executemany(DELETE, keys)
+            self.writer.executemany(DELETE, keys)
 
     def count_backouts(self, keys: list[tuple[int]]) -> None:
         """Raise the backout count of messages by one."""
-        self._writer.executemany(_BACKOUT, keys)
+        self.writer.executemany(_BACKOUT, keys)
 
     def in_order(self, low: int, high: int, limit: int) -> list[StoredMessage]:
         """Return up to ``limit`` messages with ``low <= k < high`` by key."""
@@ -120,7 +120,7 @@ class Messages:
     def check(self) -> Iterable[str]:
         """Yield what the database itself finds wrong with its tables and indexes."""
         try:
-            findings = self._fetch("PRAGMA integrity_check(20)", ())
+            findings = self.fetch("PRAGMA integrity_check(20)", ())
         except StoreDamaged as damage:
             yield str(damage)
             return
@@ -129,17 +129,18 @@ class Messages:
                 yield str(finding)
 
     def _rows(self, sql: str, bindings: tuple[Any, ...]) -> list[StoredMessage]:
-        return [StoredMessage._make(row) for row in self._fetch(sql, bindings)]
+        return [StoredMessage._make(row) for row in self.fetch(sql, bindings)]
 
     def _number(self, sql: str, bindings: tuple[Any, ...]) -> int:
-        number: Any = self._fetch(sql, bindings)[0][0]
+        number: Any = self.fetch(sql, bindings)[0][0]
         return int(number)
 
     def _key(self, sql: str, bindings: tuple[Any, ...]) -> int | None:
-        key: Any = self._fetch(sql, bindings)[0][0]
+        key: Any = self.fetch(sql, bindings)[0][0]
         return None if key is None else int(key)
 
-    def _fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement; raises StoreDamaged."""
         try:
             # It ends the read at once; a statement left open would keep the WAL from shrinking.
             return self._reader.execute(sql, bindings).fetchall()

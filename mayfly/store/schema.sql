@@ -1,5 +1,5 @@
--- Schema version 1 (PRAGMA user_version).
--- To change it: raise SCHEMA_VERSION in database.py, add the step to MIGRATIONS there, keep a folder
+-- Schema version 2 (PRAGMA user_version).
+-- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
 CREATE TABLE meta (
@@ -22,16 +22,20 @@ CREATE TABLE message (
     put_ms INTEGER NOT NULL,
     deliver_at_ms INTEGER,             -- NULL: at once
     expire_at_ms INTEGER,              -- NULL: never
-    msg_hash INTEGER NOT NULL,
+    msg_hash INTEGER,                  -- NULL while staged under an id that tells the key
     correl_hash INTEGER,               -- NULL: CorrelId is all zeros
     backout_count INTEGER NOT NULL,
     msg_id BLOB NOT NULL,
     correl_id BLOB NOT NULL,
     origin_id BLOB,                    -- MsgId of the life this one continues
     descriptor BLOB NOT NULL,          -- mqi/descriptor.py
-    body BLOB NOT NULL
+    body BLOB NOT NULL,
+    -- Only on the staging queue, where the row holds the original message: see engine/staging.py.
+    target TEXT,                       -- the name it was put to; NULL: its header was damaged
+    target_number INTEGER,             -- the queue that name led to at the put
+    ttl_from_release INTEGER           -- 1: its life begins at the delivery time
 );
-CREATE INDEX message_by_msg_id ON message (msg_hash);
+CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
 CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS NOT NULL;
 CREATE INDEX message_by_deadline ON message (expire_at_ms) WHERE expire_at_ms IS NOT NULL;
 
@@ -69,4 +73,19 @@ CREATE TABLE ledger (
     puts INTEGER,
     present INTEGER,
     ended TEXT
+);
+-- What became of a delayed message, by the MsgId its sender knows.
+CREATE INDEX ledger_by_delayed_id ON ledger (correl_id)
+    WHERE queue = 'SYSTEM.DDELAY.LOCAL.QUEUE';
+
+-- Who has changed the schedule of delayed messages.
+CREATE TABLE schedule_audit (
+    id INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    action TEXT NOT NULL,
+    msg_id BLOB NOT NULL,              -- empty when a filter chose the messages
+    detail TEXT NOT NULL,
+    receipt TEXT NOT NULL,
+    message_count INTEGER NOT NULL
 );

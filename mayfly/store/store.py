@@ -17,9 +17,9 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
 from mayfly.store.book import Book, Totals
 from mayfly.store.database import Database
+from mayfly.store.delayed import DelayedMessages
 from mayfly.store.group_commit import Checkpointer, GroupCommit
 from mayfly.store.ledger import Ledger
-from mayfly.store.messages import Messages
 from mayfly.store.sequence import Sequence
 from mayfly.store.units import Unit
 
@@ -52,10 +52,10 @@ class Store:
         self.high_water_ms = self._database.read_meta("high_water_ms", 0)
         durable = self._database.is_durable
         guard = threading.Lock() if durable else self.latch
-        self.persistent = Messages(
+        self.persistent = DelayedMessages(
             self._database.writer, self._database.reader, on_damage=self._stop
         )
-        self.volatile = Messages(self._memory.writer, self._memory.reader)
+        self.volatile = DelayedMessages(self._memory.writer, self._memory.reader)
         self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
         self.group = GroupCommit(self._database.writer, self._apply, self.book, guard)
         ledger_guard = threading.Lock() if durable else self.latch
@@ -209,6 +209,8 @@ class Store:
             messages.insert(unit.inserts)
         if unit.backouts:
             messages.count_backouts(unit.backouts)
+        for move in unit.moves:
+            messages.move(move)
         for sql, bindings in unit.statements:
             self._database.writer.execute(sql, bindings)
 

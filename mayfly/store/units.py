@@ -17,7 +17,7 @@ class StoredMessage(NamedTuple):
     put_ms: int
     deliver_at_ms: int | None
     expire_at_ms: int | None
-    msg_hash: int
+    msg_hash: int | None
     correl_hash: int | None
     backout_count: int
     msg_id: bytes
@@ -25,6 +25,28 @@ class StoredMessage(NamedTuple):
     origin_id: bytes | None
     descriptor: bytes
     body: bytes
+    target: str | None = None
+    target_number: int | None = None
+    ttl_from_release: int | None = None
+
+
+class Move(NamedTuple):
+    """Staged messages of one descriptor that go to their queue, all persistent.
+
+    ``keys`` is a JSON object, key on the staging queue to key on the target; the rest is what the
+    records of their lives there have in common. ``header_bytes`` is the length of their header.
+    """
+
+    keys: str
+    message_count: int
+    queue: str
+    ended_ms: int
+    outcome: str
+    priority: int
+    report: int
+    reply_to_q: str
+    user_identifier: str
+    header_bytes: int
 
 
 class Delta:
@@ -52,7 +74,8 @@ class Unit:
     """Changes that become durable together, or not at all.
 
     ``inserts``, ``deletes`` and ``backouts`` concern persistent messages; the volatile lists those
-    in memory, which change once the durable part is safe. ``lives`` and ``deltas`` cover both.
+    in memory, which change once the durable part is safe. ``moves`` releases persistent messages
+    in bulk. ``lives`` and ``deltas`` cover both, moves excepted from the first.
     """
 
     __slots__ = (
@@ -66,6 +89,7 @@ class Unit:
         "is_safe",
         "leads",
         "lives",
+        "moves",
         "statements",
         "volatile_backouts",
         "volatile_deletes",
@@ -82,6 +106,7 @@ class Unit:
         self.volatile_deletes: list[tuple[int]] = []
         self.volatile_backouts: list[tuple[int]] = []
         self.lives: list[LifeRecord] = []
+        self.moves: list[Move] = []
         self.deltas: dict[int, Delta] = {}
         self.statements: list[tuple[str, tuple[Any, ...]]] = []
         self.error: BaseException | None = None
@@ -100,6 +125,7 @@ class Unit:
             self.inserts
             or self.deletes
             or self.backouts
+            or self.moves
             or self.statements
             or self.has_passed_persistent
         )
@@ -132,6 +158,16 @@ class Unit:
             delta.present_volatile -= 1
             self.volatile_deletes.append((key,))
         self._record(delta, life)
+
+    def move(self, source_number: int, target_number: int, move: Move) -> None:
+        """End lives on one queue and begin as many on another."""
+        outcome = OUTCOME_INDEX[move.outcome]
+        source, target = self.delta(source_number), self.delta(target_number)
+        source.present -= move.message_count
+        source.ended[outcome] = source.ended.get(outcome, 0) + move.message_count
+        target.puts += move.message_count
+        target.present += move.message_count
+        self.moves.append(move)
 
     def pass_through(self, queue_number: int, life: LifeRecord) -> None:
         """Record a message that its own unit of work put and got again (P9)."""

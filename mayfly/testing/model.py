@@ -118,15 +118,30 @@ class Model:
         return rc.MQRC_NONE
 
     def get(
-        self, owner: object, name: str, msg_id: bytes = b"", correl_id: bytes = b""
+        self,
+        owner: object,
+        name: str,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        *,
+        cursor: Cursor | None = None,
     ) -> tuple[int, Held | None]:
-        """Take the first live match; expired ones met before it are discarded (E9-E11)."""
+        """Take the first live match; expired ones met before it are discarded (E9-E11).
+
+        Through a handle, ``cursor`` is the handle's: what that has locked it may get (B5).
+        """
         queue = self.queues[name]
         if not queue.get_allowed:
             return rc.MQRC_GET_INHIBITED, None
-        seen = [m for m in queue.messages if m.is_visible() or self._is_own(owner, m)]
+        own_lock = None if cursor is None else cursor.locked
+        seen = [
+            m for m in queue.messages
+            if m.is_visible() or self._is_own(owner, m) or m is own_lock
+        ]  # fmt: skip
         seen.sort(key=lambda m: m.place)
         found = self._first_alive(queue, [m for m in seen if _matches(queue, m, msg_id, correl_id)])
+        if cursor is not None and (own_lock is found or own_lock not in queue.messages):
+            self.unlock(cursor)
         if found is None:
             return rc.MQRC_NO_MSG_AVAILABLE, None
         self._take(owner, queue, found)

@@ -28,6 +28,17 @@ SAID = {
         "second attempt, backout count 1",
         "orders 0, invoices 1",
     ],
+    "schedule.py": [
+        "in 1 h for REMINDERS: 4 bytes",
+        "in 2 h for REMINDERS: 11 bytes",
+        "in 3 h for REMINDERS: 12 bytes",
+        "pack: cancelled, and once more: cancelled",
+        "taxi: rescheduled",
+        "gate: cancelled, 2 wait",
+        "a millisecond before: None",
+        "on time: 'call a taxi', to cancel it now: already-released",
+        "released: 1, 'go to gate 9'",
+    ],
 }
 
 

@@ -18,6 +18,7 @@ from mayfly import MQError, QueueManager
 from mayfly.engine import administration
 from mayfly.engine.attributes import QMODEL
 from mayfly.engine.get import GetRequest, Getter
+from mayfly.engine.holder import Holder
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import SystemClock
@@ -127,7 +128,7 @@ def test_a_get_under_way_when_the_end_comes_is_refused_and_its_message_kept(
     session = qm.session()
     session.put("Q1", b"kept", persistent=persistent)
     with qm.latch:
-        getter = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None)
+        getter = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None, Holder(qm))
         outcome = getter.take()
     assert outcome is not None
     work = outcome[1]

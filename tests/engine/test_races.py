@@ -16,6 +16,7 @@ from mayfly.engine import administration, staging_order
 from mayfly.engine.attributes import QLOCAL
 from mayfly.engine.core import Work
 from mayfly.engine.get import GetRequest, Getter
+from mayfly.engine.holder import Holder
 from mayfly.engine.put import PutRequest, put
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
@@ -89,7 +90,7 @@ def test_a_delete_waits_for_a_get_that_is_on_its_way_to_the_disk(
         session = qm.session()
         session.put("Q1", b"taken", persistent=persistent)
         with qm.latch:
-            outcome = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None).take()
+            outcome = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None, Holder(qm)).take()
         assert outcome is not None
         assert isinstance(outcome[1], Work)
         deleting = Running(lambda: delete(qm, "Q1"))

@@ -14,7 +14,7 @@ from mayfly.engine import administration
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import Message
-from mayfly.engine.search import ANY, in_order
+from mayfly.engine.search import ANY, Match, in_order
 from mayfly.engine.session import Session
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, OUTCOMES
 from mayfly.mqi import constants as c
@@ -29,6 +29,7 @@ MAX_DEPTH = 6
 #: The first session is not transacted, the others are.
 SESSIONS = range(3)
 OUTCOME = LEDGER_COLUMNS.index("outcome")
+WHATEVER = GetRequest()
 CORREL_IDS = (b"", b"A".ljust(24, b"\0"), b"B".ljust(24, b"\0"))
 
 queues = st.sampled_from(list(QUEUES))
@@ -165,6 +166,15 @@ class QueueMachine(RuleBasedStateMachine):
         options = c.MQGMO_MSG_UNDER_CURSOR | (c.MQGMO_SYNCPOINT if number else 0)
         self.compare_call(handle, options, self.model.get_under_cursor(self.owner(number), cursor))
 
+    @rule(number=sessions, name=queues, label=labels, is_any=st.booleans())
+    def get_by_handle(self, number: int, name: str, label: int, is_any: bool) -> None:
+        """The handle may get what it has locked itself."""
+        handle, cursor = self.handle(number, name)
+        msg_id = b"" if is_any else label_id(label % self.label + 1)
+        request = GetRequest(ANY if is_any else Match(msg_id=msg_id))
+        expected = self.model.get(self.owner(number), name, msg_id, cursor=cursor)
+        self.compare_call(handle, c.MQGMO_SYNCPOINT if number else 0, expected, request)
+
     @rule(number=sessions, name=queues)
     def unlock(self, number: int, name: str) -> None:
         handle, cursor = self.handle(number, name)
@@ -277,7 +287,7 @@ class QueueMachine(RuleBasedStateMachine):
                 report = descriptor.feedback == c.MQFB_EXPIRATION
                 shown_rows.append(
                     (
-                        row.correl_id if report or queue.name == STAGING else row.msg_id,
+                        row.correl_id if report else row.msg_id,
                         descriptor.priority,
                         bool(side),
                         row.expire_at_ms,
@@ -332,9 +342,15 @@ class QueueMachine(RuleBasedStateMachine):
         if held is not None:
             self.compare(got[0], held)
 
-    def compare_call(self, handle: Handle, options: int, expected: tuple[int, Held | None]) -> None:
+    def compare_call(
+        self,
+        handle: Handle,
+        options: int,
+        expected: tuple[int, Held | None],
+        request: GetRequest = WHATEVER,
+    ) -> None:
         got: list[Message] = []
-        reason = reason_of(lambda: got.append(handle.get(GetRequest(), options).message))
+        reason = reason_of(lambda: got.append(handle.get(request, options).message))
         assert reason == expected[0]
         if expected[1] is not None:
             self.compare(got[0], expected[1])

@@ -55,6 +55,9 @@ def cause_report(
     clock = qm.clock
     assert isinstance(clock, VirtualClock)
     is_delayed = cause is Cause.EXCEPTION
+    if is_delayed:
+        # D9: no message of a group is delayed.
+        original = original._replace(msg_flags=c.MQMF_NONE)
     with qm.session("bert") as session:
         put_md(
             session,

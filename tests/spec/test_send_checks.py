@@ -40,12 +40,6 @@ def test_D7_delay_that_is_none_is_refused(
     assert queue_manager.curdepth(STAGING) == 0
 
 
-def test_D13_no_direct_put_on_staging(queue_manager: QueueManager, session: Session) -> None:
-    with refused(rc.MQRC_NOT_AUTHORIZED):
-        session.put(STAGING, b"x")
-    assert queue_manager.curdepth(STAGING) == 0
-
-
 def test_D14_staging_queue_is_default_on_distributed_and_must_be_defined_on_zos(
     clock: VirtualClock,
 ) -> None:
@@ -53,7 +47,7 @@ def test_D14_staging_queue_is_default_on_distributed_and_must_be_defined_on_zos(
         local(qm)
         with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
             session.put("Q1", b"x", delay_ms=1)
-        local(qm, STAGING)
+        local(qm, STAGING, INDXTYPE=c.MQIT_NONE, MSGDLVSQ=c.MQMDS_FIFO)
         session.put("Q1", b"x", delay_ms=1)
         clock.advance(1)
         assert body(session.get("Q1")) == b"x"

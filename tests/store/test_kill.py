@@ -110,7 +110,7 @@ def labels(manager: QueueManager) -> list[str]:
             rows: list[StoredMessage] = []
             for side in (VOLATILE, PERSISTENT):
                 rows += manager.messages(side).in_order(queue.low, queue.high, 10_000_000)
-            found += [label_of(row.correl_id if queue.is_staging else row.msg_id) for row in rows]
+            found += [label_of(row.msg_id) for row in rows]
     return found
 
 

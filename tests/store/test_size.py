@@ -18,7 +18,7 @@ def test_the_log_stays_bounded_under_constant_writing(tmp_path: Path) -> None:
     store = opened(tmp_path)
     most_pages = 0
     log = tmp_path / f"{DATABASE_FILE}-wal"
-    for _ in range(60):
+    for _ in range(120):
         rows = [new_row(store, bytes(10_000)) for _ in range(100)]
         store.commit([put_unit(store, *rows)])
         most_pages = max(most_pages, store.wal_pages)

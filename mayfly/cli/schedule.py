@@ -1,0 +1,292 @@
+"""``mayfly schedule``: see and change what waits for its delivery time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import typer
+
+from mayfly.cli.managers import FolderOption, JsonOption, Name
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.schedule_actions import Action, Request, carry_out, opened_schedule
+from mayfly.cli.schedule_filters import (
+    LIMIT_COUNT,
+    AfterOption,
+    AllOption,
+    AtOption,
+    ByOption,
+    DelayOption,
+    DueBeforeOption,
+    DueFromOption,
+    LimitOption,
+    MsgId,
+    MsgIds,
+    NewTime,
+    PropertyOption,
+    QueueOption,
+    SenderOption,
+    YesOption,
+    filter_of,
+    new_time,
+)
+from mayfly.cli.schedule_show import (
+    AUDIT_HEAD,
+    LIST_HEAD,
+    audit_as_json,
+    audit_line,
+    details,
+    entry_as_json,
+    entry_line,
+)
+from mayfly.cli.show import print_json
+from mayfly.engine.schedule import Receipt, Schedule, Scheduled, ScheduleFilter
+
+_PAGE_COUNT = 1_000
+
+schedule = typer.Typer(
+    name="schedule",
+    help="See and change what waits for its delivery time.",
+    epilog="Exit code 1 when nothing is there, or when a receipt is not the one asked for.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@schedule.command("list")
+def list_(
+    name: Name,
+    *,
+    queue: QueueOption = None,
+    sender: SenderOption = None,
+    properties: PropertyOption = None,
+    due_from_ms: DueFromOption = None,
+    due_before_ms: DueBeforeOption = None,
+    limit: LimitOption = None,
+    after: AfterOption = None,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what waits, in the order in which it is due.
+
+    With --json as one JSON line each. Where there are more than --limit, stderr says how to go on.
+    Exit code 1 when there is none.
+
+    \b
+    Example:
+      mayfly schedule list QM1 --queue Q1 --due-before 2026-11-20T18:00:00Z
+    """
+    wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
+    last: Scheduled | None = None
+    with opened_schedule(name, path) as waiting:
+        for entry in _entries(waiting, wanted, LIMIT_COUNT if limit is None else limit, after):
+            if as_json:
+                print_json(entry_as_json(entry), indent=None)
+            else:
+                print(entry_line(entry) if last else f"{LIST_HEAD}\n{entry_line(entry)}")
+            last = entry
+        if last is None:
+            raise CommandFailed(ExitCode.NOTHING, f"nothing that waits on {name} matches")
+        if waiting.list(wanted, limit=1, after=last.position):
+            typer.echo(f"mayfly: there are more: --after {last.position}", err=True)
+
+
+@schedule.command()
+def show(
+    name: Name, msg_id: MsgId, *, path: FolderOption = None, as_json: JsonOption = False
+) -> None:
+    """Show one message that waits. Exit code 1 when it does not, or no longer.
+
+    \b
+    Example:
+      mayfly schedule show QM1 414d5120514d31202020202020202020a10eb26700000001
+    """
+    with opened_schedule(name, path) as waiting:
+        entry = waiting.show(msg_id)
+    if entry is None:
+        raise CommandFailed(ExitCode.NOTHING, f"{msg_id.hex()} does not wait on {name}")
+    if as_json:
+        print_json(entry_as_json(entry))
+    else:
+        for label, value in details(entry).items():
+            print(f"{label:<14}  {value}")
+
+
+@schedule.command()
+def cancel(
+    name: Name,
+    msg_ids: MsgIds = None,
+    *,
+    queue: QueueOption = None,
+    sender: SenderOption = None,
+    properties: PropertyOption = None,
+    due_from_ms: DueFromOption = None,
+    due_before_ms: DueBeforeOption = None,
+    is_all: AllOption = False,
+    is_sure: YesOption = False,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel messages: they are never delivered.
+
+    Prints a receipt for each id: cancelled (also the second time), already-released, expired,
+    dead-lettered, locked or unknown. Exit code 1 when one is not cancelled.
+
+    \b
+    Examples:
+      mayfly schedule cancel QM1 414d5120514d31202020202020202020a10eb26700000001
+      mayfly schedule cancel QM1 --queue Q1 --sender alice --all
+    """
+    wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
+    request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
+    action = Action("cancel", (Receipt.CANCELLED,), one=Schedule.cancel, bulk=Schedule.cancel_all)
+    carry_out(action, request)
+
+
+@schedule.command()
+def reschedule(
+    name: Name,
+    msg_ids: MsgIds = None,
+    *,
+    delay_ms: DelayOption = None,
+    at_ms: AtOption = None,
+    by_ms: ByOption = None,
+    queue: QueueOption = None,
+    sender: SenderOption = None,
+    properties: PropertyOption = None,
+    due_from_ms: DueFromOption = None,
+    due_before_ms: DueBeforeOption = None,
+    is_all: AllOption = False,
+    is_sure: YesOption = False,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give messages another delivery time.
+
+    One that has passed releases them at once. Their deadline stays: a time after it is refused with
+    MQRC_EXPIRY_ERROR. Prints a receipt for each id; exit code 1 when one is not rescheduled.
+
+    \b
+    Examples:
+      mayfly schedule reschedule QM1 414d5120514d31202020202020202020a10eb26700000001 --delay 5min
+      mayfly schedule reschedule QM1 --queue Q1 --all --by 1h
+    """
+    time = new_time(delay_ms, at_ms, by_ms, is_all=is_all)
+    wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
+    request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
+    action = Action(
+        "reschedule",
+        (Receipt.RESCHEDULED, Receipt.RELEASED),
+        one=partial(_reschedule, time),
+        bulk=partial(_reschedule_all, time),
+    )
+    carry_out(action, request)
+
+
+@schedule.command()
+def release(
+    name: Name,
+    msg_ids: MsgIds = None,
+    *,
+    queue: QueueOption = None,
+    sender: SenderOption = None,
+    properties: PropertyOption = None,
+    due_from_ms: DueFromOption = None,
+    due_before_ms: DueBeforeOption = None,
+    is_all: AllOption = False,
+    is_sure: YesOption = False,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Deliver messages now, not at their delivery time.
+
+    Prints a receipt for each id; exit code 1 when one is neither released nor was before.
+
+    \b
+    Example:
+      mayfly schedule release QM1 --queue Q1 --all
+    """
+    wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
+    request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
+    action = Action(
+        "release",
+        (Receipt.RELEASED, Receipt.ALREADY_RELEASED),
+        one=Schedule.release,
+        bulk=Schedule.release_all,
+    )
+    carry_out(action, request)
+
+
+@schedule.command()
+def count(
+    name: Name,
+    *,
+    queue: QueueOption = None,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count what waits, in all or for one queue.
+
+    \b
+    Example:
+      mayfly schedule count QM1 --queue Q1
+    """
+    with opened_schedule(name, path) as waiting:
+        found = waiting.count(queue)
+    if as_json:
+        print_json({"queue": queue, "count": found})
+    else:
+        print(found)
+
+
+@schedule.command()
+def audit(
+    name: Name,
+    *,
+    limit: LimitOption = None,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell who changed what, the latest first.
+
+    With --json as one JSON line each. Exit code 1 when nobody did.
+
+    \b
+    Example:
+      mayfly schedule audit QM1 --limit 5
+    """
+    with opened_schedule(name, path) as waiting:
+        entries = waiting.audit(LIMIT_COUNT if limit is None else limit)
+    if not entries:
+        raise CommandFailed(ExitCode.NOTHING, f"nobody has changed what waits on {name}")
+    if not as_json:
+        print(AUDIT_HEAD)
+    for entry in entries:
+        if as_json:
+            print_json(audit_as_json(entry), indent=None)
+        else:
+            print(audit_line(entry))
+
+
+def _reschedule(time: NewTime, waiting: Schedule, msg_id: bytes) -> Receipt:
+    return waiting.reschedule(msg_id, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms)
+
+
+def _reschedule_all(time: NewTime, waiting: Schedule, wanted: ScheduleFilter) -> Iterator[int]:
+    return waiting.reschedule_all(
+        wanted, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms, by_ms=time.by_ms
+    )
+
+
+def _entries(
+    waiting: Schedule, wanted: ScheduleFilter, limit: int, after: int | None
+) -> Iterator[Scheduled]:
+    """Yield up to ``limit`` entries, a page of them in memory at a time."""
+    while limit:
+        asked = min(limit, _PAGE_COUNT)
+        page = waiting.list(wanted, limit=asked, after=after)
+        yield from page
+        if len(page) < asked:
+            return
+        limit -= asked
+        after = page[-1].position

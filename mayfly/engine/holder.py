@@ -1,0 +1,80 @@
+"""Who gets and browses: a session or a handle, with what it has locked, until it is closed."""
+
+from __future__ import annotations
+
+from mayfly.engine.core import Core
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.waiting import Waiter
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.units import StoredMessage
+
+
+class Holder:
+    """A session or a handle as the one who gets; whoever closes it ends the waits of its gets.
+
+    Its browse lock hides a message from everybody else (B5). All of it is under the latch.
+    """
+
+    __slots__ = ("_core", "_end", "_has_waited", "is_backed_out", "is_ended", "locked")
+
+    def __init__(self, core: Core) -> None:
+        """Begin open, with nothing locked."""
+        self._core = core
+        self.locked: tuple[LocalQueue, StoredMessage, int] | None = None
+        #: Whether nothing can be got for it any more.
+        self.is_ended = False
+        #: Whether what its gets took in a unit of work went back when it was closed.
+        self.is_backed_out = False
+        self._has_waited = False
+        self._end = rc.MQRC_NONE, ""
+
+    def check(self) -> None:
+        """Raise MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR once it has ended."""
+        if self.is_ended:
+            raise self.error()
+
+    def error(self) -> MQError:
+        """Return why nothing can be got for it any more."""
+        return mq_error(*self._end)
+
+    def wait(self, queue: LocalQueue, waiter: Waiter) -> None:
+        """Let one of its gets wait."""
+        self._has_waited = True
+        self._core.waits.add(queue.number, waiter)
+
+    def end(self, reason: int, detail: str, *, is_backed_out: bool = False) -> None:
+        """Let nothing be got any more; gets that wait end with the reason code."""
+        if self.is_ended:
+            return
+        self._end, self.is_backed_out = (reason, detail), is_backed_out
+        self.is_ended = True
+        if self._has_waited:
+            # Few ever wait; the others close without a look at all who do.
+            self._core.waits.end_of(self, mq_error(reason, detail))
+
+    def resume(self) -> None:
+        """Take the end back: closing it was refused."""
+        self.is_ended = False
+
+    def lock(self, found: tuple[LocalQueue, StoredMessage, int]) -> None:
+        """Hide a message from everybody else."""
+        queue, row, _side = found
+        self._core.hidden[row.k] = self
+        queue.browse_locked += 1
+        self.locked = found
+
+    def forget_lock(self, key: int) -> None:
+        """Unlock a message that leaves its queue under the same latch: nobody gets to see it."""
+        if self.locked is not None and self.locked[1].k == key:
+            self.locked[0].browse_locked -= 1
+            del self._core.hidden[key]
+            self.locked = None
+
+    def release_lock(self) -> None:
+        """Let everybody see the locked message again; what that leads to is deferred."""
+        if self.locked is not None:
+            queue, row, side = self.locked
+            self.forget_lock(row.k)
+            self._core.reveal(queue, row.k, side)
+            self._core.waits.offer(queue.number)

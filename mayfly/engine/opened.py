@@ -1,0 +1,178 @@
+"""What the handles of a session hold on their queues, and how it ends with or without the session.
+
+Nothing here knows the session or a Handle, so that it does not keep a dropped session alive.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from mayfly.engine.core import Core
+from mayfly.engine.dynamic import drop_dynamic_queue
+from mayfly.engine.holder import Holder
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+_LOG = logging.getLogger("mayfly")
+_INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+
+
+class OpenQueue:
+    """One open handle as its queue knows it."""
+
+    __slots__ = ("holder", "is_input", "is_open", "is_output", "options", "owns_queue", "queue")
+
+    def __init__(self, core: Core, queue: LocalQueue, options: int, *, owns_queue: bool) -> None:
+        """Begin open; ``owns_queue`` when opening has made a dynamic queue."""
+        self.queue = queue
+        self.options = options
+        self.owns_queue = owns_queue
+        self.holder = Holder(core)
+        self.is_open = True
+        self.is_input = bool(options & _INPUT)
+        self.is_output = bool(options & c.MQOO_OUTPUT)
+
+    @property
+    def takes_queue_along(self) -> bool:
+        """Whether closing it deletes a temporary dynamic queue."""
+        kind = self.queue.definition.definition_type
+        return self.owns_queue and kind == c.MQQDT_TEMPORARY_DYNAMIC
+
+
+class OpenQueues:
+    """All that is open in one session, and its unit of work."""
+
+    def __init__(self, core: Core, unit_of_work: UnitOfWork) -> None:
+        """Begin with nothing open."""
+        self._core = core
+        self._unit_of_work = unit_of_work
+        self._all: set[OpenQueue] = set()
+        #: Who gets without a handle.
+        self.holder = Holder(core)
+
+    def __len__(self) -> int:
+        """Return how many handles are open."""
+        return len(self._all)
+
+    def __contains__(self, opened: object) -> bool:
+        """Tell whether a handle is one of this session."""
+        return opened in self._all
+
+    def open(self, queue: LocalQueue, options: int, *, owns_queue: bool) -> OpenQueue:
+        """Open a queue for a handle; call it with the latch held.
+
+        Raises MQRC_OBJECT_IN_USE (C4).
+        """
+        opened = OpenQueue(self._core, queue, options, owns_queue=owns_queue)
+        if opened.is_input:
+            _open_input(opened)
+        queue.output_count += opened.is_output
+        self._all.add(opened)
+        return opened
+
+    def close(self, opened: OpenQueue, options: int = c.MQCO_NONE) -> None:
+        """Close a handle; its gets that wait end with MQRC_HOBJ_ERROR.
+
+        Raises MQRC_OPTIONS_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; it stays open then.
+        """
+        if opened.takes_queue_along:
+            # First: otherwise they would be told that their queue was deleted.
+            self._end_waits(opened)
+        try:
+            drop_dynamic_queue(
+                self._core,
+                opened.queue,
+                options,
+                is_owner=opened.owns_queue,
+                own_handles=opened.is_input + opened.is_output,
+            )
+        except MQError:
+            with self._core.latch:
+                if not self.holder.is_ended:
+                    opened.holder.resume()
+            raise
+        self._let_go(opened)
+        self._core.run_deferred()
+
+    def end_waits(self, *, is_backed_out: bool) -> None:
+        """Let nothing be got any more; all gets that wait end with MQRC_HCONN_ERROR."""
+        with self._core.latch:
+            for holder in (self.holder, *(opened.holder for opened in self._all)):
+                holder.end(
+                    rc.MQRC_HCONN_ERROR, "the session was closed", is_backed_out=is_backed_out
+                )
+
+    def close_all(self) -> None:
+        """Close all handles, whatever that meets."""
+        for opened in list(self._all):
+            try:
+                self.close(opened)
+            except MQError as error:
+                # A temporary queue that another's unit of work holds, or a full disk.
+                _LOG.error("closing %s: %s", opened.queue.name, error)
+                self._let_go(opened)
+                self._core.run_deferred()
+
+    def abandon(self) -> None:
+        """End in the place of a session that was dropped without being closed: backed out (G9).
+
+        Temporary queues are left to :func:`drop_ownerless`: this is called in the middle of other
+        verbs, by threads that may hold what a delete waits for.
+        """
+        try:
+            self._unit_of_work.backout()
+        finally:
+            for opened in list(self._all):
+                if opened.takes_queue_along:
+                    self._core.ownerless.append(opened.queue)
+                self._let_go(opened)
+
+    def _end_waits(self, opened: OpenQueue) -> None:
+        with self._core.latch:
+            opened.holder.end(rc.MQRC_HOBJ_ERROR, f"the handle of {opened.queue.name} was closed")
+
+    def _let_go(self, opened: OpenQueue) -> None:
+        queue = opened.queue
+        with self._core.latch:
+            self._end_waits(opened)
+            opened.is_open = False
+            opened.holder.release_lock()
+            # The end of the queue manager and that of the session may meet here.
+            if opened in self._all:
+                self._all.discard(opened)
+                queue.input_count -= opened.is_input
+                queue.output_count -= opened.is_output
+                if queue.exclusive_holder is opened:
+                    queue.exclusive_holder = None
+
+
+def drop_ownerless(core: Core) -> None:
+    """Delete the temporary queues of sessions that were dropped; call it at the start of a verb."""
+    core.run_deferred()
+    while True:
+        with core.latch:
+            if not core.ownerless:
+                return
+            queue = core.ownerless.pop()
+        try:
+            drop_dynamic_queue(core, queue, c.MQCO_NONE, is_owner=True, own_handles=0)
+        except MQError as error:
+            # Another's unit of work holds it, or a full disk.
+            _LOG.error("closing %s: %s", queue.name, error)
+
+
+def _open_input(opened: OpenQueue) -> None:
+    queue, inputs = opened.queue, opened.options & _INPUT
+    if inputs == c.MQOO_INPUT_AS_Q_DEF:
+        inputs = queue.definition.number("DEFSOPT")
+    exclusive = (
+        inputs == c.MQOO_INPUT_EXCLUSIVE or queue.definition.number("SHARE") == c.MQQA_NOT_SHAREABLE
+    )
+    if queue.exclusive_holder is not None or (exclusive and queue.input_count):
+        raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open for input elsewhere")
+    queue.input_count += 1
+    if exclusive:
+        queue.exclusive_holder = opened

@@ -1,0 +1,79 @@
+"""What became of a delayed message that somebody asks about, and who has changed the schedule."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.lifetime.life import State
+
+
+class Receipt(StrEnum):
+    """What became of a delayed message; true at the moment it is given."""
+
+    CANCELLED = "cancelled"
+    RESCHEDULED = "rescheduled"
+    #: On its way to the target by the call that asks.
+    RELEASED = "released"
+    ALREADY_RELEASED = "already-released"
+    EXPIRED = "expired"
+    DEAD_LETTERED = "dead-lettered"
+    DISCARDED = "discarded"
+    CLEARED = "cleared"
+    LOST_AT_RESTART = "lost-at-restart"
+    #: An open unit of work has it, to cancel or reschedule it; its end decides.
+    LOCKED = "locked"
+    #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention).
+    UNKNOWN = "unknown"
+
+
+_OF_OUTCOME: dict[str, Receipt] = {
+    State.RELEASED: Receipt.ALREADY_RELEASED,
+    State.CANCELLED: Receipt.CANCELLED,
+    State.GOT: Receipt.CANCELLED,
+    State.EXPIRED: Receipt.EXPIRED,
+    State.DEAD_LETTERED: Receipt.DEAD_LETTERED,
+    State.DISCARDED: Receipt.DISCARDED,
+    State.CLEARED: Receipt.CLEARED,
+    State.LOST_AT_RESTART: Receipt.LOST_AT_RESTART,
+}
+
+
+class AuditEntry(NamedTuple):
+    """One change of the schedule: who asked for what, and what came of it.
+
+    ``msg_id`` is empty when a filter chose the messages; ``message_count`` is how many changed.
+    """
+
+    at_ms: int
+    user: str
+    action: str
+    msg_id: bytes
+    detail: str
+    receipt: str
+    message_count: int
+
+
+_COLUMNS = ", ".join(AuditEntry._fields)
+AUDIT = f"INSERT INTO schedule_audit ({_COLUMNS}) VALUES ({', '.join('?' * 7)})"
+#: Entries kept; older ones go as new ones come.
+_KEPT = 100_000
+TRIM_AUDIT = (
+    "DELETE FROM schedule_audit WHERE id <= (SELECT max(id) FROM schedule_audit) - ?",
+    (_KEPT,),
+)
+
+
+def receipt_from_ledger(core: Core, msg_id: bytes) -> Receipt:
+    """Return how the wait of a message ended that is not delayed any more; call without the latch.
+
+    The answer is as good as the ledger's retention.
+    """
+    outcome = core.store.ledger.outcome_of_delayed(msg_id)
+    return Receipt.UNKNOWN if outcome is None else _OF_OUTCOME[outcome]
+
+
+def read_audit(core: Core, limit: int) -> list[AuditEntry]:
+    """Return the newest entries first."""
+    return [AuditEntry._make(row) for row in core.store.ledger.audit(_COLUMNS, limit)]

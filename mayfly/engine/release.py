@@ -1,0 +1,202 @@
+"""What becomes of messages whose delivery time has come: to their target, in bulk where they can.
+
+Persistent messages of one descriptor and one target that nothing hinders are moved by two
+statements for all of them; what needs a second look (a report to send, a queue that is full, a
+damaged header, a message in memory) goes one by one. Both ways keep due order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from mayfly.engine.core import Core, Moving, Work
+from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row
+from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
+from mayfly.engine.objects import STAGING_QUEUE, Path
+from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.staging import HEADER_BYTES
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.reports import Cause, is_owed
+from mayfly.lifetime.window import Window
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQPER_PERSISTENT, MQQDT_TEMPORARY_DYNAMIC, MQRO_DISCARD_MSG
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.delayed import Due
+from mayfly.store.keys import order_key
+from mayfly.store.units import Move, StoredMessage
+
+_LOG = logging.getLogger("mayfly.delay")
+_RELEASED = next_state(State.DELAYED, Event.DUE)
+_DISCARDED = next_state(State.DELAYED, Event.DISCARD)
+_DEAD_LETTERED = next_state(State.DELAYED, Event.DEAD_LETTER)
+
+
+class _Lane:
+    """Messages of one descriptor that go to one queue together."""
+
+    def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
+        """Begin with none; the path has been found open for them."""
+        priority = as_given(core, descriptor).order_priority
+        priority = priority if path.fifo_priority is None else path.fifo_priority
+        self.path = path
+        self.descriptor = descriptor
+        self.base_key = order_key(path.queue.number, priority, 0)
+        self.largest_bytes = min(
+            path.max_message_bytes, core.registry.queue_manager.number("MAXMSGL")
+        )
+        self.old_keys: list[int] = []
+        self.new_keys: list[int] = []
+        self.target_numbers: Counter[int | None] = Counter()
+
+
+class Release:
+    """One batch of due messages on its way; built with the latch held, then its works are run."""
+
+    def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
+        """Begin an empty batch."""
+        self._core = core
+        self._staging = staging
+        self._now_ms = now_ms
+        self._work = Work()
+        self._failures: list[Work] = []
+        self._lanes: dict[tuple[str | None, bytes], _Lane | None] = {}
+
+    def take_in_bulk(self, due: Due) -> bool:
+        """Add a persistent message to those that move together; False when it cannot."""
+        place = (due.target, due.descriptor)
+        if place not in self._lanes:
+            self._lanes[place] = self._lane(due)
+        lane = self._lanes[place]
+        if lane is None or due.body_bytes > lane.largest_bytes:
+            return False
+        queue = lane.path.queue
+        if queue.depth >= lane.path.max_depth:
+            return False
+        self._core.reserve(queue)
+        lane.old_keys.append(due.k)
+        lane.new_keys.append(lane.base_key | self._core.store.sequence.next())
+        lane.target_numbers[due.target_number] += 1
+        return True
+
+    def take(self, found: Found) -> bool:
+        """Release one message, or deal with its failure (D20); False when it must stay (D21)."""
+        core, (queue, row, _side) = self._core, found
+        descriptor = unpack_descriptor(row.descriptor)
+        try:
+            self._deliver(row, descriptor)
+        except MQError as failure:
+            # A work of its own: it may have to be undone alone (D22).
+            own = Work()
+            outcome = self._dispose(own, found, descriptor, failure.reason)
+            if outcome is None:
+                core.unreserve(own)
+                _LOG.warning("message for %s stays on staging: %s", row.target, failure)
+                return False
+            life = life_of(queue, row, descriptor, self._now_ms, outcome, reason=failure.reason)
+            remove(core, own, found, life)
+            self._failures.append(own)
+        else:
+            life = life_of(queue, row, descriptor, self._now_ms, _RELEASED)
+            remove(core, self._work, found, life)
+        return True
+
+    def works(self) -> list[Work]:
+        """Return what is to be run, with the latch free again."""
+        for lane in self._lanes.values():
+            if lane is not None and lane.old_keys:
+                self._add_lane(lane)
+        delivered = [self._work] if self._work.departures or self._work.moves else []
+        return delivered + self._failures
+
+    def _lane(self, due: Due) -> _Lane | None:
+        core = self._core
+        if due.target is None:
+            return None
+        descriptor = unpack_descriptor(due.descriptor)
+        try:
+            # The second resolution (D15).
+            path = core.registry.resolve(due.target)
+        except MQError:
+            return None
+        queue = path.queue
+        hindered = (
+            is_owed(Cause.COA, descriptor)
+            or path.put_inhibited
+            or queue.is_staging
+            or queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC
+        )
+        return None if hindered else _Lane(core, path, descriptor)
+
+    def _add_lane(self, lane: _Lane) -> None:
+        core, work, count = self._core, self._work, len(lane.old_keys)
+        descriptor, target = lane.descriptor, lane.path.queue
+        keys = ",".join([f'"{a}":{b}' for a, b in zip(lane.old_keys, lane.new_keys, strict=True)])
+        work.unit.move(
+            self._staging.number,
+            target.number,
+            Move(
+                "{" + keys + "}",
+                count,
+                self._staging.name,
+                self._now_ms,
+                _RELEASED.value,
+                descriptor.priority,
+                descriptor.report,
+                descriptor.reply_to_q,
+                descriptor.user_identifier,
+                HEADER_BYTES,
+            ),
+        )
+        # Reserved on their target already.
+        core.hidden.update(dict.fromkeys(lane.old_keys, work))
+        self._staging.depth -= count
+        work.moves.append(Moving(self._staging, target, lane.old_keys, lane.new_keys))
+        for number, staged in lane.target_numbers.items():
+            first_target = None if number is None else core.registry.target(number)
+            if number is not None and first_target is not None:
+                work.unit.delta(-number).present -= staged
+                work.staged.append((first_target, -staged))
+
+    def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
+        """Resolve the target a second time (D15) and put the original message there."""
+        core, work = self._core, self._work
+        if row.target is None:
+            raise mq_error(rc.MQRC_HEADER_ERROR, f"no delay header on {STAGING_QUEUE}")
+        path = core.registry.resolve(row.target)
+        prepared = as_given(core, descriptor)
+        check_room(core, path, len(row.body), persistent=prepared.persistent)
+        ids = Ids(row.msg_id, row.correl_id, row.origin_id)
+        message = Outgoing(prepared, _window(row), ids, row.body)
+        arrive(core, work, path, prepared, new_row(core, path, message))
+        if is_owed(Cause.COA, descriptor):
+            original = original_of(self._staging, row, descriptor, self._now_ms)
+            send_report(core, work, Cause.COA, original)
+
+    def _dispose(
+        self, work: Work, found: Found, descriptor: Descriptor, reason: int
+    ) -> State | None:
+        """Discard or dead-letter as the report options say (D20); None when that fails (D21)."""
+        core, (queue, row, _side) = self._core, found
+        original = original_of(queue, row, descriptor, self._now_ms)
+        if descriptor.report & MQRO_DISCARD_MSG:
+            outcome = _DISCARDED
+        else:
+            ids = Ids(original.msg_id, row.correl_id, row.origin_id)
+            message = Outgoing(as_given(core, descriptor), _window(row), ids, row.body)
+            try:
+                dead_letter(core, work, message, reason, row.target or STAGING_QUEUE)
+            except MQError as error:
+                _LOG.warning("dead-letter queue refuses a delayed message: %s", error)
+                return None
+            outcome = _DEAD_LETTERED
+        is_sent = send_report(core, work, Cause.EXCEPTION, original, reason)
+        # A persistent message does not go while its report can reach no queue (D22).
+        if not is_sent and descriptor.persistence == MQPER_PERSISTENT:
+            return None
+        return outcome
+
+
+def _window(row: StoredMessage) -> Window:
+    return Window(row.put_ms, row.deliver_at_ms or row.put_ms, row.expire_at_ms)

@@ -1,0 +1,245 @@
+"""The schedule of delayed messages: list, show, cancel, reschedule and release them, with receipts.
+
+Every change answers what became of the message: a receipt is true at the moment it is given, and
+asking again gives the same one. Changes are audited in the transaction that makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mayfly.engine.core import Core, Work
+from mayfly.engine.delivery import stored_id
+from mayfly.engine.queues import Found
+from mayfly.engine.receipts import (
+    AUDIT,
+    TRIM_AUDIT,
+    AuditEntry,
+    Receipt,
+    read_audit,
+    receipt_from_ledger,
+)
+from mayfly.engine.schedule_change import Cancellation, Change, Releasing, Rescheduling
+from mayfly.engine.schedule_query import (
+    EVERYTHING,
+    Scan,
+    Scheduled,
+    ScheduleFilter,
+    found_by_id,
+    scheduled,
+)
+from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+__all__ = ["AuditEntry", "Receipt", "Schedule", "ScheduleFilter", "Scheduled"]
+
+
+class Schedule:
+    """The delayed messages of a queue manager, as one session may see and change them.
+
+    In a transacted session changes are part of its unit of work, beside its puts and gets; else
+    each is durable when it returns.
+    """
+
+    def __init__(
+        self, core: Core, user: str, unit_of_work: Callable[[], UnitOfWork | None]
+    ) -> None:
+        """Act for a session: ``unit_of_work`` checks that it is open and gives its unit, if any."""
+        self._core = core
+        self._user = user
+        self._unit_of_work = unit_of_work
+
+    def audit(self, limit: int = 20) -> list[AuditEntry]:
+        """Return the latest changes of the schedule, newest first."""
+        self._unit_of_work()
+        if limit < 1:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"limit {limit} is below 1")
+        return read_audit(self._core, limit)
+
+    def list(
+        self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
+    ) -> list[Scheduled]:
+        """Return delayed messages by delivery time, then put order, those after a position.
+
+        The position of the last one leads to the next page. Raises MQRC_OPTIONS_ERROR for a limit
+        below 1.
+        """
+        self._unit_of_work()
+        if limit < 1:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"limit {limit} is below 1")
+        scan = Scan(self._core, where, after, limit=limit)
+        found: list[Scheduled] = []
+        while len(found) < limit and not scan.is_done:
+            with self._core.latch:
+                found.extend(scheduled(row) for _queue, row, _side in scan.step())
+        return found[:limit]
+
+    def show(self, msg_id: bytes) -> Scheduled | None:
+        """Return the delayed message that was sent under a MsgId, None when none waits."""
+        self._unit_of_work()
+        with self._core.latch:
+            found = found_by_id(self._core, stored_id(msg_id))
+            if found is None or found[1].k in self._core.hidden:
+                return None
+            return scheduled(found[1])
+
+    def count(self, queue: str | None = None) -> int:
+        """Return how many messages are delayed, or how many of them wait for one queue; O(1)."""
+        self._unit_of_work()
+        registry = self._core.registry
+        with self._core.latch:
+            if queue is not None:
+                return registry.resolve(queue).queue.staged_for
+            staging = registry.staging()
+            return 0 if staging is None else staging.depth
+
+    def cancel(self, msg_id: bytes) -> Receipt:
+        """Take a message off the schedule: it is never delivered, its life ends as cancelled."""
+        return self._change_one(msg_id, Cancellation(self._core))
+
+    def reschedule(
+        self, msg_id: bytes, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
+    ) -> Receipt:
+        """Give a message another delivery time, by a delay from now or by the moment itself.
+
+        A moment that has passed releases it at once. With TTLFROM(RELEASE) its expiry moves along.
+        Raises MQRC_EXPIRY_ERROR when it would come after the expiry (D7) and MQRC_OPTIONS_ERROR for
+        both or neither, or a value that is no whole number, negative or beyond the year 2109.
+        """
+        change = Rescheduling(self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
+        return self._change_one(msg_id, change)
+
+    def release(self, msg_id: bytes) -> Receipt:
+        """Let a message go to its target now."""
+        return self._change_one(msg_id, Releasing(self._core))
+
+    def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
+        """Cancel everything a filter finds; yields the number done so far, batch by batch.
+
+        Each batch is durable when it is counted; what is put meanwhile may escape.
+        """
+        return self._change_all(where, Cancellation(self._core))
+
+    def reschedule_all(
+        self,
+        where: ScheduleFilter,
+        *,
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        by_ms: int | None = None,
+    ) -> Iterator[int]:
+        """Give everything a filter finds another delivery time; ``by_ms`` moves each by as much.
+
+        Yields as :meth:`cancel_all`. Raises as :meth:`reschedule`, before anything is changed.
+        """
+        change = Rescheduling(
+            self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms, by_ms=by_ms
+        )
+        return self._change_all(where, change)
+
+    def release_all(self, where: ScheduleFilter) -> Iterator[int]:
+        """Let everything a filter finds go now; yields as :meth:`cancel_all`."""
+        return self._change_all(where, Releasing(self._core))
+
+    def _change_one(self, msg_id: bytes, change: Change) -> Receipt:
+        core, unit_of_work = self._core, self._unit_of_work()
+        wanted, work = stored_id(msg_id), Work()
+        with core.latch:
+            found = self._settled(wanted)
+            receipt = None if found is None else self._state(found, unit_of_work)
+            if found is not None and receipt is None:
+                change.check(found[1])
+                change.apply(found, work, unit_of_work)
+                receipt = change.receipt
+                self._note(change, (wanted, change.detail, receipt, 1), work, unit_of_work)
+        if receipt is None:
+            receipt = receipt_from_ledger(core, wanted)
+        if not work.departures and receipt is not change.receipt:
+            self._note(change, (wanted, change.detail, receipt, 0), work, unit_of_work)
+        core.run(work)
+        return receipt
+
+    def _change_all(self, where: ScheduleFilter, change: Change) -> Iterator[int]:
+        core, unit_of_work = self._core, self._unit_of_work()
+        check = Scan(core, where)
+        while not check.is_done:
+            with core.latch:
+                for _queue, row, _side in check.step():
+                    change.check(row)
+        scan, total = Scan(core, where, is_descending=change.is_descending), 0
+        while not scan.is_done:
+            work = Work()
+            with core.latch:
+                count = 0
+                for found in scan.step():
+                    if change.covers(found[1]) and self._is_possible(change, found):
+                        change.apply(found, work, unit_of_work)
+                        count += 1
+                if count:
+                    told = (
+                        b"",
+                        f"{change.detail} {_spelled(where)}".strip(),
+                        change.receipt,
+                        count,
+                    )
+                    self._note(change, told, work, unit_of_work)
+            if count:
+                core.run(work)
+                total += count
+                yield total
+        if not total:
+            yield 0
+
+    def _is_possible(self, change: Change, found: Found) -> bool:
+        """Tell whether a message that came after the check can be changed as well."""
+        if is_expired(found[1].expire_at_ms, self._core.now_ms()):
+            return False
+        try:
+            change.check(found[1])
+        except MQError:
+            return False
+        return True
+
+    def _settled(self, msg_id: bytes) -> Found | None:
+        """Return a delayed message; what is on its way to the disk with it is waited for."""
+        found: Found | None = None
+
+        def is_under_way() -> bool:
+            nonlocal found
+            found = found_by_id(self._core, msg_id)
+            return found is not None and isinstance(self._core.hidden.get(found[1].k), Work)
+
+        self._core.wait_while(is_under_way)
+        return found
+
+    def _state(self, found: Found, unit_of_work: UnitOfWork | None) -> Receipt | None:
+        """Return the receipt of a message that cannot be changed now, None when it can."""
+        key = found[1].k
+        if key in self._core.hidden:
+            is_own = unit_of_work is not None and unit_of_work.has_taken(key)
+            return Receipt.CANCELLED if is_own else Receipt.LOCKED
+        is_over = is_expired(found[1].expire_at_ms, self._core.now_ms())
+        return Receipt.EXPIRED if is_over else None
+
+    def _note(
+        self,
+        change: Change,
+        told: tuple[bytes, str, Receipt, int],
+        work: Work,
+        unit_of_work: UnitOfWork | None,
+    ) -> None:
+        """Add the audit of a change to what makes it durable."""
+        msg_id, detail, receipt, count = told
+        now_ms = self._core.now_ms()
+        entry = AuditEntry(now_ms, self._user, change.action, msg_id, detail, receipt.value, count)
+        if unit_of_work is not None:
+            unit_of_work.note(AUDIT, entry)
+        else:
+            work.unit.statements.extend(((AUDIT, entry), TRIM_AUDIT))
+
+
+def _spelled(where: ScheduleFilter) -> str:
+    given = {name: value for name, value in where._asdict().items() if value not in (None, ())}
+    return " ".join(f"{name}={value}" for name, value in given.items()) or "everything"

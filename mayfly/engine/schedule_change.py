@@ -1,0 +1,184 @@
+"""What a change of the schedule does to a delayed message: take it off, or give it a new time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mayfly.engine.core import Core, Work
+from mayfly.engine.delivery import life_of
+from mayfly.engine.disposal import remove
+from mayfly.engine.queues import Found
+from mayfly.engine.receipts import Receipt
+from mayfly.engine.staging import rekey
+from mayfly.engine.unit_of_work import Taken, UnitOfWork
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.window import LATEST_DUE_MS, due_at
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import due_ms_of, id_hash
+from mayfly.store.units import StoredMessage
+
+_CANCELLED = next_state(State.DELAYED, Event.CANCEL)
+
+
+class Change(ABC):
+    """One kind of change; its methods are called with the latch held."""
+
+    #: What the audit calls it, and what says how.
+    action: str
+    detail = ""
+    #: What the sender is told when it has been done.
+    receipt: Receipt
+    #: Whether many messages are changed from the latest on, so that none is met again.
+    is_descending = False
+
+    def covers(self, row: StoredMessage) -> bool:
+        """Tell whether a message is to be changed; it may have been by this very change."""
+        return True
+
+    @abstractmethod
+    def check(self, row: StoredMessage) -> None:
+        """Raise the reason why a message cannot be changed."""
+
+    @abstractmethod
+    def apply(self, found: Found, work: Work, unit_of_work: UnitOfWork | None) -> None:
+        """Change a visible message, by the unit of work, or by the work where there is none."""
+
+
+class Cancellation(Change):
+    """Messages are taken off the schedule; their lives end as cancelled."""
+
+    action = "cancel"
+    receipt = Receipt.CANCELLED
+
+    def __init__(self, core: Core) -> None:
+        """Prepare."""
+        self._core = core
+
+    def check(self, row: StoredMessage) -> None:
+        """Nothing that waits is too late to be cancelled."""
+
+    def apply(self, found: Found, work: Work, unit_of_work: UnitOfWork | None) -> None:
+        """Take the message, as a get from the staging queue does (D3)."""
+        queue, row, side = found
+        if unit_of_work is not None:
+            unit_of_work.take(queue, row, side)
+            return
+        descriptor = unpack_descriptor(row.descriptor)
+        life = life_of(queue, row, descriptor, self._core.now_ms(), _CANCELLED)
+        remove(self._core, work, found, life)
+
+
+class Rescheduling(Change):
+    """Messages get another delivery time: the same for all, or moved by as much, or now."""
+
+    action = "reschedule"
+    receipt = Receipt.RESCHEDULED
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        by_ms: int | None = None,
+    ) -> None:
+        """Prepare; raises MQRC_OPTIONS_ERROR unless exactly one is given, a number in its range."""
+        if sum(value is not None for value in (delay_ms, deliver_at_ms, by_ms)) != 1:
+            raise mq_error(
+                rc.MQRC_OPTIONS_ERROR, "give one of delay_ms, deliver_at_ms and, for many, by_ms"
+            )
+        self._core = core
+        self._by_ms = by_ms
+        self._due_ms: int | None = None
+        self._first_own_key: int | None = None
+        if by_ms is not None:
+            if type(by_ms) is not int or abs(by_ms) > LATEST_DUE_MS:
+                raise mq_error(rc.MQRC_OPTIONS_ERROR, f"by_ms {by_ms!r} is no number of ms")
+            self.detail = f"by {by_ms} ms"
+            self.is_descending = by_ms > 0
+        elif delay_ms is not None:
+            self._due_ms = due_at(core.now_ms(), delay_ms)
+            self.detail = f"to {self._due_ms}"
+        else:
+            self._due_ms = _moment(deliver_at_ms)
+            self.detail = f"to {self._due_ms}"
+
+    def covers(self, row: StoredMessage) -> bool:
+        """Leave out what this change has moved: behind a key drawn before the first of them."""
+        if self._due_ms is None:
+            # Moving back, it may meet what is due already; there is no earlier.
+            return self.is_descending or due_ms_of(row.k) > self._core.now_ms()
+        if self._first_own_key is None:
+            self._first_own_key = self._core.staging_order.next_key(self._new_due_ms(row))
+        return not self._first_own_key <= row.k or due_ms_of(row.k) != due_ms_of(
+            self._first_own_key
+        )
+
+    def check(self, row: StoredMessage) -> None:
+        """Raise MQRC_EXPIRY_ERROR after its expiry (D7), MQRC_OPTIONS_ERROR beyond 2109."""
+        due_ms = self._new_due_ms(row)
+        if due_ms > LATEST_DUE_MS:
+            raise mq_error(
+                rc.MQRC_OPTIONS_ERROR, f"by_ms {self._by_ms} leads beyond {LATEST_DUE_MS}"
+            )
+        if row.expire_at_ms is not None and not row.ttl_from_release and due_ms > row.expire_at_ms:
+            raise mq_error(
+                rc.MQRC_EXPIRY_ERROR,
+                f"delivery at {due_ms} comes after the expiry of {row.msg_id.hex()} "
+                f"at {row.expire_at_ms}",
+            )
+
+    def apply(self, found: Found, work: Work, unit_of_work: UnitOfWork | None) -> None:
+        """Give the message the key of its new time, behind all others of that time."""
+        queue, row, side = found
+        new = self._at(row, self._new_due_ms(row))
+        if unit_of_work is not None:
+            unit_of_work.reschedule(Taken(queue, row, side), new)
+            return
+        self._core.hidden[row.k] = work
+        queue.depth -= 1
+        rekey(self._core, work, found, new)
+
+    def _new_due_ms(self, row: StoredMessage) -> int:
+        due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms
+        assert due_ms is not None
+        return max(due_ms, self._core.now_ms())
+
+    def _at(self, row: StoredMessage, due_ms: int) -> StoredMessage:
+        expire_at_ms = row.expire_at_ms
+        if row.ttl_from_release and expire_at_ms is not None:
+            assert row.deliver_at_ms is not None
+            expire_at_ms += due_ms - row.deliver_at_ms
+        return row._replace(
+            k=self._core.staging_order.next_key(due_ms),
+            deliver_at_ms=due_ms,
+            expire_at_ms=expire_at_ms,
+            # Its id tells the key it had first; from now on the index has to find it.
+            msg_hash=id_hash(row.msg_id),
+        )
+
+
+class Releasing(Rescheduling):
+    """Messages go to their target now."""
+
+    action = "release"
+    receipt = Receipt.RELEASED
+
+    def __init__(self, core: Core) -> None:
+        """Prepare."""
+        super().__init__(core, by_ms=-LATEST_DUE_MS)
+        self.detail = ""
+
+    def check(self, row: StoredMessage) -> None:
+        """Now is never too late."""
+
+
+def _moment(deliver_at_ms: int | None) -> int:
+    if type(deliver_at_ms) is not int or not 0 <= deliver_at_ms <= LATEST_DUE_MS:
+        raise mq_error(
+            rc.MQRC_OPTIONS_ERROR,
+            f"deliver_at_ms {deliver_at_ms!r} is not within 0 .. {LATEST_DUE_MS}",
+        )
+    return deliver_at_ms

@@ -1,0 +1,204 @@
+"""Finds delayed messages on the staging queue, by id or by a filter in bounded steps."""
+
+from __future__ import annotations
+
+from heapq import merge
+from operator import itemgetter
+from typing import NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import read_properties
+from mayfly.store.delayed import Due
+from mayfly.store.keys import STAGING_LOW, due_ms_of, id_hash, key_of_delayed_id, staging_key
+from mayfly.store.units import StoredMessage
+
+#: Rows looked at in one turn of the latch.
+_STEP = 1_000
+_ZERO_ID = bytes(24)
+
+
+class ScheduleFilter(NamedTuple):
+    """Which delayed messages are meant; what is None or empty does not matter.
+
+    ``queue`` is the target as the sender named it, ``sender`` MQMD.UserIdentifier, ``properties``
+    pairs of a message property and its value as text; the delivery time lies in the half-open
+    range from ``due_from_ms`` to ``due_before_ms``.
+    """
+
+    queue: str | None = None
+    sender: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    due_from_ms: int | None = None
+    due_before_ms: int | None = None
+
+    def accepts(self, due: Due) -> bool:
+        """Tell whether a message can be meant; its properties are not looked at."""
+        if due.target is None or (self.queue is not None and due.target != self.queue):
+            return False
+        return self.sender is None or self.sender == _descriptor(due).user_identifier
+
+    def accepts_content(self, row: StoredMessage) -> bool:
+        """Tell whether a message has the properties."""
+        if not self.properties:
+            return True
+        descriptor = unpack_descriptor(row.descriptor)
+        try:
+            found = read_properties(
+                descriptor.format, descriptor.encoding, descriptor.coded_char_set_id, row.body
+            )
+        except MQError:
+            # Its data is not what its descriptor says: it has no property.
+            return False
+        return all(name in found and _text(found[name]) == value for name, value in self.properties)
+
+    def key_range(self) -> tuple[int, int]:
+        """Return the half-open range of staging keys in which messages can be meant."""
+        low = STAGING_LOW if self.due_from_ms is None else staging_key(max(self.due_from_ms, 0), 0)
+        return low, 0 if self.due_before_ms is None else staging_key(max(self.due_before_ms, 0), 0)
+
+
+EVERYTHING = ScheduleFilter()
+
+
+class Scheduled(NamedTuple):
+    """One delayed message, as its sender knows it; ids 24 bytes, times epoch ms.
+
+    ``position`` is its place in due order, for paging; it changes with the delivery time.
+    """
+
+    position: int
+    msg_id: bytes
+    correl_id: bytes
+    target: str
+    put_ms: int
+    deliver_at_ms: int
+    expire_at_ms: int | None
+    priority: int
+    persistent: bool
+    body_bytes: int
+    user_identifier: str
+
+
+def scheduled(row: StoredMessage) -> Scheduled:
+    """Return what the schedule tells of a row of the staging queue."""
+    descriptor = unpack_descriptor(row.descriptor)
+    return Scheduled(
+        row.k,
+        row.msg_id,
+        row.correl_id or _ZERO_ID,
+        row.target or "",
+        row.put_ms,
+        due_ms_of(row.k),
+        row.expire_at_ms,
+        descriptor.priority,
+        bool(descriptor.persistence),
+        len(row.body),
+        descriptor.user_identifier,
+    )
+
+
+def found_by_id(core: Core, msg_id: bytes) -> Found | None:
+    """Return the delayed message sent under a MsgId, hidden or not; call it with the latch held."""
+    staging = core.registry.staging()
+    if staging is None or not msg_id:
+        return None
+    key = key_of_delayed_id(msg_id)
+    for side in (VOLATILE, PERSISTENT):
+        if not staging.present[side]:
+            continue
+        messages, within = core.messages(side), (staging.low, staging.high)
+        if key is not None:
+            rows = messages.by_delayed_id(msg_id, key, within, 2)
+        else:
+            rows = messages.by_msg_id(id_hash(msg_id), *within, 2)
+        for row in rows:
+            if row.msg_id == msg_id and row.target is not None:
+                return staging, row, side
+    return None
+
+
+class Scan:
+    """Looks through the staging queue step by step, in due order or against it."""
+
+    def __init__(
+        self,
+        core: Core,
+        where: ScheduleFilter,
+        after: int | None = None,
+        *,
+        is_descending: bool = False,
+        limit: int = _STEP,
+    ) -> None:
+        """Begin behind a position, at the first message without one; so many are enough a step."""
+        self._core = core
+        self._where = where
+        self._is_descending = is_descending
+        self._limit = limit
+        self._low, self._high = where.key_range()
+        if after is not None:
+            self._low = max(self._low, after + 1)
+        self.is_done = False
+
+    def step(self) -> list[Found]:
+        """Return what the next rows hold of visible messages that are meant, maybe nothing.
+
+        Call it with the latch held; looks at a bounded number of rows.
+        """
+        found: list[Found] = []
+        for due, side in self._entries():
+            if len(found) == self._limit:
+                self.is_done = False
+                break
+            if self._is_descending:
+                self._high = due.k
+            else:
+                self._low = due.k + 1
+            meant = _found(self._core, self._where, due, side)
+            if meant is not None:
+                found.append(meant)
+        return found
+
+    def _entries(self) -> list[tuple[Due, int]]:
+        """Return the next rows of both sides in order; notes whether they are the last."""
+        core, staging = self._core, self._core.registry.staging()
+        sides: list[list[tuple[Due, int]]] = []
+        ends: list[int] = []
+        for side in (VOLATILE, PERSISTENT):
+            if staging is None or not staging.present[side]:
+                continue
+            rows = core.messages(side).due(
+                self._low, self._high, _STEP, descending=self._is_descending
+            )
+            sides.append([(due, side) for due in rows])
+            if len(rows) == _STEP:
+                ends.append(rows[-1].k)
+        both = list(merge(*sides, key=itemgetter(0), reverse=self._is_descending))
+        self.is_done = not ends
+        if self.is_done:
+            return both
+        # Beyond the end of a full page that side may have more.
+        if self._is_descending:
+            return [e for e in both if e[0].k >= max(ends)]
+        return [e for e in both if e[0].k <= min(ends)]
+
+
+def _found(core: Core, where: ScheduleFilter, due: Due, side: int) -> Found | None:
+    staging = core.registry.staging()
+    if staging is None or due.k in core.hidden or not where.accepts(due):
+        return None
+    row = core.messages(side).row(due.k)
+    if row is None or not where.accepts_content(row):
+        return None
+    return staging, row, side
+
+
+def _descriptor(due: Due) -> Descriptor:
+    return unpack_descriptor(due.descriptor)
+
+
+def _text(value: object) -> str:
+    """Return a property value as a filter spells it: true and false as JMS does."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

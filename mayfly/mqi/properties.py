@@ -1,0 +1,331 @@
+"""Message properties in the folders of an MQRFH2: how they are written and how they are read.
+
+A folder is one XML element, ``<usr><colour>red</colour><size dt='i4'>42</size></usr>``. A property
+has a data type, ``dt``: ``string`` (the one that is not written), ``boolean``, ``bin.hex``,
+``char``, ``i1 i2 i4 i8`` for integers of so many bytes, ``r4 r8`` for floats; ``xsi:nil`` is null.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQCCSI_INHERIT, MQENC_NORMAL
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.layout import is_big_endian
+from mayfly.mqi.structures import RFH2
+
+FORMAT = "MQHRF2"
+UTF_8 = 1208
+Value: TypeAlias = bool | int | float | str | bytes | None
+#: The integer types with the bits of their values.
+INTEGER_BITS = {"i1": 8, "i2": 16, "i4": 32, "i8": 64}
+_FIXED = struct.Struct(">4siiii8sii")
+_FIXED_BYTES = 36
+_LENGTH_BYTES = 4
+_CODECS = {1200: "utf-16", 13488: "utf-16", 17584: "utf-16", UTF_8: "utf-8"}
+_NOT_PLAIN = re.compile(r"[&<>\"'\x00-\x1f]")
+_ENTITY = re.compile(r"&(?:#(x?)([0-9a-fA-F]{1,8})|([a-z]{2,4}));?|&")
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_ESCAPES = {char: f"&{name};" for name, char in _NAMED.items()}
+_TAG = re.compile(
+    r"<(?P<end>/?)(?P<name>[^\s<>/='\"]+)"
+    r"(?P<attributes>(?:\s+[^\s<>/='\"]+\s*=\s*(?:'[^'<]*'|\"[^\"<]*\"))*)\s*(?P<empty>/?)>"
+    r"|(?P<text>[^<]+)"
+)
+_ATTRIBUTE = re.compile(r"([^\s<>/='\"]+)\s*=\s*(?:'([^'<]*)'|\"([^\"<]*)\")")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
+
+
+class Typed(NamedTuple):
+    """A value with its data type; None is null."""
+
+    dt: str
+    value: Value
+
+
+class Element(NamedTuple):
+    """One element of a folder as it was read."""
+
+    name: str
+    attributes: dict[str, str]
+    children: list[Element]
+    texts: list[str]
+
+    @property
+    def text(self) -> str:
+        """The characters directly inside it."""
+        return "".join(self.texts)
+
+    @property
+    def is_nil(self) -> bool:
+        """Whether it stands for null."""
+        return self.attributes.get("xsi:nil") in ("true", "1")
+
+    def typed(self) -> Typed:
+        """Return its value; raises MQRC_RFH_FORMAT_ERROR when the text is not of its type."""
+        dt = "i4" if (found := self.attributes.get("dt", "string")) == "int" else found
+        if self.is_nil:
+            return Typed(dt, None)
+        try:
+            return Typed(dt, _value_of(dt, self.text))
+        except (ValueError, OverflowError):
+            raise _wrong(f"{self.name}: {self.text[:40]!r} is not of type {dt}") from None
+
+
+class Header(NamedTuple):
+    """What an MQRFH2, or several in a row, says: its folders, and what the data behind it are.
+
+    ``folders`` holds the elements of all folders of a name; ``data_start`` is in bytes.
+    """
+
+    folders: dict[str, list[Element]]
+    data_format: str
+    data_encoding: int
+    data_coded_char_set_id: int
+    data_start: int
+
+
+def escape(text: str) -> str:
+    """Return text as it stands in an element or an attribute."""
+    if _NOT_PLAIN.search(text) is None:
+        return text
+    return _NOT_PLAIN.sub(_escaped, text)
+
+
+def format_value(typed: Typed) -> str:
+    """Return a value that is not null as it stands between its tags."""
+    dt, value = typed
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    if isinstance(value, float):
+        return format_float(value, is_single=dt == "r4")
+    return f"{value!r}"
+
+
+def format_float(value: float, *, is_single: bool = False) -> str:
+    """Return the shortest text that reads back as this float, of 4 bytes or of 8."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if is_single:
+        for digits in range(6, 9):
+            text = format(value, f".{digits}g")
+            if single(float(text)) == value:
+                return repr(float(text))
+        return format(value, ".9g")
+    return repr(value)
+
+
+def single(value: float) -> float:
+    """Return a float rounded to 4 bytes; raises OverflowError when it is too large for them."""
+    rounded: float = struct.unpack(">f", struct.pack(">f", value))[0]
+    return rounded
+
+
+def property_element(name: str, typed: Typed, *, attributes: str = "") -> str:
+    """Return one property as an element; ``attributes`` go in front of its type."""
+    if typed.value is None:
+        return f"<{name}{attributes} xsi:nil='true'></{name}>"
+    kind = "" if typed.dt == "string" else f" dt='{typed.dt}'"
+    return f"<{name}{attributes}{kind}>{format_value(typed)}</{name}>"
+
+
+def pack_folder(folder: str) -> bytes:
+    """Return a folder as it stands in the header: its length, then its UTF-8 text, blank padded."""
+    raw = folder.encode()
+    padded = raw + b" " * (-len(raw) % _LENGTH_BYTES)
+    return len(padded).to_bytes(_LENGTH_BYTES, "big") + padded
+
+
+def pack_header(
+    folders: bytes,
+    data_format: str,
+    data_encoding: int = MQENC_NORMAL,
+    data_coded_char_set_id: int = UTF_8,
+) -> bytes:
+    """Return an MQRFH2 of packed folders; its own numbers are big-endian (MQENC_NORMAL)."""
+    return (
+        _FIXED.pack(
+            b"RFH ",
+            2,
+            _FIXED_BYTES + len(folders),
+            data_encoding,
+            data_coded_char_set_id,
+            data_format.encode().ljust(8),
+            0,
+            UTF_8,
+        )
+        + folders
+    )
+
+
+def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
+    """Return what the MQRFH2 at the start of a body says; both numbers are the descriptor's.
+
+    Raises MQRC_RFH_ERROR for a wrong structure or length, MQRC_RFH_STRING_ERROR for text that is
+    not of its character set, MQRC_RFH_FORMAT_ERROR for a folder that is not well formed.
+    """
+    folders: dict[str, list[Element]] = {}
+    start, data_format = 0, FORMAT
+    while data_format == FORMAT:
+        big_endian = is_big_endian(encoding)
+        # No copy of the rest: there may be many headers in a row.
+        fixed = RFH2.unpack(memoryview(body)[start:], big_endian=big_endian)
+        struc_length = _number(fixed["StrucLength"])
+        end = start + struc_length
+        if not start + _FIXED_BYTES <= end <= len(body):
+            raise mq_error(rc.MQRC_RFH_ERROR, f"StrucLength {struc_length}")
+        name_value_ccsid = _number(fixed["NameValueCCSID"])
+        area = body[start + _FIXED_BYTES : end]
+        for text in _texts(area, name_value_ccsid, big_endian=big_endian):
+            for folder in parse(text):
+                folders.setdefault(folder.name, []).extend(folder.children)
+        ccsid = _number(fixed["CodedCharSetId"])
+        coded_char_set_id = coded_char_set_id if ccsid == MQCCSI_INHERIT else ccsid
+        encoding = _number(fixed["Encoding"])
+        data_format, start = str(fixed["Format"]), end
+    return Header(folders, data_format, encoding, coded_char_set_id, start)
+
+
+def read_properties(
+    format_name: str, encoding: int, coded_char_set_id: int, body: bytes
+) -> dict[str, object]:
+    """Return the properties of a message by name, those of the ``usr`` folder; {} without MQRFH2.
+
+    The first three are the descriptor's. A group within the folder gives names with dots. Raises
+    as :func:`read_header`.
+    """
+    if format_name != FORMAT:
+        return {}
+    header = read_header(encoding, coded_char_set_id, body)
+    return {name: typed.value for name, typed in properties_of(header.folders.get("usr", ()))}
+
+
+def properties_of(elements: Iterable[Element]) -> list[tuple[str, Typed]]:
+    """Return the properties in the elements of a folder; raises as ``Element.typed``."""
+    found: list[tuple[str, Typed]] = []
+    pending = [(element.name, element) for element in elements][::-1]
+    while pending:
+        name, element = pending.pop()
+        if element.children:
+            pending.extend((f"{name}.{c.name}", c) for c in element.children[::-1])
+        else:
+            found.append((name, element.typed()))
+    return found
+
+
+def parse(text: str) -> list[Element]:
+    """Return the elements of a text; raises MQRC_RFH_FORMAT_ERROR when it is not well formed.
+
+    No comments, declarations or document types: such things have no place in a folder.
+    """
+    root = Element("", {}, [], [])
+    open_elements = [root]
+    at = 0
+    while at < len(text):
+        token = _TAG.match(text, at)
+        if token is None:
+            raise _wrong(f"{text[at : at + 40]!r}")
+        at = token.end()
+        if token["text"] is not None:
+            open_elements[-1].texts.append(_unescape(token["text"]))
+        elif token["end"]:
+            if open_elements.pop().name != token["name"] or not open_elements:
+                raise _wrong(f"</{token['name']}> ends nothing")
+        else:
+            element = Element(token["name"], _attributes(token["attributes"]), [], [])
+            open_elements[-1].children.append(element)
+            if not token["empty"]:
+                open_elements.append(element)
+    if len(open_elements) > 1 or root.text.strip(" \t\r\n\0"):
+        raise _wrong(f"<{open_elements[-1].name}> does not end, or text stands outside of it")
+    return root.children
+
+
+def _texts(area: bytes, ccsid: int, *, big_endian: bool) -> list[str]:
+    """Return the text of each folder in the variable part of a header."""
+    codec = _CODECS.get(ccsid)
+    if codec is None:
+        raise mq_error(rc.MQRC_RFH_ERROR, f"NameValueCCSID {ccsid}")
+    if codec == "utf-16":
+        codec = "utf-16-be" if big_endian else "utf-16-le"
+    texts, at = [], 0
+    while at < len(area):
+        raw_length = area[at : at + _LENGTH_BYTES]
+        length = int.from_bytes(raw_length, "big" if big_endian else "little", signed=True)
+        at += _LENGTH_BYTES
+        if len(raw_length) < _LENGTH_BYTES or length % _LENGTH_BYTES or length < 0:
+            raise mq_error(rc.MQRC_RFH_ERROR, f"NameValueLength {length}")
+        if at + length > len(area):
+            raise mq_error(rc.MQRC_RFH_ERROR, f"NameValueLength {length} is beyond StrucLength")
+        try:
+            texts.append(area[at : at + length].decode(codec))
+        except UnicodeDecodeError as error:
+            raise mq_error(rc.MQRC_RFH_STRING_ERROR, str(error)) from None
+        at += length
+    return texts
+
+
+def _value_of(dt: str, text: str) -> Value:
+    if dt in INTEGER_BITS:
+        limit = 1 << (INTEGER_BITS[dt] - 1)
+        if not _INTEGER.fullmatch(text.strip()) or not -limit <= int(text) < limit:
+            raise ValueError(text)
+        return int(text)
+    if dt == "boolean":
+        if text.strip() not in _BOOLEANS:
+            raise ValueError(text)
+        return _BOOLEANS[text.strip()]
+    if dt == "bin.hex":
+        return bytes.fromhex(text)
+    if dt in ("r4", "r8"):
+        if "_" in text:
+            raise ValueError(text)
+        return float(text) if dt == "r8" else single(float(text))
+    return text
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {name: _unescape(one or other) for name, one, other in _ATTRIBUTE.findall(text)}
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match[0]
+    return _ESCAPES.get(char) or f"&#{ord(char)};"
+
+
+def _unescape(text: str) -> str:
+    return _ENTITY.sub(_meant, text) if "&" in text else text
+
+
+def _meant(match: re.Match[str]) -> str:
+    is_hexadecimal, digits, name = match.groups()
+    if match[0].endswith(";"):
+        if name in _NAMED:
+            return _NAMED[name]
+        if digits is not None:
+            try:
+                return chr(int(digits, 16 if is_hexadecimal else 10))
+            except (ValueError, OverflowError):
+                pass
+    raise _wrong(f"{match[0]!r} stands for nothing")
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _wrong(detail: str) -> MQError:
+    return mq_error(rc.MQRC_RFH_FORMAT_ERROR, detail)

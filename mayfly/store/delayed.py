@@ -1,0 +1,62 @@
+"""What only delayed messages need of the store: release in bulk, due order, ids that tell a key."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.store.keys import id_hash
+from mayfly.store.messages import Messages, limited
+from mayfly.store.units import Move, StoredMessage
+
+#: A message leaves the staging queue; the key tells the index value of an id that told the key.
+_MOVE_IN = """
+INSERT INTO message (k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count,
+    msg_id, correl_id, origin_id, descriptor, body)
+SELECT p.new, put_ms, deliver_at_ms, expire_at_ms, coalesce(msg_hash, m.k), correl_hash, 0,
+    msg_id, correl_id, origin_id, descriptor, body
+FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)) p
+CROSS JOIN message m ON m.k = p.old"""
+_MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"
+_DUE = (
+    "SELECT k, expire_at_ms, target, target_number, descriptor, length(body) FROM message "
+    "WHERE k >= ? AND k < ? ORDER BY k"
+)
+_DUE_DESCENDING = f"{_DUE} DESC"
+
+
+class Due(NamedTuple):
+    """A staged message without its data, which a release in bulk never reads."""
+
+    k: int
+    expire_at_ms: int | None
+    target: str | None
+    target_number: int | None
+    descriptor: bytes
+    body_bytes: int
+
+
+class DelayedMessages(Messages):
+    """The messages of one database with what the staging queue asks of it."""
+
+    def move(self, move: Move) -> None:
+        """Give staged messages their keys on the target, in one statement for all."""
+        self.writer.execute(_MOVE_IN, (move.keys,))
+        self.writer.execute(_MOVE_OUT, (move.keys,))
+
+    def due(self, low: int, high: int, limit: int, *, descending: bool = False) -> list[Due]:
+        """Return what release needs to know of up to ``limit`` staged messages, by key."""
+        sql = limited(_DUE_DESCENDING if descending else _DUE, limit)
+        return [Due._make(row) for row in self.fetch(sql, (low, high))]
+
+    def by_delayed_id(
+        self, msg_id: bytes, key: int, within: tuple[int, int], limit: int
+    ) -> list[StoredMessage]:
+        """Return staged messages of a MsgId that tells a key: that one, or those given another.
+
+        ``within`` is the half-open range of keys looked at.
+        """
+        low, high = within
+        row = self.row(key) if low <= key < high else None
+        if row is not None and row.msg_id == msg_id:
+            return [row]
+        return self.by_msg_id(id_hash(msg_id), low, high, limit)
