@@ -1,4 +1,4 @@
-"""``python -m bench [messaging|opening|pipeline|demo ...]``: measure, print the table."""
+"""``python -m bench [messaging|opening|delay ...]``: measure the parts named, print the table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 
 from bench.figures import Figure, table
 
-PARTS = ("messaging", "opening", "pipeline", "demo")
+PARTS = ("messaging", "opening", "delay", "staged", "pipeline", "demo")
 
 
 def main(parts: list[str]) -> int:

@@ -13,6 +13,7 @@ import typer
 from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
+from mayfly.cli.user import user
 from mayfly.cli.values import duration_ms, message_id, report_option
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
@@ -75,7 +76,7 @@ def put(
     content = _content(body, file)
     with (
         opened(name, path) as queue_manager,
-        queue_manager.session(program="mayfly put") as session,
+        queue_manager.session(user=user(), program="mayfly put") as session,
     ):
         new_id = session.put(
             queue,

@@ -9,7 +9,13 @@ import typer
 
 from mayfly.cli.managers import FolderOption, JsonOption, Name
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.schedule_actions import Action, Request, carry_out, opened_schedule
+from mayfly.cli.schedule_actions import (
+    EVERYTHING,
+    Action,
+    Request,
+    carry_out,
+    opened_schedule,
+)
 from mayfly.cli.schedule_filters import (
     LIMIT_COUNT,
     AfterOption,
@@ -26,18 +32,17 @@ from mayfly.cli.schedule_filters import (
     PropertyOption,
     QueueOption,
     SenderOption,
+    TargetOption,
     YesOption,
     filter_of,
     new_time,
 )
 from mayfly.cli.schedule_show import (
-    AUDIT_HEAD,
-    LIST_HEAD,
     audit_as_json,
-    audit_line,
+    audit_lines,
     details,
     entry_as_json,
-    entry_line,
+    entry_lines,
 )
 from mayfly.cli.show import print_json
 from mayfly.engine.schedule import Receipt, Schedule, Scheduled, ScheduleFilter
@@ -70,7 +75,7 @@ def list_(
     """List what waits, in the order in which it is due.
 
     With --json as one JSON line each. Where there are more than --limit, stderr says how to go on.
-    Exit code 1 when there is none.
+    Exit code 1 when there is none. `show` tells all of one message, to the millisecond.
 
     \b
     Example:
@@ -79,14 +84,17 @@ def list_(
     wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
     last: Scheduled | None = None
     with opened_schedule(name, path) as waiting:
-        for entry in _entries(waiting, wanted, LIMIT_COUNT if limit is None else limit, after):
+        for page in _pages(waiting, wanted, LIMIT_COUNT if limit is None else limit, after):
             if as_json:
-                print_json(entry_as_json(entry), indent=None)
+                for entry in page:
+                    print_json(entry_as_json(entry), indent=None)
             else:
-                print(entry_line(entry) if last else f"{LIST_HEAD}\n{entry_line(entry)}")
-            last = entry
+                print(*entry_lines(page, has_head=last is None), sep="\n")
+            last = page[-1]
         if last is None:
-            raise CommandFailed(ExitCode.NOTHING, f"nothing that waits on {name} matches")
+            is_filtered = wanted != EVERYTHING or after is not None
+            what = f"that waits on {name} matches" if is_filtered else f"waits on {name}"
+            raise CommandFailed(ExitCode.NOTHING, f"nothing {what}")
         if waiting.list(wanted, limit=1, after=last.position):
             typer.echo(f"mayfly: there are more: --after {last.position}", err=True)
 
@@ -221,7 +229,7 @@ def release(
 def count(
     name: Name,
     *,
-    queue: QueueOption = None,
+    queue: TargetOption = None,
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -234,7 +242,7 @@ def count(
     with opened_schedule(name, path) as waiting:
         found = waiting.count(queue)
     if as_json:
-        print_json({"queue": queue, "count": found})
+        print_json({"queue": queue, "message_count": found})
     else:
         print(found)
 
@@ -259,13 +267,11 @@ def audit(
         entries = waiting.audit(LIMIT_COUNT if limit is None else limit)
     if not entries:
         raise CommandFailed(ExitCode.NOTHING, f"nobody has changed what waits on {name}")
-    if not as_json:
-        print(AUDIT_HEAD)
-    for entry in entries:
-        if as_json:
+    if as_json:
+        for entry in entries:
             print_json(audit_as_json(entry), indent=None)
-        else:
-            print(audit_line(entry))
+    else:
+        print(*audit_lines(entries), sep="\n")
 
 
 def _reschedule(time: NewTime, waiting: Schedule, msg_id: bytes) -> Receipt:
@@ -278,14 +284,15 @@ def _reschedule_all(time: NewTime, waiting: Schedule, wanted: ScheduleFilter) ->
     )
 
 
-def _entries(
+def _pages(
     waiting: Schedule, wanted: ScheduleFilter, limit: int, after: int | None
-) -> Iterator[Scheduled]:
-    """Yield up to ``limit`` entries, a page of them in memory at a time."""
+) -> Iterator[list[Scheduled]]:
+    """Yield up to ``limit`` entries, a page of them in memory at a time; none is empty."""
     while limit:
         asked = min(limit, _PAGE_COUNT)
         page = waiting.list(wanted, limit=asked, after=after)
-        yield from page
+        if page:
+            yield page
         if len(page) < asked:
             return
         limit -= asked

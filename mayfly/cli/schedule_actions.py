@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,9 +15,11 @@ import typer
 from mayfly.cli.managers import opened
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
+from mayfly.cli.user import user
 from mayfly.engine.schedule import Receipt, Schedule, ScheduleFilter
+from mayfly.queue_manager import QueueManager
 
-_EVERYTHING = ScheduleFilter()
+EVERYTHING = ScheduleFilter()
 #: Whoever waits longer than this at a terminal is told how far it is.
 _SILENT_SECONDS = 1.0
 
@@ -45,28 +46,52 @@ class Request(NamedTuple):
 
 
 @contextmanager
-def opened_schedule(name: str, path: Path | None) -> Iterator[Schedule]:
-    """Open the schedule of a queue manager for a block, in the name of who runs the command."""
-    with (
-        opened(name, path) as queue_manager,
-        queue_manager.session(user=_user(), program="mayfly schedule") as session,
-    ):
-        yield session.schedule
+def opened_schedule(
+    name: str, path: Path | None, *, delivers: bool = False
+) -> Iterator[Schedule]:
+    """Open the schedule of a queue manager for a block, in the name of who runs the command.
+
+    What is due at its end goes before the command ends with ``delivers``: what it has called
+    released can be got then. Tells when the delay processor does not run.
+    """
+    with opened(name, path) as queue_manager:
+        with queue_manager.session(user=user(), program="mayfly schedule") as session:
+            yield session.schedule
+        if delivers:
+            _deliver(queue_manager)
+        status = queue_manager.delay_processor_status()
+        if status != "running":
+            typer.echo(f"mayfly: nothing is delivered on {name}, delay processor {status}", err=True)
 
 
 def carry_out(action: Action, request: Request) -> None:
     """Do it and print the receipts; CommandFailed with NOTHING when one is not what was asked."""
     _check(action, request)
-    with opened_schedule(request.name, request.path) as waiting:
+    missed: Counter[Receipt] = Counter()
+    delivers = Receipt.RELEASED in action.wanted
+    with opened_schedule(request.name, request.path, delivers=delivers) as waiting:
         if request.msg_ids:
-            _one_by_one(action, waiting, request.msg_ids, as_json=request.as_json)
+            missed = _one_by_one(action, waiting, request.msg_ids, as_json=request.as_json)
         else:
             _all(action, waiting, request)
+    if missed:
+        reasons = ", ".join(f"{count} {receipt}" for receipt, count in sorted(missed.items()))
+        raise CommandFailed(
+            ExitCode.NOTHING,
+            f"{missed.total()} of {len(request.msg_ids or ())} not {action.wanted[0]}: {reasons}",
+        )
+
+
+def _deliver(queue_manager: QueueManager) -> None:
+    """Let what is due go, batch by batch."""
+    clock = queue_manager.clock
+    while (due_ms := queue_manager.next_due_ms()) is not None and due_ms <= clock.now_ms():
+        queue_manager.run_due()
 
 
 def _check(action: Action, request: Request) -> None:
     """Raise CommandFailed unless it is clear what is meant: ids, or --all."""
-    has_filter = request.wanted != _EVERYTHING
+    has_filter = request.wanted != EVERYTHING
     if request.msg_ids and (request.is_all or has_filter):
         raise CommandFailed(ExitCode.USAGE, "give ids, or a filter with --all, not both")
     if not request.msg_ids and not request.is_all:
@@ -78,8 +103,13 @@ def _check(action: Action, request: Request) -> None:
         )
 
 
-def _one_by_one(action: Action, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool) -> None:
-    """Each on its own: what was printed is done, also when a later one is refused."""
+def _one_by_one(
+    action: Action, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool
+) -> Counter[Receipt]:
+    """Do each on its own and return the receipts that were not asked for, counted.
+
+    What was printed is done, also when a later one is refused.
+    """
     missed: Counter[Receipt] = Counter()
     for msg_id in msg_ids:
         receipt = action.one(waiting, msg_id)
@@ -90,17 +120,12 @@ def _one_by_one(action: Action, waiting: Schedule, msg_ids: list[bytes], *, as_j
         sys.stdout.flush()
         if receipt not in action.wanted:
             missed[receipt] += 1
-    if missed:
-        reasons = ", ".join(f"{count} {receipt}" for receipt, count in sorted(missed.items()))
-        raise CommandFailed(
-            ExitCode.NOTHING,
-            f"{missed.total()} of {len(msg_ids)} not {action.wanted[0]}: {reasons}",
-        )
+    return missed
 
 
 def _all(action: Action, waiting: Schedule, request: Request) -> None:
     """All that match; that there is none is no mistake, so that it can be said twice."""
-    if request.wanted == _EVERYTHING and not request.is_sure:
+    if request.wanted == EVERYTHING and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"
         typer.echo(f"{question} [y/N] ", nl=False, err=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
@@ -108,27 +133,25 @@ def _all(action: Action, waiting: Schedule, request: Request) -> None:
     done = action.wanted[0]
     count = _last(action.bulk(waiting, request.wanted), done)
     if request.as_json:
-        print_json({"receipt": done, "count": count})
+        print_json({"receipt": done, "message_count": count}, indent=None)
     else:
         print(f"{count:,} {done}")
 
 
 def _last(counts: Iterator[int], done: Receipt) -> int:
     """Return the last count; a terminal is told those on the way."""
-    count, is_shown, start_seconds = 0, False, perf_counter()
+    count, is_shown, is_complete, start_seconds = 0, False, False, perf_counter()
     is_terminal = sys.stderr.isatty()
-    for count in counts:
-        if is_terminal and perf_counter() - start_seconds > _SILENT_SECONDS:
-            typer.echo(f"\r{count:,} {done}", nl=False, err=True)
-            is_shown = True
-    if is_shown:
-        typer.echo("\r\033[K", nl=False, err=True)
-    return count
-
-
-def _user() -> str:
-    """Return who runs the command, empty where the machine does not know."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
+        for count in counts:
+            if is_terminal and perf_counter() - start_seconds > _SILENT_SECONDS:
+                typer.echo(f"\r{count:,} {done}", nl=False, err=True)
+                is_shown = True
+        is_complete = True
+    finally:
+        if is_shown:
+            typer.echo("\r\033[K", nl=False, err=True)
+        if count and not is_complete:
+            # Interrupted, or the disk is full: what was done stays done.
+            typer.echo(f"mayfly: {count:,} {done} until then", err=True)
+    return count

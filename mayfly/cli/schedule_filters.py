@@ -12,10 +12,13 @@ import typer
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.values import duration_ms, message_id
 from mayfly.engine.schedule import ScheduleFilter
+from mayfly.lifetime.window import LATEST_DUE_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _ID_BYTES = 24
+#: As many of a name are in MQMD.UserIdentifier.
+_USER_CHARACTERS = 12
 #: Fewer digits are the year 1973 or before: seconds, or a date without its hyphens.
 _MS_DIGITS = re.compile(r"[0-9]{12,14}")
 #: What --limit is where it is not given.
@@ -113,6 +116,10 @@ MsgIds = Annotated[
 QueueOption = Annotated[
     str | None, typer.Option("--queue", metavar="QUEUE", help="The queue named at the put.")
 ]
+TargetOption = Annotated[
+    str | None,
+    typer.Option("--queue", metavar="QUEUE", help="Only what goes there, by whatever alias."),
+]
 SenderOption = Annotated[
     str | None, typer.Option("--sender", metavar="USER", help="Who put it: its UserIdentifier.")
 ]
@@ -153,7 +160,7 @@ YesOption = Annotated[
 ]
 DelayOption = Annotated[
     int | None,
-    typer.Option("--delay", parser=duration_ms, metavar="TIME", help="So long from now, as in 5h."),
+    typer.Option("--delay", parser=duration_ms, metavar="TIME", help="So long from now, as in 5m."),
 ]
 AtOption = Annotated[
     int | None,
@@ -183,7 +190,8 @@ def filter_of(
             ExitCode.USAGE, f"--due-from {due_from_ms} is not before --due-before {due_before_ms}"
         )
     pairs = tuple((name, value) for name, value in properties or ())
-    return ScheduleFilter(queue, sender, pairs, due_from_ms, due_before_ms)
+    user = None if sender is None else sender[:_USER_CHARACTERS]
+    return ScheduleFilter(queue, user, pairs, _within(due_from_ms), _within(due_before_ms))
 
 
 def new_time(
@@ -198,6 +206,13 @@ def new_time(
     if len(given) != 1:
         found = f"; found {' and '.join(given)}" if given else ""
         raise CommandFailed(ExitCode.USAGE, f"give one of --delay, --at and --by{found}")
+    if by_ms == 0:
+        raise CommandFailed(ExitCode.USAGE, "--by 0 moves nothing")
     if by_ms is not None and not is_all:
         raise CommandFailed(ExitCode.USAGE, "--by is for --all; give --delay or --at with ids")
     return NewTime(delay_ms, deliver_at_ms, by_ms)
+
+
+def _within(at_ms: int | None) -> int | None:
+    """Return a moment as far as messages can be due: what is later holds none either."""
+    return None if at_ms is None else min(at_ms, LATEST_DUE_MS + 1)

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+
 from mayfly.cli.show import moment
 from mayfly.engine.schedule import AuditEntry, Scheduled
 from mayfly.lifetime.times import SECOND_MS
 
-LIST_HEAD = f"{'MsgId':<48}  {'due (UTC)':<23}  {'bytes':>7}  {'position':>20}  queue  sender"
-AUDIT_HEAD = f"{'at (UTC)':<23}  {'user':<12}  {'action':<10}  {'receipt':<16}  {'count':>9}  what"
+_LIST_HEAD = ("MsgId", "due (UTC)", "queue", "sender", "bytes")
+_AUDIT_HEAD = ("at (UTC)", "user", "action", "receipt", "count", "what")
+#: Moments in what the audit says of a change; the last one that there can be has 13 digits.
+_MOMENT = re.compile(r"(^to |\bdue_from_ms=|\bdue_before_ms=)([0-9]{1,13})(?![0-9])")
 
 
 def entry_as_json(entry: Scheduled) -> dict[str, object]:
-    """Return an entry for JSON: the names of ``Scheduled``, ids in hexadecimal."""
+    """Return an entry for JSON: the names of ``Scheduled``, ids in hexadecimal.
+
+    The position is text: many readers of JSON round what has more than 53 bits.
+    """
     ids = {"msg_id": entry.msg_id.hex(), "correl_id": entry.correl_id.hex()}
-    return entry._asdict() | ids
+    return entry._asdict() | ids | {"position": str(entry.position)}
 
 
-def entry_line(entry: Scheduled) -> str:
-    """Return an entry as one line."""
-    line = (
-        f"{entry.msg_id.hex()}  {_exactly(entry.deliver_at_ms)}  {entry.body_bytes:>7}  "
-        f"{entry.position:>20}  {entry.target}  {entry.user_identifier}"
-    )
-    return line.rstrip()
+def entry_lines(page: Sequence[Scheduled], *, has_head: bool) -> Iterator[str]:
+    """Yield a page of entries as lines, aligned; due to the second, ``show`` tells it exactly."""
+    rows = [
+        (
+            entry.msg_id.hex(),
+            moment(entry.deliver_at_ms),
+            entry.target,
+            entry.user_identifier or "-",
+            f"{entry.body_bytes:,}",
+        )
+        for entry in page
+    ]
+    return _columns([_LIST_HEAD, *rows] if has_head else rows, right=4)
 
 
 def details(entry: Scheduled) -> dict[str, object]:
@@ -48,14 +62,36 @@ def audit_as_json(entry: AuditEntry) -> dict[str, object]:
     return entry._asdict() | {"msg_id": entry.msg_id.hex()}
 
 
-def audit_line(entry: AuditEntry) -> str:
-    """Return what was done as one line."""
-    what = f"{entry.msg_id.hex()} {entry.detail}".strip()
-    line = (
-        f"{_exactly(entry.at_ms)}  {entry.user or '-':<12}  {entry.action:<10}  "
-        f"{entry.receipt:<16}  {entry.message_count:>9,}  {what}"
-    )
-    return line.rstrip()
+def audit_lines(entries: Sequence[AuditEntry]) -> Iterator[str]:
+    """Yield what was done as lines, aligned, below a head."""
+    rows = [
+        (
+            moment(entry.at_ms),
+            entry.user or "-",
+            entry.action,
+            entry.receipt,
+            f"{entry.message_count:,}",
+            f"{entry.msg_id.hex()} {_MOMENT.sub(_spelled, entry.detail)}".strip(),
+        )
+        for entry in entries
+    ]
+    return _columns([_AUDIT_HEAD, *rows], right=4)
+
+
+def _columns(rows: Sequence[Sequence[str]], *, right: int) -> Iterator[str]:
+    """Yield rows of cells as lines, to the left but for one column of numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if index == right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _spelled(found: re.Match[str]) -> str:
+    name = found[1].replace("_ms=", "=")
+    return f"{name}{_exactly(int(found[2])).replace(' ', 'T')}Z"
 
 
 def _exactly(at_ms: int) -> str:

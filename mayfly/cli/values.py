@@ -15,6 +15,7 @@ _UNITS_MS = {
     "": 1,
     "ms": 1,
     "s": SECOND_MS,
+    "m": _MINUTE_MS,
     "min": _MINUTE_MS,
     "h": 60 * _MINUTE_MS,
     "d": 24 * 60 * _MINUTE_MS,
@@ -50,7 +51,7 @@ def duration_ms(text: str) -> int:
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None or found[2] not in _UNITS_MS:
         raise typer.BadParameter(
-            f"{text!r} is not a duration: a number and ms, s, min, h or d, as in 20s"
+            f"{text!r} is not a duration: a number and ms, s, m, h or d, as in 20s"
         )
     duration = float(found[1]) * _UNITS_MS[found[2]]
     if not duration.is_integer():

@@ -323,5 +323,11 @@ class Core:
         return queue is None or not queue.uncommitted
 
     def _highest_staging_key(self, low: int, high: int) -> int | None:
-        keys = [self.messages(side).highest_key(low, high) for side in (VOLATILE, PERSISTENT)]
+        queue = self.registry.staging()
+        keys = [
+            self.messages(side).highest_key(low, high)
+            for side in (VOLATILE, PERSISTENT)
+            # What is on its way to the disk is known to who asks.
+            if queue is None or queue.present[side]
+        ]
         return max((key for key in keys if key is not None), default=None)

@@ -21,6 +21,7 @@ from mayfly.engine.delay_processor import DelayProcessor
 from mayfly.engine.delivery import life_of
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.objects import check_name
+from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
@@ -238,6 +239,8 @@ class Manager(Core):
             steps: list[Callable[[], None]] = [
                 partial(session.close, commit=False) for session in self._sessions
             ]
+        # Sessions that were dropped just before are backed out like the others.
+        steps.insert(0, partial(drop_ownerless, self))
         for step in (*steps, self._lose_volatile, self.store.write_balances):
             try:
                 step()

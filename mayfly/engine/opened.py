@@ -100,6 +100,7 @@ class OpenQueues:
     def end_waits(self, *, is_backed_out: bool) -> None:
         """Let nothing be got any more; all gets that wait end with MQRC_HCONN_ERROR."""
         with self._core.latch:
+            self._unit_of_work.is_ended = True
             for holder in (self.holder, *(opened.holder for opened in self._all)):
                 holder.end(
                     rc.MQRC_HCONN_ERROR, "the session was closed", is_backed_out=is_backed_out

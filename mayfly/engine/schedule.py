@@ -151,6 +151,8 @@ class Schedule:
             receipt = None if found is None else self._state(found, unit_of_work)
             if found is not None and receipt is None:
                 change.check(found[1])
+                if unit_of_work is not None:
+                    unit_of_work.check_room()
                 change.apply(found, work, unit_of_work)
                 receipt = change.receipt
                 self._note(change, (wanted, change.detail, receipt, 1), work, unit_of_work)
@@ -167,24 +169,24 @@ class Schedule:
         while not check.is_done:
             with core.latch:
                 for _queue, row, _side in check.step():
-                    change.check(row)
+                    if not is_expired(row.expire_at_ms, core.now_ms()):
+                        change.check(row)
         scan, total = Scan(core, where, is_descending=change.is_descending), 0
         while not scan.is_done:
-            work = Work()
+            work, count = Work(), 0
             with core.latch:
-                count = 0
-                for found in scan.step():
-                    if change.covers(found[1]) and self._is_possible(change, found):
-                        change.apply(found, work, unit_of_work)
-                        count += 1
-                if count:
-                    told = (
-                        b"",
-                        f"{change.detail} {_spelled(where)}".strip(),
-                        change.receipt,
-                        count,
-                    )
-                    self._note(change, told, work, unit_of_work)
+                try:
+                    for found in scan.step():
+                        if change.covers(found[1]) and self._is_possible(change, found):
+                            if unit_of_work is not None:
+                                unit_of_work.check_room()
+                            change.apply(found, work, unit_of_work)
+                            count += 1
+                finally:
+                    # A unit of work that is full keeps what is in it, and so its audit, too.
+                    if count:
+                        detail = f"{change.detail} {_spelled(where)}".strip()
+                        self._note(change, (b"", detail, change.receipt, count), work, unit_of_work)
             if count:
                 core.run(work)
                 total += count

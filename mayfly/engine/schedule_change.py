@@ -63,6 +63,7 @@ class Cancellation(Change):
         """Take the message, as a get from the staging queue does (D3)."""
         queue, row, side = found
         if unit_of_work is not None:
+            unit_of_work.check_room()
             unit_of_work.take(queue, row, side)
             return
         descriptor = unpack_descriptor(row.descriptor)
@@ -92,7 +93,8 @@ class Rescheduling(Change):
         self._core = core
         self._by_ms = by_ms
         self._due_ms: int | None = None
-        self._first_own_key: int | None = None
+        #: The first key this change has drawn in each millisecond that its scan is still to reach.
+        self._first_own_keys: dict[int, int] = {}
         if by_ms is not None:
             if type(by_ms) is not int or abs(by_ms) > LATEST_DUE_MS:
                 raise mq_error(rc.MQRC_OPTIONS_ERROR, f"by_ms {by_ms!r} is no number of ms")
@@ -106,15 +108,13 @@ class Rescheduling(Change):
             self.detail = f"to {self._due_ms}"
 
     def covers(self, row: StoredMessage) -> bool:
-        """Leave out what this change has moved: behind a key drawn before the first of them."""
-        if self._due_ms is None:
-            # Moving back, it may meet what is due already; there is no earlier.
-            return self.is_descending or due_ms_of(row.k) > self._core.now_ms()
-        if self._first_own_key is None:
-            self._first_own_key = self._core.staging_order.next_key(self._new_due_ms(row))
-        return not self._first_own_key <= row.k or due_ms_of(row.k) != due_ms_of(
-            self._first_own_key
-        )
+        """Leave out what this change has moved, and what is due already where it moves back."""
+        due_ms = due_ms_of(row.k)
+        if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
+            # There is no earlier.
+            return False
+        first_own_key = self._first_own_keys.get(due_ms)
+        return first_own_key is None or row.k < first_own_key
 
     def check(self, row: StoredMessage) -> None:
         """Raise MQRC_EXPIRY_ERROR after its expiry (D7), MQRC_OPTIONS_ERROR beyond 2109."""
@@ -133,7 +133,11 @@ class Rescheduling(Change):
     def apply(self, found: Found, work: Work, unit_of_work: UnitOfWork | None) -> None:
         """Give the message the key of its new time, behind all others of that time."""
         queue, row, side = found
+        if unit_of_work is not None:
+            unit_of_work.check_room()
         new = self._at(row, self._new_due_ms(row))
+        if new.k > row.k and not self.is_descending:
+            self._first_own_keys.setdefault(due_ms_of(new.k), new.k)
         if unit_of_work is not None:
             unit_of_work.reschedule(Taken(queue, row, side), new)
             return

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
+from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import read_properties
@@ -56,8 +57,8 @@ class ScheduleFilter(NamedTuple):
 
     def key_range(self) -> tuple[int, int]:
         """Return the half-open range of staging keys in which messages can be meant."""
-        low = STAGING_LOW if self.due_from_ms is None else staging_key(max(self.due_from_ms, 0), 0)
-        return low, 0 if self.due_before_ms is None else staging_key(max(self.due_before_ms, 0), 0)
+        low = STAGING_LOW if self.due_from_ms is None else _key_at(self.due_from_ms)
+        return low, 0 if self.due_before_ms is None else _key_at(self.due_before_ms)
 
 
 EVERYTHING = ScheduleFilter()
@@ -193,6 +194,11 @@ def _found(core: Core, where: ScheduleFilter, due: Due, side: int) -> Found | No
     if row is None or not where.accepts_content(row):
         return None
     return staging, row, side
+
+
+def _key_at(due_ms: int) -> int:
+    """Return where the messages of a delivery time begin; times that none has are brought near."""
+    return staging_key(min(max(due_ms, 0), LATEST_DUE_MS + 1), 0)
 
 
 def _descriptor(due: Due) -> Descriptor:

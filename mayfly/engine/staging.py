@@ -159,12 +159,15 @@ def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
         format=str(header["Format"]), encoding=encoding, coded_char_set_id=ccsid
     )
     target = core.registry.resolve(name)
+    deliver_at_ms, expire_at_ms = max(due_ms, window.put_ms), window.expire_at_ms
+    if target.ttl_from_release and expire_at_ms is not None:
+        expire_at_ms += deliver_at_ms - window.put_ms
     return staged_row(
         core,
         target,
         Delayed(
             prepared._replace(descriptor=original, packed=pack_descriptor(original)),
-            window._replace(deliver_at_ms=max(due_ms, window.put_ms)),
+            Window(window.put_ms, deliver_at_ms, expire_at_ms),
             b"" if original_id == _ZERO_ID else original_id,
             b"" if sender_id == _ZERO_ID else sender_id,
             body[length:],

@@ -54,6 +54,8 @@ class UnitOfWork:
         self._rescheduled: list[tuple[Taken, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
         self._operation_count = 0
+        #: Its session is closed, by another thread maybe; set under the latch.
+        self.is_ended = False
 
     @property
     def is_empty(self) -> bool:
@@ -121,7 +123,12 @@ class UnitOfWork:
         self._operation_count += 1
 
     def check_room(self) -> None:
-        """Raise MQRC_SYNCPOINT_LIMIT_REACHED when MAXUMSGS operations are in it."""
+        """Raise MQRC_SYNCPOINT_LIMIT_REACHED when MAXUMSGS operations are in it.
+
+        Raises MQRC_HCONN_ERROR once its session is closed: nobody would end it again.
+        """
+        if self.is_ended:
+            raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")
         limit = self._core.registry.queue_manager.number("MAXUMSGS")
         if self._operation_count >= limit:
             raise mq_error(rc.MQRC_SYNCPOINT_LIMIT_REACHED, f"MAXUMSGS is {limit}")

@@ -66,11 +66,17 @@ def nullable(values: Ints) -> pa.Array:
 
 
 def windows_at_put(
-    put_ms: Column, life_ms: Column, delay_ms: Column = 0, cap_ms: Column = NONE
+    put_ms: Column,
+    life_ms: Column,
+    delay_ms: Column = 0,
+    cap_ms: Column = NONE,
+    *,
+    from_release: bool = False,
 ) -> Windows:
     """Return the windows of messages put at ``put_ms``: `window.window_at_put` row by row.
 
-    ``life_ms`` and ``cap_ms`` may be NONE; a delay that is null is 0. Where the scalar rule raises,
+    ``life_ms`` and ``cap_ms`` may be NONE; a delay that is null is 0; ``from_release`` is
+    TTLFROM(RELEASE). Where the scalar rule raises,
     the row carries its reason: MQRC_OPTIONS_ERROR, MQRC_EXPIRY_ERROR (D7, D31).
     """
     put, life, delay, cap = np.broadcast_arrays(
@@ -78,13 +84,16 @@ def windows_at_put(
     )
     life = np.where((cap != NONE) & ((life == NONE) | (life > cap)), cap, life)
     reason = np.full(put.shape, MQRC_NONE, dtype=np.int64)
-    reason[(life != NONE) & (delay > life)] = MQRC_EXPIRY_ERROR
+    if not from_release:
+        reason[(life != NONE) & (delay > life)] = MQRC_EXPIRY_ERROR
     # Compared on this side: a sum could pass the end of int64.
     reason[(delay != 0) & ((delay < 0) | (delay > LATEST_DUE_MS - put))] = MQRC_OPTIONS_ERROR
     accepted = reason == MQRC_NONE
+    deliver_at = put + np.where(accepted, delay, 0)
+    begin = deliver_at if from_release else put
     return Windows(
-        np.where(accepted, put + np.where(accepted, delay, 0), NONE),
-        np.where(accepted & (life != NONE), put + life, NONE),
+        np.where(accepted, deliver_at, NONE),
+        np.where(accepted & (life != NONE), begin + life, NONE),
         reason,
     )
 
@@ -110,7 +119,13 @@ def remaining_tenths(expire_at_ms: Column, now_ms: Column) -> Ints:
 
 
 def spark_window(
-    functions: ModuleType, put_ms: Any, life_ms: Any, delay_ms: Any, cap_ms: Any
+    functions: ModuleType,
+    put_ms: Any,
+    life_ms: Any,
+    delay_ms: Any,
+    cap_ms: Any,
+    *,
+    from_release: bool = False,
 ) -> SparkWindow:
     """Return `windows_at_put` as Spark expressions over bigint columns whose nulls mean "none".
 
@@ -122,12 +137,13 @@ def spark_window(
     bad_delay = (delay != 0) & ((delay < 0) | (delay > f.lit(LATEST_DUE_MS) - put_ms))
     reason = (
         f.when(bad_delay, f.lit(MQRC_OPTIONS_ERROR))
-        .when(delay > life, f.lit(MQRC_EXPIRY_ERROR))
+        .when(f.lit(not from_release) & (delay > life), f.lit(MQRC_EXPIRY_ERROR))
         .otherwise(f.lit(MQRC_NONE))
         .cast("int")
     )
     accepted = reason == MQRC_NONE
-    return SparkWindow(f.when(accepted, put_ms + delay), f.when(accepted, put_ms + life), reason)
+    begin = put_ms + delay if from_release else put_ms
+    return SparkWindow(f.when(accepted, put_ms + delay), f.when(accepted, begin + life), reason)
 
 
 def spark_is_expired(functions: ModuleType, expire_at_ms: Any, now_ms: Any) -> Any:

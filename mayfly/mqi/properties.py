@@ -11,6 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from mayfly.mqi import reasons as rc
@@ -27,6 +28,7 @@ INTEGER_BITS = {"i1": 8, "i2": 16, "i4": 32, "i8": 64}
 _FIXED = struct.Struct(">4siiii8sii")
 _FIXED_BYTES = 36
 _LENGTH_BYTES = 4
+_SHORT_TEXT = 256
 _CODECS = {1200: "utf-16", 13488: "utf-16", 17584: "utf-16", UTF_8: "utf-8"}
 _NOT_PLAIN = re.compile(r"[&<>\"'\x00-\x1f]")
 _ENTITY = re.compile(r"&(?:#(x?)([0-9a-fA-F]{1,8})|([a-z]{2,4}));?|&")
@@ -189,7 +191,7 @@ def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
         name_value_ccsid = _number(fixed["NameValueCCSID"])
         area = body[start + _FIXED_BYTES : end]
         for text in _texts(area, name_value_ccsid, big_endian=big_endian):
-            for folder in parse(text):
+            for folder in _parse_again(text) if len(text) <= _SHORT_TEXT else parse(text):
                 folders.setdefault(folder.name, []).extend(folder.children)
         ccsid = _number(fixed["CodedCharSetId"])
         coded_char_set_id = coded_char_set_id if ccsid == MQCCSI_INHERIT else ccsid
@@ -251,6 +253,10 @@ def parse(text: str) -> list[Element]:
     if len(open_elements) > 1 or root.text.strip(" \t\r\n\0"):
         raise _wrong(f"<{open_elements[-1].name}> does not end, or text stands outside of it")
     return root.children
+
+
+#: Most messages of a program have the same mcd and much the same usr folder.
+_parse_again = lru_cache(maxsize=512)(parse)
 
 
 def _texts(area: bytes, ccsid: int, *, big_endian: bool) -> list[str]:

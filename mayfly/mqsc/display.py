@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mayfly.engine.administration import queue_status
 from mayfly.engine.attributes import QLOCAL, QMGR, Attribute, Value, attributes_of
+from mayfly.engine.objects import STAGING_QUEUE
 from mayfly.mqi.constants import (
     MQQDT_PERMANENT_DYNAMIC,
     MQQDT_PREDEFINED,
@@ -40,10 +41,11 @@ STATUS_KEYWORDS: Final = (
     "STAGED",
     "LIVE",
     "EXPIRED",
+    "DDELAY",
 )
 QSTATUS: Final = "QSTATUS"
 #: Shown as words that no row of the attribute table lists in full.
-_SHOWN_WORDS: Final = ("UNCOM", "DEFTYPE")
+_SHOWN_WORDS: Final = ("UNCOM", "DEFTYPE", "DDELAY")
 _INDENT = "   "
 _COLUMN_WIDTH = 40
 _DEFTYPES = {
@@ -103,7 +105,11 @@ def queue_row(queue_manager: Manager, definition: Definition) -> dict[str, Value
 
 def status_row(queue_manager: Manager, name: str) -> dict[str, Value]:
     """Return what DISPLAY QSTATUS knows of a local queue; raises MQRC_UNKNOWN_OBJECT_NAME."""
-    return {"QUEUE": name, "TYPE": "QUEUE", **queue_status(queue_manager, name)}
+    row: dict[str, Value] = {"QUEUE": name, "TYPE": "QUEUE", **queue_status(queue_manager, name)}
+    if name == STAGING_QUEUE:
+        # Whether the delivery delay processor runs (D28).
+        row["DDELAY"] = queue_manager.delay_processor_status().partition(":")[0].upper()
+    return row
 
 
 def manager_row(queue_manager: Manager) -> dict[str, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import NamedTuple
 
 from mayfly.store.keys import id_hash
@@ -51,12 +52,14 @@ class DelayedMessages(Messages):
     def by_delayed_id(
         self, msg_id: bytes, key: int, within: tuple[int, int], limit: int
     ) -> list[StoredMessage]:
-        """Return staged messages of a MsgId that tells a key: that one, or those given another.
+        """Return staged messages of a MsgId that tells a key: that one and those at other keys.
 
         ``within`` is the half-open range of keys looked at.
         """
         low, high = within
+        rows = self.by_msg_id(id_hash(msg_id), low, high, limit)
         row = self.row(key) if low <= key < high else None
-        if row is not None and row.msg_id == msg_id:
-            return [row]
-        return self.by_msg_id(id_hash(msg_id), low, high, limit)
+        # Its sender may have given the id to more messages; put again from a copy it is in both.
+        if row is not None and row.msg_id == msg_id and all(r.k != key for r in rows):
+            rows = sorted([*rows, row], key=attrgetter("k"))[:limit]
+        return rows

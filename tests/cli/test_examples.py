@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TOO_LONG = "delay_ms 3600000 is longer than the lifetime of 3599999 ms"
+SHORT_LIFE = "time to live 1000 ms is less than delivery delay 5000 ms"
 SAID = {
     "expiry_report.py": [
         "after 59.999 s: 'half price for a minute', 1 tenth is left",
@@ -27,6 +28,12 @@ SAID = {
         "orders 1, invoices 0",
         "second attempt, backout count 1",
         "orders 0, invoices 1",
+    ],
+    "jms_delay.py": [
+        "a millisecond before: None",
+        "on time: 'two tickets' for anna",
+        "held back 5000 ms of 20000 ms",
+        f"refused: MQRC_EXPIRY_ERROR (2013): {SHORT_LIFE}",
     ],
     "schedule.py": [
         "in 1 h for REMINDERS: 4 bytes",

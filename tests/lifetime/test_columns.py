@@ -30,10 +30,10 @@ Row = tuple[int, int | None, int, int | None]
 _rows = st.lists(st.tuples(_puts, _lives, _delays, _lives), min_size=1, max_size=30)
 
 
-def _scalar(row: Row) -> tuple[int | None, int | None, int]:
+def _scalar(row: Row, *, from_release: bool) -> tuple[int | None, int | None, int]:
     put_ms, life_ms, delay_ms, cap_ms = row
     try:
-        made = window.window_at_put(put_ms, life_ms, delay_ms, cap_ms)
+        made = window.window_at_put(put_ms, life_ms, delay_ms, cap_ms, from_release=from_release)
     except MQError as refusal:
         return None, None, refusal.reason
     return made.deliver_at_ms, made.expire_at_ms, MQRC_NONE
@@ -43,17 +43,19 @@ def _arrow(rows: list[Row]) -> list[pa.Array]:
     return [pa.array(values, type=pa.int64()) for values in zip(*rows, strict=True)]
 
 
-@given(_rows)
-def test_D7_D18_D31_X3_windows_of_columns_are_the_windows_of_their_rows(rows: list[Row]) -> None:
-    """Same times for what is accepted and same reason for what is refused."""
-    made = columns.windows_at_put(*_arrow(rows))
+@given(_rows, st.booleans())
+def test_D7_D18_D31_X3_windows_of_columns_are_the_windows_of_their_rows(
+    rows: list[Row], from_release: bool
+) -> None:
+    """Same times for what is accepted and same reason for what is refused, with either TTLFROM."""
+    made = columns.windows_at_put(*_arrow(rows), from_release=from_release)
     answers = zip(
         columns.nullable(made.deliver_at_ms).to_pylist(),
         columns.nullable(made.expire_at_ms).to_pylist(),
         made.reason.tolist(),
         strict=True,
     )
-    assert list(answers) == [_scalar(row) for row in rows]
+    assert list(answers) == [_scalar(row, from_release=from_release) for row in rows]
 
 
 @pytest.mark.parametrize(

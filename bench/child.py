@@ -1,0 +1,37 @@
+"""A measurement in a process of its own, whose memory is then its own too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a function of a module returns in a fresh interpreter."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(work, *args, **kwargs).result()
+
+
+def peak_mb() -> float:
+    """Return the most memory this process has ever had resident, in MB, interpreter included."""
+    # Not getrusage: there a child begins with the peak of its parent.
+    return _status_mb("VmHWM")
+
+
+def resident_mb() -> float:
+    """Return the memory this process has resident now, in MB."""
+    return _status_mb("VmRSS")
+
+
+def _status_mb(field: str) -> float:
+    for line in Path("/proc/self/status").read_text("ascii").splitlines():
+        name, _, rest = line.partition(":")
+        if name == field:
+            return int(rest.split()[0]) * 1024 / 1e6
+    raise LookupError(field)

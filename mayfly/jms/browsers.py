@@ -1,0 +1,85 @@
+"""Browsing a queue: its messages in order, left where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mayfly.engine.get import GetRequest
+from mayfly.engine.handles import Handle
+from mayfly.jms.consumers import refuse_selector
+from mayfly.jms.destinations import Destination, Queue
+from mayfly.jms.errors import classic, refuse
+from mayfly.jms.messages import Message
+from mayfly.jms.reading import incoming
+from mayfly.jms.sending import own_queue_name, queue_to_use
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import NoMessage
+
+if TYPE_CHECKING:
+    from mayfly.jms.sessions import Session
+
+
+class QueueBrowser:
+    """Shows the messages of a queue; each iteration begins anew. Errors are JMSException."""
+
+    @classic
+    def __init__(self, session: Session, queue: Destination, selector: str | None = None) -> None:
+        """Check the queue; sessions make browsers. Raises InvalidDestinationException."""
+        refuse_selector(selector)
+        self._session = session
+        self._queue = queue_to_use(queue)
+        self._is_open = True
+        self._handles: list[Handle] = []
+        session.close_handle(self._open())
+
+    @property
+    def queue(self) -> Queue:
+        """The queue it shows."""
+        return self._queue
+
+    @property
+    def message_selector(self) -> str | None:
+        """None: it shows every message."""
+        return None
+
+    def __iter__(self) -> Iterator[Message]:
+        """Yield the messages in get order, each read when it is asked for."""
+        self._check_open()
+        with self._session.lock:
+            handle = self._open()
+            self._handles.append(handle)
+        try:
+            while (message := self._next(handle)) is not None:
+                yield message
+        finally:
+            self._session.close_handle(handle)
+            self._handles.remove(handle)
+
+    #: JMS calls it so.
+    get_enumeration = __iter__
+
+    def close(self) -> None:
+        """Close; iterations under way end with an error. A second close does nothing."""
+        self._is_open = False
+        for handle in list(self._handles):
+            self._session.close_handle(handle)
+
+    @classic
+    def _next(self, handle: Handle) -> Message | None:
+        self._check_open()
+        try:
+            message = handle.get(GetRequest(), c.MQGMO_BROWSE_NEXT).message
+        except NoMessage:
+            return None
+        return incoming(message, self._session.manager.name, None)
+
+    @classic
+    def _open(self) -> Handle:
+        return self._session.mq.open(own_queue_name(self._session, self._queue), c.MQOO_BROWSE)
+
+    def _check_open(self) -> None:
+        self._session.check_open()
+        if not self._is_open:
+            refuse(rc.MQRC_HOBJ_ERROR, "the browser is closed")

@@ -1,0 +1,255 @@
+"""Errors of JMS: one tree for the classic API, one for the simplified API.
+
+    JMSException                          JMSRuntimeException
+    +-- IllegalStateException             +-- IllegalStateRuntimeException
+    +-- InvalidClientIDException          +-- InvalidClientIDRuntimeException
+    +-- InvalidDestinationException       +-- InvalidDestinationRuntimeException
+    +-- InvalidSelectorException          +-- InvalidSelectorRuntimeException
+    +-- JMSSecurityException              +-- JMSSecurityRuntimeException
+    +-- MessageEOFException               |   (JMSRuntimeException)
+    +-- MessageFormatException            +-- MessageFormatRuntimeException
+    |   +-- NumberFormatException         |   (the same)
+    +-- MessageNotReadableException       |   (JMSRuntimeException)
+    +-- MessageNotWriteableException      +-- MessageNotWriteableRuntimeException
+    +-- ResourceAllocationException       +-- ResourceAllocationRuntimeException
+    +-- TransactionRolledBackException    +-- TransactionRolledBackRuntimeException
+
+Each has ``reason``, the MQRC_* number or 0 where MQ has none; ``__cause__`` is then the MQError.
+A message belongs to neither API: its errors are of the left tree until a producer, consumer or
+context of the simplified API passes them on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NoReturn, ParamSpec, TypeVar
+
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, NotAuthorized, ResourceError, mq_error
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class JMSException(Exception):
+    """A call of the classic API failed; ``reason`` is the MQ reason code, 0 for none."""
+
+    def __init__(self, detail: str, reason: int = rc.MQRC_NONE) -> None:
+        """Say what is wrong, with its value."""
+        super().__init__(detail, reason)
+        self.detail = detail
+        self.reason = reason
+
+    @property
+    def error_code(self) -> str:
+        """The name of the reason code, else that of the class."""
+        return rc.reason_name(self.reason) if self.reason else type(self).__name__
+
+    def __str__(self) -> str:
+        return f"{self.error_code} ({self.reason}): {self.detail}" if self.reason else self.detail
+
+
+class IllegalStateException(JMSException):
+    """The call does not fit the state of the session or the connection, or it is closed."""
+
+
+class InvalidClientIDException(JMSException):
+    """The client identifier is refused."""
+
+
+class InvalidDestinationException(JMSException):
+    """The destination is none, or the queue manager does not know it."""
+
+
+class InvalidSelectorException(JMSException):
+    """The selector is wrong."""
+
+
+class JMSSecurityException(JMSException):
+    """The user may not do this."""
+
+
+class MessageEOFException(JMSException):
+    """The end of a stream or bytes message came while it was read."""
+
+
+class MessageFormatException(JMSException):
+    """A value is of the wrong type, or cannot be converted."""
+
+
+class NumberFormatException(MessageFormatException, ValueError):
+    """A text does not say a number of the type asked for."""
+
+
+class MessageNotReadableException(JMSException):
+    """The body is being written."""
+
+
+class MessageNotWriteableException(JMSException):
+    """The body or the properties were received and may only be read."""
+
+
+class ResourceAllocationException(JMSException):
+    """Something is full, or a limit is reached."""
+
+
+class TransactionRolledBackException(JMSException):
+    """The commit has ended in a rollback."""
+
+
+class JMSRuntimeException(Exception):
+    """A call of the simplified API failed; ``reason`` is the MQ reason code, 0 for none."""
+
+    def __init__(self, detail: str, reason: int = rc.MQRC_NONE) -> None:
+        """Say what is wrong, with its value."""
+        super().__init__(detail, reason)
+        self.detail = detail
+        self.reason = reason
+
+    @property
+    def error_code(self) -> str:
+        """The name of the reason code, else that of the class."""
+        return rc.reason_name(self.reason) if self.reason else type(self).__name__
+
+    def __str__(self) -> str:
+        return f"{self.error_code} ({self.reason}): {self.detail}" if self.reason else self.detail
+
+
+class IllegalStateRuntimeException(JMSRuntimeException):
+    """As IllegalStateException."""
+
+
+class InvalidClientIDRuntimeException(JMSRuntimeException):
+    """As InvalidClientIDException."""
+
+
+class InvalidDestinationRuntimeException(JMSRuntimeException):
+    """As InvalidDestinationException."""
+
+
+class InvalidSelectorRuntimeException(JMSRuntimeException):
+    """As InvalidSelectorException."""
+
+
+class JMSSecurityRuntimeException(JMSRuntimeException):
+    """As JMSSecurityException."""
+
+
+class MessageFormatRuntimeException(JMSRuntimeException):
+    """As MessageFormatException."""
+
+
+class MessageNotWriteableRuntimeException(JMSRuntimeException):
+    """As MessageNotWriteableException."""
+
+
+class ResourceAllocationRuntimeException(JMSRuntimeException):
+    """As ResourceAllocationException."""
+
+
+class TransactionRolledBackRuntimeException(JMSRuntimeException):
+    """As TransactionRolledBackException."""
+
+
+_TWINS: dict[type[JMSException], type[JMSRuntimeException]] = {
+    IllegalStateException: IllegalStateRuntimeException,
+    InvalidClientIDException: InvalidClientIDRuntimeException,
+    InvalidDestinationException: InvalidDestinationRuntimeException,
+    InvalidSelectorException: InvalidSelectorRuntimeException,
+    JMSSecurityException: JMSSecurityRuntimeException,
+    MessageFormatException: MessageFormatRuntimeException,
+    NumberFormatException: MessageFormatRuntimeException,
+    MessageNotWriteableException: MessageNotWriteableRuntimeException,
+    ResourceAllocationException: ResourceAllocationRuntimeException,
+    TransactionRolledBackException: TransactionRolledBackRuntimeException,
+}
+_BY_REASON: dict[int, type[JMSException]] = {
+    rc.MQRC_BACKED_OUT: TransactionRolledBackException,
+    rc.MQRC_HCONN_ERROR: IllegalStateException,
+    rc.MQRC_HOBJ_ERROR: IllegalStateException,
+    rc.MQRC_SELECTOR_SYNTAX_ERROR: InvalidSelectorException,
+    **dict.fromkeys(
+        (
+            rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR,
+            rc.MQRC_UNKNOWN_ALIAS_BASE_Q,
+            rc.MQRC_UNKNOWN_OBJECT_NAME,
+            rc.MQRC_UNKNOWN_OBJECT_Q_MGR,
+            rc.MQRC_UNKNOWN_REMOTE_Q_MGR,
+            rc.MQRC_OBJECT_NAME_ERROR,
+            rc.MQRC_OBJECT_Q_MGR_NAME_ERROR,
+            rc.MQRC_OBJECT_TYPE_ERROR,
+            rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
+            rc.MQRC_Q_DELETED,
+            rc.MQRC_Q_TYPE_ERROR,
+            rc.MQRC_DYNAMIC_Q_NAME_ERROR,
+            rc.MQRC_REMOTE_Q_NAME_ERROR,
+            rc.MQRC_UNKNOWN_XMIT_Q,
+            rc.MQRC_UNKNOWN_DEF_XMIT_Q,
+        ),
+        InvalidDestinationException,
+    ),
+    **dict.fromkeys(
+        (
+            rc.MQRC_RFH_ERROR,
+            rc.MQRC_RFH_STRING_ERROR,
+            rc.MQRC_RFH_FORMAT_ERROR,
+            rc.MQRC_SOURCE_CCSID_ERROR,
+            rc.MQRC_TARGET_CCSID_ERROR,
+            rc.MQRC_NOT_CONVERTED,
+        ),
+        MessageFormatException,
+    ),
+}
+
+
+def jms_error(error: MQError) -> JMSException:
+    """Return the JMSException that carries the reason of an MQError."""
+    kind = _BY_REASON.get(error.reason, JMSException)
+    if kind is JMSException and isinstance(error, ResourceError):
+        kind = ResourceAllocationException
+    elif isinstance(error, NotAuthorized):
+        kind = JMSSecurityException
+    return kind(error.detail or error.text, error.reason)
+
+
+def refuse(reason: int, detail: str) -> NoReturn:
+    """Raise the JMSException of a reason code, with its MQError as the cause."""
+    error = mq_error(reason, detail)
+    raise jms_error(error) from error
+
+
+def pass_on(error: JMSException) -> NoReturn:
+    """Raise the JMSRuntimeException that stands for a JMSException, with the same cause."""
+    kind = _TWINS.get(type(error), JMSRuntimeException)
+    raise kind(error.detail, error.reason) from (error.__cause__ or error)
+
+
+def classic(call: Callable[P, R]) -> Callable[P, R]:
+    """Let what the engine raises leave a method of the classic API as a JMSException."""
+
+    @functools.wraps(call)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except MQError as error:
+            raise jms_error(error) from error
+
+    return wrapper
+
+
+def simplified(call: Callable[P, R]) -> Callable[P, R]:
+    """Let what the classic API raises leave a method as a JMSRuntimeException."""
+
+    @functools.wraps(call)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except JMSException as error:
+            pass_on(error)
+        except MQError as error:
+            pass_on_cause = jms_error(error)
+            pass_on_cause.__cause__ = error
+            pass_on(pass_on_cause)
+
+    return wrapper

@@ -1,0 +1,44 @@
+"""The connection factory: where a program begins."""
+
+from __future__ import annotations
+
+from mayfly.engine.manager import Manager
+from mayfly.jms.connections import Connection
+from mayfly.jms.constants import AUTO_ACKNOWLEDGE
+from mayfly.jms.contexts import JMSContext, Shared
+from mayfly.jms.errors import classic, simplified
+
+
+class ConnectionFactory:
+    """Makes connections and contexts to one queue manager of this process."""
+
+    def __init__(self, manager: Manager) -> None:
+        """Take the queue manager."""
+        self._manager = manager
+
+    @classic
+    def create_connection(
+        self, user_name: str | None = None, password: str | None = None
+    ) -> Connection:
+        """Return a stopped connection of a user, None for the one who opened the queue manager.
+
+        In process a user is taken at its word: the password is not looked at. Raises JMSException
+        with MQRC_CONNECTION_BROKEN when the queue manager has ended.
+        """
+        return Connection(self._manager, user_name)
+
+    @simplified
+    def create_context(
+        self,
+        session_mode: int = AUTO_ACKNOWLEDGE,
+        *,
+        user_name: str | None = None,
+        password: str | None = None,
+    ) -> JMSContext:
+        """Return a context on a new connection of a user, which starts by itself."""
+        connection = self.create_connection(user_name, password)
+        try:
+            return JMSContext(Shared(connection), session_mode)
+        except BaseException:
+            connection.close()
+            raise

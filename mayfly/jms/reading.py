@@ -1,0 +1,237 @@
+"""A message from a queue as a JMS message: by its MQRFH2 if it has one, else by its format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mayfly.engine.message import Message as QueueMessage
+from mayfly.jms import constants as k
+from mayfly.jms import values as v
+from mayfly.jms.bodies import MapMessage, StreamMessage
+from mayfly.jms.bytes_message import BytesMessage
+from mayfly.jms.charsets import character_set_name, codec_of
+from mayfly.jms.destinations import Destination, Queue, destination_of_uri
+from mayfly.jms.messages import Message, TextMessage, correlation_bytes, id_text
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import FORMAT, Element, Header, Typed, properties_of, read_header
+
+_KINDS: dict[str, type[Message]] = {
+    "jms_text": TextMessage,
+    "jms_bytes": BytesMessage,
+    "jms_map": MapMessage,
+    "jms_stream": StreamMessage,
+    "jms_none": Message,
+}
+Acknowledge = Callable[[], None] | None
+
+
+class Parts(NamedTuple):
+    """A message taken apart: the folders of its MQRFH2, and what its data are."""
+
+    mcd: dict[str, Element]
+    jms: dict[str, str]
+    usr: list[tuple[str, Typed]]
+    data_format: str
+    encoding: int
+    coded_char_set_id: int
+    data: bytes
+    has_header: bool
+
+
+def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge) -> Message:
+    """Return a message got or browsed as a JMS message, its properties and body to be read only.
+
+    A header or body that is not well formed is no error: all of it is the body of a BytesMessage.
+    """
+    descriptor = message.descriptor
+    parts = _parts(message, descriptor)
+    received, parts = _with_body(parts, message, descriptor)
+    _set_headers(received, message, parts, manager_name)
+    received.received(_properties(message, descriptor, parts), acknowledge)
+    return received
+
+
+def _parts(message: QueueMessage, descriptor: Descriptor) -> Parts:
+    if descriptor.format.strip() == FORMAT:
+        try:
+            header = read_header(descriptor.encoding, descriptor.coded_char_set_id, message.body)
+            return _parts_of(header, message.body)
+        except MQError:
+            pass
+    return _whole(message, descriptor)
+
+
+def _parts_of(header: Header, body: bytes) -> Parts:
+    return Parts(
+        {element.name: element for element in header.folders.get("mcd", ())},
+        {element.name: element.text for element in header.folders.get("jms", ())},
+        properties_of(header.folders.get("usr", ())),
+        header.data_format,
+        header.data_encoding,
+        header.data_coded_char_set_id,
+        body[header.data_start :],
+        has_header=True,
+    )
+
+
+def _whole(message: QueueMessage, descriptor: Descriptor) -> Parts:
+    """Return a message without an MQRFH2, or with one that cannot be read."""
+    return Parts(
+        {},
+        {},
+        [],
+        descriptor.format.strip(),
+        descriptor.encoding,
+        descriptor.coded_char_set_id,
+        message.body,
+        has_header=False,
+    )
+
+
+def _with_body(
+    parts: Parts, message: QueueMessage, descriptor: Descriptor
+) -> tuple[Message, Parts]:
+    try:
+        return _message(parts), parts
+    except (MQError, UnicodeDecodeError):
+        parts = _whole(message, descriptor)
+        received = BytesMessage()
+        received.set_raw(parts.data, parts.encoding)
+        return received, parts
+
+
+def _message(parts: Parts) -> Message:
+    domain = parts.mcd.get("Msd")
+    kind = _KINDS.get("" if domain is None else domain.text)
+    if kind is None:
+        kind = TextMessage if parts.data_format == "MQSTR" else BytesMessage
+    received = kind()
+    if isinstance(received, TextMessage):
+        body = parts.mcd.get("msgbody")
+        if body is None or not body.is_nil:
+            received.set_raw(parts.data, _codec(parts), parts.coded_char_set_id)
+    elif isinstance(received, BytesMessage):
+        received.set_raw(parts.data, parts.encoding)
+    elif isinstance(received, (MapMessage, StreamMessage)):
+        received.set_raw(parts.data.decode(codec_of(parts.coded_char_set_id)))
+    return received
+
+
+def _codec(parts: Parts) -> str | None:
+    try:
+        codec = codec_of(parts.coded_char_set_id)
+    except MQError:
+        return None
+    if codec == "utf-16-be" and parts.encoding & c.MQENC_INTEGER_MASK == c.MQENC_INTEGER_REVERSED:
+        return "utf-16-le"
+    return codec
+
+
+def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager_name: str) -> None:
+    descriptor = message.descriptor
+    # What a report carries of its original's MQRFH2 is said of the original.
+    jms = {} if descriptor.msg_type == c.MQMT_REPORT else parts.jms
+    received.jms_message_id = id_text(message.msg_id)
+    received.jms_timestamp = _timestamp(message, jms)
+    received.jms_correlation_id = _correlation_id(message.correl_id, jms.get("Cid"))
+    received.jms_reply_to = _reply_to(
+        descriptor, jms.get("Rto"), manager_name, has_header=parts.has_header
+    )
+    received.jms_destination = destination_of_uri(jms.get("Dst", "")) or Queue(message.queue)
+    received.jms_delivery_mode = k.PERSISTENT if message.persistent else k.NON_PERSISTENT
+    received.jms_redelivered = message.backout_count > 0
+    received.jms_type = _type(parts.mcd)
+    received.jms_expiration = 0 if message.expire_at_ms is None else message.expire_at_ms
+    received.jms_delivery_time = message.deliver_at_ms
+    received.jms_priority = message.priority
+
+
+def _timestamp(message: QueueMessage, jms: dict[str, str]) -> int:
+    if not jms:
+        return message.put_ms
+    sent = jms.get("Tms", "0").strip()
+    return int(sent) if sent.isdecimal() and sent.isascii() and len(sent) < 20 else message.put_ms
+
+
+def _correlation_id(correl_id: bytes, text: str | None) -> str | None:
+    # Whoever changed the CorrelId since knew nothing of the text.
+    if text is not None and correlation_bytes(text) == correl_id:
+        return text
+    return id_text(correl_id) or text
+
+
+def _reply_to(
+    descriptor: Descriptor, uri: str | None, manager_name: str, *, has_header: bool
+) -> Destination | None:
+    name = descriptor.reply_to_q.strip()
+    named = None if uri is None else destination_of_uri(uri)
+    if not name or (isinstance(named, Queue) and named.queue_name == name):
+        return named
+    manager = descriptor.reply_to_q_mgr.strip()
+    # Who asks without an MQRFH2 is answered without one.
+    client = k.TARGET_CLIENT_JMS if has_header else k.TARGET_CLIENT_MQ
+    return Queue(name, "" if manager == manager_name else manager, target_client=client)
+
+
+def _type(mcd: dict[str, Element]) -> str | None:
+    """Return JMSType: the type alone, or the URI of a message with a set and a format."""
+    texts = {name: element.text for name, element in mcd.items()}
+    if "Set" not in texts and "Fmt" not in texts:
+        return texts.get("Type")
+    form = f"?format={texts['Fmt']}" if "Fmt" in texts else ""
+    return f"mcd://{texts.get('Msd', '')}/{texts.get('Set', '')}/{texts.get('Type', '')}{form}"
+
+
+def _properties(message: QueueMessage, descriptor: Descriptor, parts: Parts) -> dict[str, Typed]:
+    properties = {
+        name: typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
+        for name, typed in parts.usr
+    }
+    numbers = {
+        k.JMSX_DELIVERY_COUNT: message.backout_count + 1,
+        k.JMS_IBM_MSG_TYPE: descriptor.msg_type,
+        k.JMS_IBM_PUT_APPL_TYPE: descriptor.put_appl_type,
+        k.JMS_IBM_ENCODING: parts.encoding,
+    }
+    texts = {
+        k.JMS_IBM_FORMAT: parts.data_format.ljust(8),
+        k.JMS_IBM_CHARACTER_SET: character_set_name(parts.coded_char_set_id),
+        k.JMS_IBM_PUT_DATE: message.put_date,
+        k.JMS_IBM_PUT_TIME: message.put_time,
+        k.JMSX_USER_ID: descriptor.user_identifier.strip(),
+        k.JMSX_APP_ID: descriptor.put_appl_name.strip(),
+    }
+    properties.update((name, Typed(v.INT, number)) for name, number in numbers.items())
+    properties.update((name, Typed(v.STRING, text)) for name, text in texts.items())
+    if descriptor.feedback or descriptor.msg_type == c.MQMT_REPORT:
+        properties[k.JMS_IBM_FEEDBACK] = Typed(v.INT, descriptor.feedback)
+    if descriptor.report:
+        properties.update(_reports(descriptor.report))
+    properties.update(_group(descriptor, parts.jms))
+    return properties
+
+
+def _reports(report: int) -> dict[str, Typed]:
+    return {
+        name: Typed(v.INT, report & bits)
+        for name, bits in k.REPORT_PROPERTIES.items()
+        if report & bits
+    }
+
+
+def _group(descriptor: Descriptor, jms: dict[str, str]) -> dict[str, Typed]:
+    properties: dict[str, Typed] = {}
+    group_id = jms.get("Gid") or id_text(descriptor.group_id)
+    flags = descriptor.msg_flags
+    if group_id is not None:
+        properties[k.JMSX_GROUP_ID] = Typed(v.STRING, group_id)
+        properties[k.JMSX_GROUP_SEQ] = Typed(v.INT, descriptor.msg_seq_number)
+    elif (sequence := jms.get("Seq", "")).isdecimal() and len(sequence) < 10:
+        properties[k.JMSX_GROUP_SEQ] = Typed(v.INT, int(sequence))
+    if flags & (c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP):
+        is_last = bool(flags & c.MQMF_LAST_MSG_IN_GROUP)
+        properties[k.JMS_IBM_LAST_MSG_IN_GROUP] = Typed(v.BOOLEAN, is_last)
+    return properties

@@ -1,0 +1,358 @@
+"""Delivery delay through JMS: rules D1 to D31 as far as the client has a part in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayfly import MQError, QueueManager, jms
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQCEX_NOLIMIT
+from mayfly.testing import VirtualClock
+from tests.jms.scene import STAGING, START_MS, alter, on_queue, received, refused, text_of
+
+EXPIRY, OPTIONS = rc.MQRC_EXPIRY_ERROR, rc.MQRC_OPTIONS_ERROR
+CENTURY_MS = 100 * 366 * 86_400_000
+
+
+def test_D01_a_message_comes_with_its_delivery_time_and_not_a_millisecond_before(
+    context: jms.JMSContext, q1: jms.Queue, clock: VirtualClock
+) -> None:
+    consumer = context.create_consumer(q1)
+    context.create_producer().set_delivery_delay(5_000).send(q1, "later")
+    clock.advance(4_999)
+    assert consumer.receive_no_wait() is None
+    clock.advance(1)
+    message = received(consumer, jms.TextMessage)
+    assert message.text == "later"
+    assert message.jms_timestamp == START_MS
+    assert message.jms_delivery_time == START_MS + 5_000
+
+
+def test_D01_without_a_delay_the_delivery_time_is_the_timestamp(
+    context: jms.JMSContext, q1: jms.Queue
+) -> None:
+    sent = context.create_text_message("now")
+    context.create_producer().send(q1, sent)
+    assert sent.jms_delivery_time == sent.jms_timestamp == START_MS
+    got = received(context.create_consumer(q1), jms.TextMessage)
+    assert got.jms_delivery_time == got.jms_timestamp == START_MS
+
+
+def test_D02_D03_it_waits_on_the_staging_queue_and_keeps_its_ids(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager, clock: VirtualClock
+) -> None:
+    sent = context.create_text_message("later")
+    sent.set_jms_correlation_id_as_bytes(b"C")
+    context.create_producer().set_delivery_delay(1_000).send(q1, sent)
+    assert (manager.curdepth("Q1"), manager.curdepth(STAGING)) == (0, 1)
+    clock.advance(1_000)
+    got = received(context.create_consumer(q1), jms.TextMessage)
+    assert got.jms_message_id == sent.jms_message_id
+    assert got.jms_correlation_id == "ID:" + b"C".ljust(24, b"\0").hex()
+
+
+@pytest.fixture
+def old(clock: VirtualClock) -> jms.ConnectionFactory:
+    """A queue manager before delivery delay."""
+    manager = QueueManager("OLD", clock=clock, command_level=750)
+    alter(manager, "DEFINE QLOCAL(Q1)")
+    return jms.ConnectionFactory(manager)
+
+
+@pytest.mark.parametrize("delay_ms", [1, -1, 10**18])
+def test_D05_an_old_queue_manager_knows_no_delay(old: jms.ConnectionFactory, delay_ms: int) -> None:
+    simplified = old.create_context().create_producer()
+    with refused(jms.JMSRuntimeException, rc.MQRC_FUNCTION_NOT_SUPPORTED):
+        simplified.set_delivery_delay(delay_ms)
+    classic = old.create_connection().create_session().create_producer()
+    with refused(jms.JMSException, rc.MQRC_FUNCTION_NOT_SUPPORTED):
+        classic.set_delivery_delay(delay_ms)
+    assert simplified.delivery_delay == classic.delivery_delay == 0
+
+
+def test_D05_a_delay_of_zero_is_always_allowed(old: jms.ConnectionFactory) -> None:
+    context = old.create_context()
+    q1 = context.create_queue("Q1")
+    context.create_producer().set_delivery_delay(0).send(q1, "x")
+    assert text_of(context.create_consumer(q1)) == "x"
+
+
+def test_D05_command_level_800_knows_delay(clock: VirtualClock) -> None:
+    with QueueManager("NEW", clock=clock, command_level=800) as manager:
+        producer = jms.ConnectionFactory(manager).create_context().create_producer()
+        assert producer.set_delivery_delay(1).delivery_delay == 1
+
+
+@pytest.fixture(params=["classic", "simplified"])
+def producer(
+    request: pytest.FixtureRequest, context: jms.JMSContext, session: jms.Session
+) -> jms.JMSProducer | jms.MessageProducer:
+    """A producer of either API."""
+    if request.param == "classic":
+        return session.create_producer(session.create_queue("Q1"))
+    return context.create_producer()
+
+
+Producer = jms.JMSProducer | jms.MessageProducer
+
+
+def error_of(producer: Producer) -> type[Exception]:
+    """D10: which error the API of a producer raises."""
+    return jms.JMSException if type(producer) is jms.MessageProducer else jms.JMSRuntimeException
+
+
+def test_D07_D10_the_life_set_second_completes_the_bad_pair(producer: Producer) -> None:
+    producer.set_delivery_delay(5_000)
+    with refused(error_of(producer), EXPIRY):
+        producer.set_time_to_live(4_999)
+    assert (producer.time_to_live, producer.delivery_delay) == (0, 5_000)
+
+
+def test_D07_D10_the_delay_set_second_completes_the_bad_pair(producer: Producer) -> None:
+    producer.set_time_to_live(4_999)
+    with refused(error_of(producer), EXPIRY):
+        producer.set_delivery_delay(5_000)
+    assert (producer.time_to_live, producer.delivery_delay) == (4_999, 0)
+
+
+def test_D07_equal_is_allowed_and_no_life_is_for_ever(producer: Producer) -> None:
+    producer.set_time_to_live(5_000)
+    producer.set_delivery_delay(5_000)
+    producer.set_time_to_live(0)
+    producer.set_delivery_delay(50_000)
+    producer.set_delivery_delay(0)
+    producer.set_time_to_live(1)
+    assert (producer.time_to_live, producer.delivery_delay) == (1, 0)
+
+
+def test_D07_a_send_with_its_own_life_checks_again(
+    session: jms.Session, manager: QueueManager, clock: VirtualClock
+) -> None:
+    queue = session.create_queue("Q1")
+    producer = session.create_producer(queue)
+    producer.set_delivery_delay(5_000)
+    message = session.create_text_message("x")
+    with refused(jms.JMSException, EXPIRY):
+        producer.send(message, jms.PERSISTENT, 4, 4_999)
+    assert manager.curdepth(STAGING) == 0
+    assert message.jms_message_id is None
+    producer.send(message, jms.PERSISTENT, 4, 5_001)
+    clock.advance(5_000)
+    got = received(session.create_consumer(queue), jms.TextMessage)
+    assert got.jms_expiration == START_MS + 5_001
+    assert producer.time_to_live == 0
+
+
+def test_D07_a_destination_with_a_life_completes_the_pair_at_the_send(
+    context: jms.JMSContext, manager: QueueManager
+) -> None:
+    producer = context.create_producer().set_delivery_delay(5_000)
+    with refused(jms.JMSRuntimeException, EXPIRY):
+        producer.send(context.create_queue("queue:///Q1?expiry=4999"), "x")
+    assert manager.curdepth(STAGING) == 0
+    producer.send(context.create_queue("queue:///Q1?expiry=5000"), "x")
+    assert manager.curdepth(STAGING) == 1
+
+
+def test_D07_the_pair_is_free_where_the_life_begins_at_the_release(
+    session: jms.Session, manager: QueueManager, clock: VirtualClock
+) -> None:
+    alter(manager, "ALTER QLOCAL(Q1) TTLFROM(RELEASE)")
+    queue = session.create_queue("Q1")
+    producer = session.create_producer(queue)
+    producer.set_delivery_delay(5_000)
+    producer.set_time_to_live(1_000)
+    sent = session.create_text_message("x")
+    producer.send(sent)
+    producer.send(session.create_text_message("y"), time_to_live=2_000)
+    assert sent.jms_expiration == START_MS + 6_000
+    clock.advance(5_000)
+    assert f"<Exp>{START_MS + 6_000}</Exp>".encode() in on_queue(manager).body
+    clock.advance(1_000)
+    assert text_of(session.create_consumer(queue)) == "y"
+    # A producer without a destination of its own cannot know.
+    with refused(jms.JMSRuntimeException, EXPIRY):
+        jms.ConnectionFactory(manager).create_context().create_producer().set_delivery_delay(
+            5_000
+        ).set_time_to_live(1_000)
+
+
+def test_D06_a_clustered_destination_bound_at_the_open_is_not_delayed(
+    session: jms.Session, manager: QueueManager
+) -> None:
+    alter(manager, "ALTER QLOCAL(Q1) CLUSTER(C1)")
+    producer = session.create_producer(session.create_queue("Q1"))
+    producer.send(session.create_text_message("now"))
+    producer.set_delivery_delay(1)
+    with refused(jms.JMSException, OPTIONS):
+        producer.send(session.create_text_message("x"))
+    alter(manager, "ALTER QLOCAL(Q1) DEFBIND(NOTFIXED)")
+    producer.send(session.create_text_message("x"))
+    assert (manager.curdepth("Q1"), manager.curdepth(STAGING)) == (1, 1)
+
+
+def test_D08_a_retained_publication_is_not_delayed(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    message = context.create_text_message("x")
+    message.set_property("JMS_IBM_Retain", jms.RETAIN_PUBLICATION)
+    producer = context.create_producer()
+    producer.send(q1, message)
+    producer.set_delivery_delay(1)
+    with refused(jms.JMSRuntimeException, OPTIONS):
+        producer.send(q1, message)
+    with refused(jms.JMSRuntimeException, OPTIONS):
+        context.create_producer().set_property("JMS_IBM_Retain", 1).set_delivery_delay(1).send(
+            q1, "x"
+        )
+    message.set_property("JMS_IBM_Retain", 0)
+    producer.send(q1, message)
+    assert (manager.curdepth("Q1"), manager.curdepth(STAGING)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("JMSXGroupID", "G"), ("JMS_IBM_Last_Msg_In_Group", True)]
+)
+def test_D09_a_group_is_not_delayed(
+    session: jms.Session, manager: QueueManager, name: str, value: object
+) -> None:
+    producer = session.create_producer(session.create_queue("Q1"))
+    message = session.create_text_message("x")
+    message.set_property(name, value)
+    producer.send(message)
+    producer.set_delivery_delay(1)
+    with refused(jms.JMSException, OPTIONS):
+        producer.send(message)
+    assert (manager.curdepth("Q1"), manager.curdepth(STAGING)) == (1, 0)
+
+
+def test_D11_a_full_staging_queue_surfaces_at_the_send(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    alter(manager, f"ALTER QLOCAL({STAGING}) MAXDEPTH(1)")
+    producer = context.create_producer().set_delivery_delay(1)
+    producer.send(q1, "1")
+    with refused(jms.ResourceAllocationRuntimeException, rc.MQRC_Q_FULL):
+        producer.send(q1, "2")
+
+
+def test_D12_in_a_unit_of_work_it_is_staged_at_the_commit(
+    transacted: jms.JMSContext, q1: jms.Queue, manager: QueueManager, clock: VirtualClock
+) -> None:
+    consumer = transacted.create_consumer(q1)
+    transacted.create_producer().set_delivery_delay(1_000).send(q1, "x")
+    assert manager.curdepth(STAGING) == 0
+    clock.advance(2_000)
+    assert consumer.receive_no_wait() is None
+    transacted.commit()
+    assert text_of(consumer) == "x"
+    transacted.commit()
+    transacted.create_producer().set_delivery_delay(1_000).send(q1, "y")
+    transacted.rollback()
+    clock.advance(1_000)
+    assert consumer.receive_no_wait() is None
+
+
+def test_D16_priority_and_persistence_as_the_queue_are_fixed_at_the_send(
+    context: jms.JMSContext, manager: QueueManager, clock: VirtualClock
+) -> None:
+    queue = context.create_queue("queue:///A1?priority=-1&persistence=-1")
+    sent = context.create_text_message("x")
+    context.create_producer().set_delivery_delay(1_000).send(queue, sent)
+    assert (sent.jms_priority, sent.jms_delivery_mode) == (7, jms.PERSISTENT)
+    alter(manager, "ALTER QALIAS(A1) DEFPRTY(2) DEFPSIST(NO)")
+    clock.advance(1_000)
+    got = received(context.create_consumer(queue), jms.TextMessage)
+    assert (got.jms_priority, got.jms_delivery_mode) == (7, jms.PERSISTENT)
+
+
+def test_D17_the_life_runs_from_the_send(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager, clock: VirtualClock
+) -> None:
+    context.create_producer().set_delivery_delay(5_000).set_time_to_live(20_000).send(q1, "x")
+    clock.advance(15_000)
+    assert on_queue(manager).remaining_tenths == 50
+    message = received(context.create_consumer(q1), jms.TextMessage)
+    assert message.jms_expiration == START_MS + 20_000
+
+
+def test_D18_equal_life_and_delay_is_never_received(
+    context: jms.JMSContext, q1: jms.Queue, clock: VirtualClock
+) -> None:
+    consumer = context.create_consumer(q1)
+    context.create_producer().set_delivery_delay(1_000).set_time_to_live(1_000).send(q1, "x")
+    clock.advance(1_000)
+    assert consumer.receive_no_wait() is None
+
+
+def test_D19_an_inhibited_target_refuses_at_the_send(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    alter(manager, "ALTER QLOCAL(Q1) PUT(DISABLED)")
+    with refused(jms.JMSRuntimeException, rc.MQRC_PUT_INHIBITED):
+        context.create_producer().set_delivery_delay(1_000).send(q1, "x")
+
+
+def test_D31_a_delay_longer_than_the_capped_life_is_refused_at_the_send(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    alter(manager, "ALTER QLOCAL(Q1) CAPEXPRY(20)")
+    producer = context.create_producer().set_delivery_delay(2_001)
+    with refused(jms.JMSRuntimeException, EXPIRY):
+        producer.send(q1, "x")
+    producer.set_delivery_delay(2_000).send(q1, "x")
+    assert manager.curdepth(STAGING) == 1
+    assert manager.registry.resolve("Q2").queue.definition.number("CAPEXPRY") == MQCEX_NOLIMIT
+
+
+ABSURD = [-1, True, 1.5, "5", None, 10**18, 2**63, CENTURY_MS]
+
+
+@pytest.mark.parametrize("delay_ms", ABSURD)
+def test_a_delay_that_is_none_is_refused_by_the_setter(producer: Producer, delay_ms: int) -> None:
+    producer.set_delivery_delay(7)
+    with refused(error_of(producer), OPTIONS):
+        producer.set_delivery_delay(delay_ms)
+    assert producer.delivery_delay == 7
+
+
+@pytest.mark.parametrize("time_to_live_ms", [-1, True, 1.5, "5", None, 10**18, 2**63])
+def test_a_life_that_is_none_is_refused_by_setter_and_send(
+    producer: Producer, session: jms.Session, time_to_live_ms: int
+) -> None:
+    producer.set_time_to_live(7)
+    with refused(error_of(producer), EXPIRY):
+        producer.set_time_to_live(time_to_live_ms)
+    assert producer.time_to_live == 7
+    own = session.create_producer(session.create_queue("Q1"))
+    with refused(jms.JMSException, EXPIRY):
+        own.send(session.create_message(), time_to_live=time_to_live_ms)
+
+
+def test_the_latest_delay_ends_in_2109(context: jms.JMSContext, q1: jms.Queue) -> None:
+    latest_ms = 2**42 - 1 - START_MS
+    producer = context.create_producer().set_delivery_delay(latest_ms)
+    producer.send(q1, "far")
+    with refused(jms.JMSRuntimeException, OPTIONS):
+        producer.set_delivery_delay(latest_ms + 1)
+
+
+def test_a_delay_that_has_become_too_long_is_refused_at_the_send(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager, clock: VirtualClock
+) -> None:
+    producer = context.create_producer().set_delivery_delay(2**42 - 1 - START_MS)
+    clock.advance(1)
+    with refused(jms.JMSRuntimeException, OPTIONS):
+        producer.send(q1, "too far")
+    assert manager.curdepth(STAGING) == 0
+
+
+def test_D10_the_reason_is_linked(producer: Producer) -> None:
+    with pytest.raises(error_of(producer)) as caught:
+        producer.set_time_to_live(-1)
+    cause = caught.value.__cause__
+    assert isinstance(cause, MQError)
+    assert (cause.reason, getattr(caught.value, "error_code", "")) == (
+        EXPIRY,
+        "MQRC_EXPIRY_ERROR",
+    )

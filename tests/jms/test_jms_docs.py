@@ -1,0 +1,37 @@
+"""docs/JMS.md names what the package has."""
+
+from pathlib import Path
+
+import pytest
+
+from mayfly import jms
+from mayfly.jms.constants import DESCRIPTOR_PROPERTIES
+
+DOCS = (Path(__file__).parents[2] / "docs/JMS.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(DESCRIPTOR_PROPERTIES))
+def test_every_property_that_mq_knows_is_in_the_table(name: str) -> None:
+    report = "JMS_IBM_Report"
+    short = name.removeprefix(report) if name.startswith(report) else name
+    assert f"{short}`" in DOCS or f"{short}," in DOCS or f" {short} " in DOCS
+
+
+def test_public_names_are_there_once() -> None:
+    assert len(set(jms.__all__)) == len(jms.__all__)
+    assert all(hasattr(jms, name) for name in jms.__all__)
+
+
+def test_the_example_in_the_docs_runs() -> None:
+    import mayfly
+    from mayfly.testing import VirtualClock
+
+    code = DOCS.split("```python\n")[1].split("```")[0]
+    clock = VirtualClock()
+    with mayfly.QueueManager("DOCS", clock=clock) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        # The receive waits for the delivery time: it has come when the message is got.
+        code = code.replace("context.commit()", "context.commit(); clock.advance(5_000)")
+        names: dict[str, object] = {"manager": manager, "clock": clock}
+        exec(compile(code, "docs/JMS.md", "exec"), names)
+        assert type(names["message"]) is jms.TextMessage
