@@ -30,7 +30,9 @@ lint: $(READY)
 	@$(BIN)/ruff check -q $(SOURCES)
 	@$(BIN)/mypy --no-error-summary $(SOURCES)
 
+# The peers' clients; the peers themselves are used where they are installed.
 bench: $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@$(BIN)/python -m bench
 
 # Leaves .venv: making it again takes a while. Remove it by hand to start from nothing.
