@@ -118,25 +118,29 @@ class DelayProcessor:
         """Return the next batch of both sides by key, without hidden ones and those that failed."""
         for key in [k for k, at_ms in self._retry_at_ms.items() if at_ms <= now_ms]:
             del self._retry_at_ms[key]
-        volatile = self._due_of_side(queue, VOLATILE, now_ms)
-        persistent = self._due_of_side(queue, PERSISTENT, now_ms)
+        volatile, volatile_end = self._due_of_side(queue, VOLATILE, now_ms)
+        persistent, persistent_end = self._due_of_side(queue, PERSISTENT, now_ms)
         if not volatile:
             return [(due, PERSISTENT) for due in persistent]
         in_memory = {due.k for due in volatile}
-        both = list(merge(volatile, persistent, key=attrgetter("k")))[:BATCH]
+        # Behind what was read of one side nothing of the other may go first.
+        end = min(volatile_end, persistent_end)
+        both = [d for d in merge(volatile, persistent, key=attrgetter("k")) if d.k < end][:BATCH]
         return [(due, VOLATILE if due.k in in_memory else PERSISTENT) for due in both]
 
-    def _due_of_side(self, queue: LocalQueue, side: int, now_ms: int) -> list[Due]:
+    def _due_of_side(self, queue: LocalQueue, side: int, now_ms: int) -> tuple[list[Due], int]:
+        """Return some messages of one side, and the key before which these are all there are."""
         core = self._core
-        low = max(STAGING_LOW, queue.first[side])
-        high = staging_key(now_ms + 1, 0)
+        low, high = STAGING_LOW, staging_key(now_ms + 1, 0)
         while queue.present[side]:
             rows = core.messages(side).due(low, high, BATCH)
             free = [r for r in rows if r.k not in core.hidden and r.k not in self._retry_at_ms]
-            if free or len(rows) < BATCH:
-                return free
+            if len(rows) < BATCH:
+                return free, high
             low = rows[-1].k + 1
-        return []
+            if free:
+                return free, low
+        return [], high
 
     def _next_retry_ms(self) -> int | None:
         return min(self._retry_at_ms.values(), default=None)

@@ -91,15 +91,16 @@ class Manager(Core):
         try:
             self.store.claim(name)
             self._load()
-            self.run_due()
             # What fell due while it was closed is there when it is open; a flood follows.
             for _ in range(_BATCHES_BEFORE_OPEN):
-                self.run_due()
+                if not self._run_pass():
+                    break
         except BaseException:
             self.store.close()
             raise
         self.wake = lambda: clock.wake(self)
         clock.attach(self)
+        self.wake()
         _OPEN[name] = self
         _ALL.add(self)
 
@@ -166,12 +167,8 @@ class Manager(Core):
             self._is_running_due = True
             is_done = False
             try:
-                if self._postponed_to_ms <= self.now_ms():
-                    self._try(self._delay_processor.run)
-                    self._try(self._expiry_scan.run)
-                self._end_waits()
-                if self._postponed_to_ms <= self.now_ms():
-                    self._try(self._settle_ledger)
+                while self._run_pass() and not (self._is_closed or self.is_stopped):
+                    pass
                 is_done = True
             except KeyboardInterrupt:
                 is_done = True
@@ -182,6 +179,18 @@ class Manager(Core):
                     # Better no queue manager than one whose waits never end.
                     with self.latch:
                         self._break("its due work has failed")
+
+    def _run_pass(self) -> bool:
+        """Do a bounded part of what is due; tell whether messages are left to be released now."""
+        if self._postponed_to_ms <= self.now_ms():
+            self._try(self._delay_processor.run)
+            self._try(self._expiry_scan.run)
+        self._end_waits()
+        if self._postponed_to_ms <= self.now_ms():
+            self._try(self._settle_ledger)
+        now_ms = self.now_ms()
+        due_ms = self._delay_processor.next_due_ms()
+        return due_ms is not None and max(due_ms, self._postponed_to_ms) <= now_ms
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do due work; what a full disk refuses is as it was and tried again a little later."""
@@ -293,7 +302,10 @@ class Manager(Core):
         """Tell whether a wait may end: no message that is still to be released can come in time."""
         due_ms = self._delay_processor.next_due_ms()
         queue = self.registry.by_number(queue_number)
-        return due_ms is None or end_ms < due_ms or queue is None or not queue.staged_for
+        if due_ms is None or queue is None or not queue.staged_for:
+            return True
+        # On a full disk nothing is released before the next try.
+        return end_ms < max(due_ms, self._postponed_to_ms)
 
     def _settle_ledger(self) -> None:
         since_ms = self.store.unsettled_since_ms
