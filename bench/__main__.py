@@ -7,7 +7,19 @@ from importlib import import_module
 
 from bench.figures import Figure, table
 
-PARTS = ("messaging", "opening", "delay", "staged", "pipeline", "demo")
+PARTS = (
+    "messaging",
+    "opening",
+    "delay",
+    "staged",
+    "pipeline",
+    "queue_source",
+    "sink",
+    "delay_line",
+    "replay",
+    "lake",
+    "demo",
+)
 
 
 def main(parts: list[str]) -> int:

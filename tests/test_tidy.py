@@ -30,12 +30,16 @@ ROWS: tuple[frozenset[str], ...] = (
 )
 
 #: Beside the rows: what each may import besides itself.
-BESIDE = {"bulk": {"mqi", "lifetime"}, "spark": {"mqi", "lifetime", "bulk"}}
+BESIDE = {
+    "bulk": {"mqi", "lifetime"},
+    "replay": {"mqi", "lifetime", "bulk"},
+    "spark": {"mqi", "lifetime", "bulk", "replay"},
+}
 
 #: What a module, or a layer, may import although its row does not say so.
 JOINS = {
     "mayfly.servers.flight": {"bulk"},  # the one place where queues and columns meet
-    "mayfly.cli": {"bulk", "spark"},  # a command may start either side
+    "mayfly.cli": {"bulk", "spark", "replay"},  # a command may start either side
     "mayfly.demo": {"bulk", "spark"},  # shows both sides at work on the same day
 }
 

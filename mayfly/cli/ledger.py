@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mayfly.cli.ledger_spark import (
+    FromOption,
+    Lake,
+    LateOption,
+    QueueOption,
+    ToOption,
+    check_lake,
+    lake_part,
+    pipeline_errors,
+    spark_session,
+)
+from mayfly.cli.ledger_upkeep import compact, export
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of
-from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.quiet import quiet_stderr
+from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.serve import SERVED_FILE
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
@@ -22,16 +33,19 @@ from mayfly.cli.values import duration_ms
 from mayfly.lifetime.times import SECOND_MS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from mayfly.spark.report import QueueReport
 
+__all__ = ["ledger", "pipeline_errors"]
+
 _POLL_SECONDS = 0.5
-_COLUMNS = ("queue", "lives", "got", "expired", "other", "share", "p50 s", "p99 s", "late")
-#: A command runs a few short jobs: a third less to wait than with what Java chooses itself. The
-#: stack is the one that mayfly.spark.session needs.
-_QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
+_COLUMNS = tuple("queue,lives,got,expired,other,share,p50 s,p95 s,p99 s,late".split(","))
+_BOOK_COLUMNS = (
+    *("queue", "put", "ended", "present", "adds up"),
+    *("owed: exception", "expiration", "COA", "COD"),
+)
+_TEN_MINUTES_MS = 600 * SECOND_MS
 
 ledger = typer.Typer(
     name="ledger",
@@ -39,8 +53,9 @@ ledger = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+ledger.command()(compact)
+ledger.command()(export)
 
-Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="Folder of the lake.")]
 UrlOption = Annotated[
     str | None, typer.Option("--url", help="The server, as in grpc://127.0.0.1:9414.")
 ]
@@ -54,15 +69,28 @@ TokenOption = Annotated[
 OnceOption = Annotated[
     bool, typer.Option("--available-now", help="End when all that is there now is in the lake.")
 ]
-LateOption = Annotated[
+UpkeepOption = Annotated[
     int | None,
     typer.Option(
-        "--late-after",
+        "--compact-every",
         parser=duration_ms,
         metavar="TIME",
-        help="A message that was got later than this after its delivery time is late. "
-        "[default: 1min]",
+        help="Compact the lake and bring its sketches up to date so often; 0s: never. "
+        "[default: 10min]",
     ),
+]
+RescanOption = Annotated[
+    bool, typer.Option("--rescan", help="Read every life, for exact percentiles and any moment.")
+]
+PlotOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plot", metavar="FILE", help="Draw it too: .html is interactive, .png .svg .pdf; several."
+    ),
+]
+UntilOption = Annotated[
+    int | None,
+    typer.Option("--until", min=1, metavar="POSITION", help="Only the positions up to this one."),
 ]
 
 
@@ -74,6 +102,7 @@ def run(
     qmgr: ManagerOption = None,
     token_file: TokenOption = None,
     available_now: OnceOption = False,
+    compact_every_ms: UpkeepOption = None,
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,14 +120,20 @@ def run(
         url, served_token_file = _served(qmgr, path)
         token_file = served_token_file if token_file is None else token_file
     _check_server(url, token_file, qmgr)
-    with _spark() as spark:
+    with spark_session() as spark:
+        from mayfly.spark.compaction import compact_beside
         from mayfly.spark.lake import ledger_to_lake
+        from mayfly.spark.sketches import sketch_lake
 
         query = ledger_to_lake(
             spark, url, token_file, lake, available_now=available_now, manager=qmgr
         )
+        every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
+        keep_up = _Upkeep(lambda: compact_beside(spark, lake), every_ms)
         with stop_event() as stopped:
-            row_count = _await(query, stopped, is_told=not as_json)
+            row_count = _await(query, stopped, keep_up, is_told=not as_json)
+        if every_ms:
+            sketch_lake(spark, lake)
     if as_json:
         print_json({"lake": str(lake), "rows": row_count})
     else:
@@ -106,85 +141,83 @@ def run(
 
 
 @ledger.command()
-def report(lake: Lake, *, late_after_ms: LateOption = None, as_json: JsonOption = False) -> None:
+def report(
+    lake: Lake,
+    *,
+    first: FromOption = None,
+    last: ToOption = None,
+    queue: QueueOption = None,
+    late_after_ms: LateOption = None,
+    rescan: RescanOption = False,
+    plot: PlotOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Tell of each queue how its messages ended, how long they waited and how many were late.
 
+    Answers from sketches that are kept with the lake: counts are exact, percentiles right to about
+    1 % of rank. --rescan reads every life instead.
+
     \b
-    Example:
+    Examples:
       mayfly ledger report lake --late-after 5min
+      mayfly ledger report lake --from 2026-11-01 --to 2026-11-20 --queue 'ORDERS.*'
+      mayfly ledger report lake --plot lake.html --plot lake.png
     """
-    _check_lake(lake)
-    with _spark() as spark:
+    check_lake(lake)
+    part = lake_part(first, last, queue)
+    if not (rescan or part.is_of_whole_hours):
+        raise CommandFailed(ExitCode.USAGE, "--from and --to name whole hours, or add --rescan")
+    if plot:
+        from mayfly.spark.report_plot import check_plot_file, plot_report
+
+        with wrong_values():
+            for file in plot:
+                check_plot_file(file)
+    with spark_session() as spark:
         from mayfly.spark.report import LATE_AFTER_MS, ledger_report
 
         limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
-        reports = ledger_report(spark, lake, late_after_ms=limit_ms)
+        reports = ledger_report(spark, lake, part=part, late_after_ms=limit_ms, is_rescan=rescan)
+        lives = sum(row.lives for row in reports)
+        for file in (plot or ()) if lives else ():
+            plot_report(spark, lake, file, part=part)
     if as_json:
-        print_json([dataclasses.asdict(row) for row in reports])
+        print_json([_for_json(row) for row in reports])
     else:
         _print_reports(reports)
+        _print_books(reports)
     if not reports:
         raise CommandFailed(ExitCode.NOTHING, f"no lives in {lake}")
 
 
 @ledger.command()
-def verify(lake: Lake, *, as_json: JsonOption = False) -> None:
-    """Prove that a lake is complete: every position once, put = ended + present.
+def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False) -> None:
+    """Prove that a lake is complete: every position once, put = ended + present at every balance.
 
-    Exit code 1 when it is not.
+    Exit code 1 when it is not; the first position that does not add up is named.
 
     \b
-    Example:
+    Examples:
       mayfly ledger verify lake
+      mayfly ledger verify lake --until 1000000
     """
-    _check_lake(lake)
-    with _spark() as spark:
-        from mayfly.spark.lake import read_ledger
-        from mayfly.spark.report import verify_lake
+    check_lake(lake)
+    with spark_session() as spark:
+        from mayfly.spark.lake_check import check_lake as prove
 
-        row_count = read_ledger(spark, lake).count()
-        problems = verify_lake(spark, lake)
+        found = prove(spark, lake, until_position=until)
+    problems = found.texts
     if as_json:
-        print_json({"ok": not problems, "rows": row_count, "problems": problems})
+        answer: dict[str, Any] = {"ok": not problems, "rows": found.rows, "problems": problems}
+        if found.problems:
+            answer["first"] = found.problems[0]._asdict()
+        print_json(answer)
     elif not problems:
-        print(f"{lake} is complete: {row_count:,} rows")
+        print(f"{lake} is complete: {found.rows:,} rows, {found.balances:,} balances add up")
     else:
         print("\n".join(problems))
     if problems:
         raise CommandFailed(ExitCode.NOTHING, f"{len(problems)} problems in {lake}")
-
-
-@contextlib.contextmanager
-def pipeline_errors() -> Iterator[None]:
-    """Turn what can go wrong in the pipeline into one line and exit code 5."""
-    from pyspark.errors import PySparkException
-
-    from mayfly.bulk.errors import BulkError
-    from mayfly.spark.errors import PipelineError
-    from mayfly.spark.jvm import JavaNotFound
-
-    try:
-        yield
-    except (BulkError, PipelineError, JavaNotFound) as error:
-        raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
-    except PySparkException as error:
-        first_line = str(error).strip().partition("\n")[0]
-        raise CommandFailed(ExitCode.PIPELINE, f"Spark: {first_line}") from error
-    except ValueError as error:
-        raise CommandFailed(ExitCode.USAGE, str(error)) from error
-
-
-@contextlib.contextmanager
-def _spark() -> Iterator[SparkSession]:
-    with pipeline_errors(), quiet_stderr():
-        from mayfly.spark.session import create_session
-
-        conf = {"spark.driver.extraJavaOptions": _QUICK_START}
-        spark = create_session(app_name="mayfly ledger", conf=conf)
-        try:
-            yield spark
-        finally:
-            spark.stop()
 
 
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
@@ -194,11 +227,6 @@ def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
 
         with LedgerClient(url, token_file=token_file, manager=qmgr) as client:
             client.info()
-
-
-def _check_lake(lake: Path) -> None:
-    if not lake.is_dir():
-        raise CommandFailed(ExitCode.PIPELINE, f"there is no lake at {lake}")
 
 
 def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
@@ -216,10 +244,27 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
     return served["url"], None if token_file is None else Path(token_file)
 
 
-def _await(query: StreamingQuery, stopped: threading.Event, *, is_told: bool) -> int:
+class _Upkeep:
+    """Does something every so often, when it is asked often enough; never when that is 0."""
+
+    def __init__(self, work: Callable[[], object], every_ms: int) -> None:
+        self._work = work
+        self._every_seconds = every_ms / SECOND_MS
+        self._last_seconds = time.perf_counter()
+
+    def __call__(self) -> None:
+        if self._every_seconds and time.perf_counter() - self._last_seconds > self._every_seconds:
+            self._work()
+            self._last_seconds = time.perf_counter()
+
+
+def _await(
+    query: StreamingQuery, stopped: threading.Event, keep_up: _Upkeep, *, is_told: bool
+) -> int:
     """Wait for the end of a stream or of our run, and return how many rows it brought."""
     row_count, next_batch, is_over = 0, 0, False
     while not is_over:
+        keep_up()
         is_over = stopped.wait(_POLL_SECONDS) or not query.isActive
         if is_over:
             query.stop()
@@ -242,10 +287,35 @@ def _print_reports(reports: list[QueueReport]) -> None:
     for row in reports:
         got, expired = row.outcomes["got"], row.outcomes["expired"]
         counts = [f"{n:,}" for n in (row.lives, got, expired, row.lives - got - expired)]
-        waited = [_seconds(row.waited_p50_ms), _seconds(row.waited_p99_ms)]
+        waited_ms = (row.waited_p50_ms, row.waited_p95_ms, row.waited_p99_ms)
+        waited = map(_seconds, waited_ms)
         rows.append((row.queue, *counts, f"{row.expired_share:.1%}", *waited, f"{row.late:,}"))
     for line in aligned(rows):
         print(line)
+
+
+def _print_books(reports: list[QueueReport]) -> None:
+    """Print the books of each queue, and which reports its messages were owed."""
+    rows: list[tuple[str, ...]] = [_BOOK_COLUMNS]
+    for row in reports:
+        books = row.balance
+        counts = ("-",) * 3 if books is None else _counts(books.put, books.ended, books.present)
+        adds_up = "-" if books is None else ("yes" if books.is_balanced else "NO")
+        rows.append((row.queue, *counts, adds_up, *_counts(*row.owed.values())))
+    if reports:
+        print()
+    for line in aligned(rows):
+        print(line)
+
+
+def _counts(*counts: int) -> tuple[str, ...]:
+    return tuple(f"{count:,}" for count in counts)
+
+
+def _for_json(row: QueueReport) -> dict[str, Any]:
+    books = row.balance
+    told = None if books is None else {**books._asdict(), "is_balanced": books.is_balanced}
+    return dataclasses.asdict(row) | {"balance": told}
 
 
 def _seconds(waited_ms: float | None) -> str:

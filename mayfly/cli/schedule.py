@@ -171,12 +171,13 @@ def reschedule(
 ) -> None:
     """Give messages another delivery time.
 
-    One that has passed releases them at once. Their deadline stays: a time after it is refused with
-    MQRC_EXPIRY_ERROR. Prints a receipt for each id; exit code 1 when one is not rescheduled.
+    One that has passed releases them at once. Their deadline stays, unless their queue has
+    TTLFROM(RELEASE): a time after it is refused with MQRC_EXPIRY_ERROR, for all that match. Prints
+    a receipt for each id; exit code 1 when one is not rescheduled.
 
     \b
     Examples:
-      mayfly schedule reschedule QM1 414d5120514d31202020202020202020a10eb26700000001 --delay 5min
+      mayfly schedule reschedule QM1 414d5120514d31202020202020202020a10eb26700000001 --delay 5m
       mayfly schedule reschedule QM1 --queue Q1 --all --by 1h
     """
     time = new_time(delay_ms, at_ms, by_ms, is_all=is_all)

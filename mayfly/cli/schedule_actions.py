@@ -46,9 +46,7 @@ class Request(NamedTuple):
 
 
 @contextmanager
-def opened_schedule(
-    name: str, path: Path | None, *, delivers: bool = False
-) -> Iterator[Schedule]:
+def opened_schedule(name: str, path: Path | None, *, delivers: bool = False) -> Iterator[Schedule]:
     """Open the schedule of a queue manager for a block, in the name of who runs the command.
 
     What is due at its end goes before the command ends with ``delivers``: what it has called
@@ -61,7 +59,8 @@ def opened_schedule(
             _deliver(queue_manager)
         status = queue_manager.delay_processor_status()
         if status != "running":
-            typer.echo(f"mayfly: nothing is delivered on {name}, delay processor {status}", err=True)
+            what = f"nothing is delivered on {name}, delay processor {status}"
+            typer.echo(f"mayfly: {what}", err=True)
 
 
 def carry_out(action: Action, request: Request) -> None:

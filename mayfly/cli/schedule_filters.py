@@ -12,7 +12,6 @@ import typer
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.values import duration_ms, message_id
 from mayfly.engine.schedule import ScheduleFilter
-from mayfly.lifetime.window import LATEST_DUE_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
@@ -90,9 +89,9 @@ def limit_of(text: str) -> int:
 
 
 def position_of(text: str) -> int:
-    """Return a position as a list shows it, which fits into 64 bits; raises BadParameter."""
+    """Return a position as a list shows it: 64 bits, and less than 0; raises BadParameter."""
     typed = text.strip()
-    if re.fullmatch(r"-?[0-9]{1,19}", typed) is None or not -(2**63) <= int(typed) < 2**63:
+    if re.fullmatch(r"-[0-9]{1,19}", typed) is None or not -(2**63) <= int(typed) < 0:
         raise typer.BadParameter(f"{text!r} is not a position that a list has shown")
     return int(typed)
 
@@ -191,7 +190,7 @@ def filter_of(
         )
     pairs = tuple((name, value) for name, value in properties or ())
     user = None if sender is None else sender[:_USER_CHARACTERS]
-    return ScheduleFilter(queue, user, pairs, _within(due_from_ms), _within(due_before_ms))
+    return ScheduleFilter(queue, user, pairs, due_from_ms, due_before_ms)
 
 
 def new_time(
@@ -211,8 +210,3 @@ def new_time(
     if by_ms is not None and not is_all:
         raise CommandFailed(ExitCode.USAGE, "--by is for --all; give --delay or --at with ids")
     return NewTime(delay_ms, deliver_at_ms, by_ms)
-
-
-def _within(at_ms: int | None) -> int | None:
-    """Return a moment as far as messages can be due: what is later holds none either."""
-    return None if at_ms is None else min(at_ms, LATEST_DUE_MS + 1)

@@ -11,8 +11,8 @@ from mayfly.lifetime.times import SECOND_MS
 
 _LIST_HEAD = ("MsgId", "due (UTC)", "queue", "sender", "bytes")
 _AUDIT_HEAD = ("at (UTC)", "user", "action", "receipt", "count", "what")
-#: Moments in what the audit says of a change; the last one that there can be has 13 digits.
-_MOMENT = re.compile(r"(^to |\bdue_from_ms=|\bdue_before_ms=)([0-9]{1,13})(?![0-9])")
+#: Moments in what the audit says of a change; what has more digits is behind the year 5138.
+_MOMENT = re.compile(r"(^to |\bdue_from_ms=|\bdue_before_ms=)([0-9]{1,14})(?![0-9])")
 
 
 def entry_as_json(entry: Scheduled) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -33,6 +34,26 @@ class Moving(NamedTuple):
     new_keys: list[int]
 
 
+class Claiming(NamedTuple):
+    """Messages that go from their queue to a claim, hidden until they have."""
+
+    queue: LocalQueue
+    keys: list[int]
+    volatile_count: int
+
+
+class Unclaiming(NamedTuple):
+    """Messages that leave a claim: for good, or back to their queue.
+
+    ``returned`` holds for each side, VOLATILE then PERSISTENT, how many come back and their lowest
+    key.
+    """
+
+    queue: LocalQueue
+    message_count: int
+    returned: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+
+
 class Work:
     """Changes that take effect together: a unit of the store and what follows in memory.
 
@@ -40,7 +61,7 @@ class Work:
     end of the work settles both, its failure takes both back. Built with the latch held.
     """
 
-    __slots__ = ("arrivals", "departures", "moves", "staged", "unit")
+    __slots__ = ("arrivals", "claims", "departures", "ended_claims", "moves", "staged", "unit")
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -48,6 +69,8 @@ class Work:
         self.arrivals: list[tuple[LocalQueue, StoredMessage, int]] = []
         self.departures: list[tuple[LocalQueue, StoredMessage, int]] = []
         self.moves: list[Moving] = []
+        self.claims: list[Claiming] = []
+        self.ended_claims: list[Unclaiming] = []
         #: How many more, or fewer, staged messages wait to reach a queue.
         self.staged: list[tuple[LocalQueue, int]] = []
 
@@ -73,6 +96,9 @@ class Core:
         self.administration = threading.RLock()
         self.registry = Registry(name)
         self.hidden: dict[int, object] = {}
+        #: How many messages of a queue, by its number, consumers have claimed: part of its totals,
+        #: of ``locked`` and of no other counter.
+        self.claimed: Counter[int] = Counter()
         #: Works found under the latch that somebody must run after leaving it.
         self.deferred: list[Work] = []
         #: Ends of sessions that were dropped without being closed; the collector may add to it
@@ -92,6 +118,8 @@ class Core:
         self.staging_order = StagingOrder(self._highest_staging_key, self._stages_nothing)
         #: Tells the clock that work may fall due earlier than it knows; the queue manager sets it.
         self.wake: Callable[[], None] = lambda: None
+        #: Does what is due now, without the clock; the queue manager sets it.
+        self.do_due: Callable[[], None] = lambda: None
         #: Set under the latch, acted on after leaving it: the clock may run what is due at once.
         self.must_wake = False
         #: How far the store's time was ahead of the clock when it was opened; own time runs on.
@@ -278,16 +306,27 @@ class Core:
                 offered[moving.target.number] = moving.target
         for queue, change in work.staged:
             queue.staged_for += change
+        for claiming in work.claims:
+            self._settle_claiming(claiming)
+        for unclaiming in work.ended_claims:
+            self._settle_unclaiming(unclaiming)
+            if any(count for count, _key in unclaiming.returned):
+                offered[unclaiming.queue.number] = unclaiming.queue
         for queue, row, side in work.arrivals:
             queue.present[side] += 1
             queue.uncommitted -= 1
             queue.reveal(row.k, side)
             if queue.is_staging:
+                if self.hidden.get(row.k) is work:
+                    del self.hidden[row.k]
                 self._note_due(row.k)
             elif self.waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
 
     def _take_back(self, work: Work, offered: dict[int, LocalQueue]) -> None:
+        for _queue, row, _side in work.arrivals:
+            if self.hidden.get(row.k) is work:
+                del self.hidden[row.k]
         for queue, row, side in work.departures:
             queue.depth += 1
             self.reveal(queue, row.k, side)
@@ -296,6 +335,15 @@ class Core:
             moving.source.depth += len(moving.old_keys)
             for key in moving.old_keys:
                 self.reveal(moving.source, key, PERSISTENT)
+        for queue, keys, _volatile_count in work.claims:
+            queue.depth += len(keys)
+            queue.locked -= len(keys)
+            for key in keys:
+                del self.hidden[key]
+            for side in (VOLATILE, PERSISTENT):
+                # Whichever side each was on: reading starts early rather than late.
+                queue.reveal(keys[0], side)
+            offered[queue.number] = queue
         self.unreserve(work)
 
     def _settle_moving(self, moving: Moving) -> None:
@@ -306,6 +354,24 @@ class Core:
         target.present[PERSISTENT] += len(new_keys)
         target.uncommitted -= len(new_keys)
         target.reveal(min(new_keys), PERSISTENT)
+
+    def _settle_claiming(self, claiming: Claiming) -> None:
+        queue, keys, volatile_count = claiming
+        for key in keys:
+            del self.hidden[key]
+        queue.present[VOLATILE] -= volatile_count
+        queue.present[PERSISTENT] -= len(keys) - volatile_count
+        self.claimed[queue.number] += len(keys)
+
+    def _settle_unclaiming(self, unclaiming: Unclaiming) -> None:
+        queue, message_count, returned = unclaiming
+        queue.locked -= message_count
+        self.claimed[queue.number] -= message_count
+        for side, (count, low_key) in enumerate(returned):
+            if count:
+                queue.present[side] += count
+                queue.depth += count
+                queue.reveal(low_key, side)
 
     def _note_due(self, key: int) -> None:
         due_ms = due_ms_of(key)

@@ -17,7 +17,8 @@ class Counts(NamedTuple):
     """Messages of one queue by where they stand.
 
     ``staged`` wait on the staging queue to come here; ``live`` could be got now; ``uncommitted``
-    are puts of open units of work; ``locked`` are got in open units of work or locked by a browse;
+    are puts of open units of work; ``locked`` are got in open units of work, claimed by a consumer
+    or locked by a browse;
     ``expired_present`` have passed their deadline and are not discarded yet (E8, E12).
     """
 
@@ -75,7 +76,8 @@ def verify(core: Core) -> Verification:
                 # Also what a get has taken whose thread has not run its work yet.
                 taken = hidden[queue.number] - queue.browse_locked
                 messages += _check_queue(core, queue, taken, problems)
-                problems.extend(_check_totals(queue, totals))
+                problems.extend(_check_totals(queue, totals, core.claimed[queue.number]))
+            problems.extend(_check_claims(core))
             problems.extend(core.store.check())
         finally:
             core.resume()
@@ -95,17 +97,28 @@ def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str])
     return sum(present)
 
 
-def _check_totals(queue: LocalQueue, totals: dict[int, Totals]) -> Iterator[str]:
+def _check_claims(core: Core) -> Iterator[str]:
+    counted = {
+        queue.name: core.claimed[queue.number]
+        for queue in core.registry.queues()
+        if core.claimed[queue.number]
+    }
+    found = core.store.claimed.counts()
+    if found != counted:
+        yield f"{found} messages claimed, counted as {counted}"
+
+
+def _check_totals(queue: LocalQueue, totals: dict[int, Totals], claimed: int) -> Iterator[str]:
     name, present = queue.name, queue.present
     own = totals.get(queue.number)
     if own is None:
         yield f"{name}: no totals"
     elif own.puts != sum(own.ended) + own.present:
         yield f"{name}: {own.puts} put, but {sum(own.ended)} ended and {own.present} present"
-    elif own.present != sum(present) or own.present_volatile != present[VOLATILE]:
+    elif own.present != sum(present) + claimed or own.present_volatile != present[VOLATILE]:
         yield (
             f"{name}: totals say {own.present} present ({own.present_volatile} volatile), "
-            f"found {present}"
+            f"found {present} and {claimed} claimed"
         )
     staged_for = totals.get(-queue.number)
     expected = 0 if staged_for is None or not queue.number else staged_for.present

@@ -60,13 +60,23 @@ def new_id(core: Core) -> bytes:
 def check_room(core: Core, path: Path, body_bytes: int, *, persistent: bool) -> None:
     """Raise what refuses a message of this size on a path now (C5, P7, P8).
 
-    MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL,
-    MQRC_PERSISTENT_NOT_ALLOWED; MQRC_NOT_AUTHORIZED for the staging queue, which takes delayed
-    messages only.
+    As :func:`check_open`, and MQRC_PERSISTENT_NOT_ALLOWED; MQRC_NOT_AUTHORIZED for the staging
+    queue, which takes delayed messages only.
     """
     queue = path.queue
     if queue.is_staging:
         raise mq_error(rc.MQRC_NOT_AUTHORIZED, f"only delivery delay puts on {queue.name}")
+    check_open(core, path, body_bytes)
+    if persistent and queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
+        raise mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
+
+
+def check_open(core: Core, path: Path, body_bytes: int) -> None:
+    """Raise what refuses any message of this size on a path now (P7, P8).
+
+    MQRC_PUT_INHIBITED, MQRC_MSG_TOO_BIG_FOR_Q, MQRC_MSG_TOO_BIG_FOR_Q_MGR, MQRC_Q_FULL.
+    """
+    queue = path.queue
     if path.put_inhibited:
         raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) on the way to {path.name}")
     if body_bytes > path.max_message_bytes:
@@ -79,8 +89,6 @@ def check_room(core: Core, path: Path, body_bytes: int, *, persistent: bool) -> 
         raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, f"{body_bytes} bytes; MAXMSGL({largest})")
     if queue.depth >= path.max_depth:
         raise mq_error(rc.MQRC_Q_FULL, f"{queue.name} holds MAXDEPTH({path.max_depth})")
-    if persistent and queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
-        raise mq_error(rc.MQRC_PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary queue")
 
 
 def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:

@@ -14,6 +14,7 @@ from typing import Self
 
 from mayfly.engine.administration import set_up
 from mayfly.engine.attributes import QLOCAL, QMGR, defaults_of
+from mayfly.engine.claims import Claims
 from mayfly.engine.core import Core, Work
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.definitions import Definition
@@ -25,6 +26,7 @@ from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
+from mayfly.engine.stages import Stages
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
 from mayfly.mqi import reasons as rc
@@ -82,6 +84,8 @@ class Manager(Core):
         self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan = ExpiryScan(self)
+        #: What pipelines read from queues, and write to them, in bulk and exactly once.
+        self.claims, self.stages = Claims(self), Stages(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._is_closed = False
         self._due_lock = threading.RLock()
@@ -98,7 +102,7 @@ class Manager(Core):
         except BaseException:
             self.store.close()
             raise
-        self.wake = lambda: clock.wake(self)
+        self.wake, self.do_due = lambda: clock.wake(self), self.run_due
         clock.attach(self)
         self.wake()
         _OPEN[name] = self
@@ -197,8 +201,8 @@ class Manager(Core):
         try:
             work()
         except MQError as error:
-            # A failed store has stopped the queue manager.
-            if error.reason not in _SURVIVED:
+            # A failed store has stopped the queue manager; one that closes needs no such work.
+            if error.reason not in _SURVIVED and not self.is_closing:
                 raise
             self._postponed_to_ms = self.now_ms() + POSTPONE_MS
             _LOG.error("due work of %s postponed: %s", self.name, error)
@@ -216,8 +220,10 @@ class Manager(Core):
             if not self.is_stopped:
                 self._wind_up()
         finally:
-            self.is_stopped = True
-            self.store.close()
+            # Somebody may be doing due work without the clock.
+            with self._due_lock:
+                self.is_stopped = True
+                self.store.close()
 
     def stop_in_child(self) -> None:
         """Stop for good in a forked child; there is nothing to close either."""
@@ -288,6 +294,7 @@ class Manager(Core):
             totals = self.store.book.totals[queue.number]
             queue.present[PERSISTENT] = queue.depth = totals.present
             queue.staged_for = self.store.book.totals[-queue.number].present
+        self.claims.load()
         staging = self.registry.staging()
         if staging is not None and staging.depth:
             key = self.store.persistent.lowest_key(staging.low, staging.high)

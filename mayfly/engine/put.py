@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core, Work
-from mayfly.engine.delivery import Ids, Outgoing, check_room, new_id, new_row
+from mayfly.engine.delivery import Ids, Outgoing, check_open, check_room, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
 from mayfly.engine.objects import Path
@@ -130,6 +130,7 @@ def _on_staging(
     request, body = content
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms {request.delay_ms}: {path.name} has none")
+    check_open(core, path, len(body))
     staging = staging_path(core, max(len(body) - HEADER_BYTES, 0))
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
     row = row_of_staged_body(core, delayed, new_id(core))

@@ -69,7 +69,8 @@ class Release:
         if place not in self._lanes:
             self._lanes[place] = self._lane(due)
         lane = self._lanes[place]
-        if lane is None or due.body_bytes > lane.largest_bytes:
+        # The lives of those that move together say that nobody has had them before.
+        if lane is None or due.body_bytes > lane.largest_bytes or due.backout_count:
             return False
         queue = lane.path.queue
         if queue.depth >= lane.path.max_depth:

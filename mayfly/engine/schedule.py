@@ -32,6 +32,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.keys import due_ms_of
 
 __all__ = ["AuditEntry", "Receipt", "Schedule", "ScheduleFilter", "Scheduled"]
 
@@ -146,22 +147,45 @@ class Schedule:
     def _change_one(self, msg_id: bytes, change: Change) -> Receipt:
         core, unit_of_work = self._core, self._unit_of_work()
         wanted, work = stored_id(msg_id), Work()
-        with core.latch:
-            found = self._settled(wanted)
-            receipt = None if found is None else self._state(found, unit_of_work)
-            if found is not None and receipt is None:
-                change.check(found[1])
-                if unit_of_work is not None:
-                    unit_of_work.check_room()
-                change.apply(found, work, unit_of_work)
-                receipt = change.receipt
-                self._note(change, (wanted, change.detail, receipt, 1), work, unit_of_work)
+        left_over: int | None = None
+        while True:
+            with core.latch:
+                found = self._settled(wanted)
+                key = None if found is None else found[1].k
+                if key is None or key == left_over or not self._is_on_its_way(key):
+                    receipt = self._change_found(found, change, (wanted, work, unit_of_work))
+                    break
+            # Somebody may have been told that it is released: it goes first, if it can.
+            core.do_due()
+            left_over = key
         if receipt is None:
             receipt = receipt_from_ledger(core, wanted)
         if not work.departures and receipt is not change.receipt:
             self._note(change, (wanted, change.detail, receipt, 0), work, unit_of_work)
         core.run(work)
         return receipt
+
+    def _change_found(
+        self,
+        found: Found | None,
+        change: Change,
+        effect: tuple[bytes, Work, UnitOfWork | None],
+    ) -> Receipt | None:
+        """Change a message if it can be; None when it does not wait any more."""
+        wanted, work, unit_of_work = effect
+        if found is None:
+            return None
+        receipt = self._state(found, unit_of_work)
+        if receipt is None:
+            change.check(found[1])
+            change.apply(found, work, unit_of_work)
+            receipt = change.receipt
+            self._note(change, (wanted, change.detail, receipt, 1), work, unit_of_work)
+        return receipt
+
+    def _is_on_its_way(self, key: int) -> bool:
+        """Tell whether the time of a visible message has come."""
+        return key not in self._core.hidden and due_ms_of(key) <= self._core.now_ms()
 
     def _change_all(self, where: ScheduleFilter, change: Change) -> Iterator[int]:
         core, unit_of_work = self._core, self._unit_of_work()
@@ -171,15 +195,15 @@ class Schedule:
                 for _queue, row, _side in check.step():
                     if not is_expired(row.expire_at_ms, core.now_ms()):
                         change.check(row)
-        scan, total = Scan(core, where, is_descending=change.is_descending), 0
+        scan, total = Scan(core, where), 0
         while not scan.is_done:
+            # Its session may have ended since the last batch.
+            self._unit_of_work()
             work, count = Work(), 0
             with core.latch:
                 try:
                     for found in scan.step():
                         if change.covers(found[1]) and self._is_possible(change, found):
-                            if unit_of_work is not None:
-                                unit_of_work.check_room()
                             change.apply(found, work, unit_of_work)
                             count += 1
                 finally:

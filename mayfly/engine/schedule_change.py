@@ -30,8 +30,6 @@ class Change(ABC):
     detail = ""
     #: What the sender is told when it has been done.
     receipt: Receipt
-    #: Whether many messages are changed from the latest on, so that none is met again.
-    is_descending = False
 
     def covers(self, row: StoredMessage) -> bool:
         """Tell whether a message is to be changed; it may have been by this very change."""
@@ -99,7 +97,6 @@ class Rescheduling(Change):
             if type(by_ms) is not int or abs(by_ms) > LATEST_DUE_MS:
                 raise mq_error(rc.MQRC_OPTIONS_ERROR, f"by_ms {by_ms!r} is no number of ms")
             self.detail = f"by {by_ms} ms"
-            self.is_descending = by_ms > 0
         elif delay_ms is not None:
             self._due_ms = due_at(core.now_ms(), delay_ms)
             self.detail = f"to {self._due_ms}"
@@ -113,6 +110,9 @@ class Rescheduling(Change):
         if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
             # There is no earlier.
             return False
+        # They were drawn in this order; what the scan has passed is met no more.
+        while self._first_own_keys and (first_ms := next(iter(self._first_own_keys))) < due_ms:
+            del self._first_own_keys[first_ms]
         first_own_key = self._first_own_keys.get(due_ms)
         return first_own_key is None or row.k < first_own_key
 
@@ -136,7 +136,7 @@ class Rescheduling(Change):
         if unit_of_work is not None:
             unit_of_work.check_room()
         new = self._at(row, self._new_due_ms(row))
-        if new.k > row.k and not self.is_descending:
+        if new.k > row.k:
             self._first_own_keys.setdefault(due_ms_of(new.k), new.k)
         if unit_of_work is not None:
             unit_of_work.reschedule(Taken(queue, row, side), new)

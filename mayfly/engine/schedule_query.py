@@ -103,6 +103,7 @@ def scheduled(row: StoredMessage) -> Scheduled:
 
 def found_by_id(core: Core, msg_id: bytes) -> Found | None:
     """Return the delayed message sent under a MsgId, hidden or not; call it with the latch held."""
+    core.check_running()
     staging = core.registry.staging()
     if staging is None or not msg_id:
         return None
@@ -122,7 +123,7 @@ def found_by_id(core: Core, msg_id: bytes) -> Found | None:
 
 
 class Scan:
-    """Looks through the staging queue step by step, in due order or against it."""
+    """Looks through the staging queue step by step, in due order."""
 
     def __init__(
         self,
@@ -130,13 +131,11 @@ class Scan:
         where: ScheduleFilter,
         after: int | None = None,
         *,
-        is_descending: bool = False,
         limit: int = _STEP,
     ) -> None:
         """Begin behind a position, at the first message without one; so many are enough a step."""
         self._core = core
         self._where = where
-        self._is_descending = is_descending
         self._limit = limit
         self._low, self._high = where.key_range()
         if after is not None:
@@ -153,10 +152,7 @@ class Scan:
             if len(found) == self._limit:
                 self.is_done = False
                 break
-            if self._is_descending:
-                self._high = due.k
-            else:
-                self._low = due.k + 1
+            self._low = due.k + 1
             meant = _found(self._core, self._where, due, side)
             if meant is not None:
                 found.append(meant)
@@ -165,24 +161,21 @@ class Scan:
     def _entries(self) -> list[tuple[Due, int]]:
         """Return the next rows of both sides in order; notes whether they are the last."""
         core, staging = self._core, self._core.registry.staging()
+        core.check_running()
         sides: list[list[tuple[Due, int]]] = []
         ends: list[int] = []
         for side in (VOLATILE, PERSISTENT):
             if staging is None or not staging.present[side]:
                 continue
-            rows = core.messages(side).due(
-                self._low, self._high, _STEP, descending=self._is_descending
-            )
+            rows = core.messages(side).due(self._low, self._high, _STEP)
             sides.append([(due, side) for due in rows])
             if len(rows) == _STEP:
                 ends.append(rows[-1].k)
-        both = list(merge(*sides, key=itemgetter(0), reverse=self._is_descending))
+        both = list(merge(*sides, key=itemgetter(0)))
         self.is_done = not ends
         if self.is_done:
             return both
         # Beyond the end of a full page that side may have more.
-        if self._is_descending:
-            return [e for e in both if e[0].k >= max(ends)]
         return [e for e in both if e[0].k <= min(ends)]
 
 

@@ -227,6 +227,8 @@ def rekey(core: Core, work: Work, found: Found, row: StoredMessage) -> None:
         unit.volatile_deletes.append((old.k,))
         unit.volatile_inserts.append(row)
     core.reserve(queue)
+    # The store shows it before the work is settled; till then nobody may change it again.
+    core.hidden[row.k] = work
     work.departures.append(found)
     work.arrivals.append((queue, row, side))
 

@@ -1,8 +1,9 @@
-"""Serve the ledgers of queue managers over Arrow Flight: in bulk, by position, to who has a token.
+"""Serve queue managers over Arrow Flight: in bulk, by position, to who has a token.
 
-A ticket is JSON with one verb: ``{"ledger": {"after": 0, "until": 10, "manager": null,
-"instance_id": null, "max_bytes": 2097152}}``. The action ``ledger-info`` takes
-``{"manager": null}`` and tells which positions there are.
+A ticket, and the descriptor of an upload, is JSON with one verb: ``{"ledger": {"after": 0,
+"until": 10, "manager": null, "instance_id": null, "max_bytes": 2097152}}``. An action has its verb
+as its type and such an object as its body. ``manager`` names the queue manager where several are
+served. The verbs stand in ``TICKETS``, ``ACTIONS`` and ``PUTS``; what they do, in modules beside.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import hmac
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
+from mayfly.bulk import claims
 from mayfly.bulk.client import (
     DEFAULT_MAX_BYTES,
     INFO_ACTION,
@@ -34,7 +37,20 @@ from mayfly.bulk.errors import (
     WrongToken,
     to_flight,
 )
-from mayfly.bulk.schema import LEDGER, ledger_batch, pages
+from mayfly.bulk.schema import LEDGER, MESSAGE, ledger_batch, pages
+from mayfly.bulk.stages import COMMIT_ACTION, STAGE_VERB, STAGED
+from mayfly.mqi.errors import MQError
+from mayfly.servers import flight_claims, flight_stages
+from mayfly.servers.flight_calls import (
+    MQ_ERROR,
+    ActionVerb,
+    CallRefused,
+    Page,
+    PutVerb,
+    Request,
+    ServedManager,
+    TicketVerb,
+)
 from mayfly.store.ledger import Ledger
 from mayfly.store.ledger import PositionTrimmed as TrimmedInStore
 
@@ -43,28 +59,7 @@ DEFAULT_PORT = 9414
 PAGE_ROWS = 4096
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.
 _STOP_SECONDS = 5.0
-
-
-class ServedManager(Protocol):
-    """What the server needs of a queue manager."""
-
-    @property
-    def name(self) -> str:
-        """The name of the queue manager."""
-
-    @property
-    def ledger(self) -> Ledger:
-        """Its ledger."""
-
-
-class LedgerRequest(NamedTuple):
-    """The range ``(after, until]`` of one ledger, as a ticket names it."""
-
-    after: int
-    until: int
-    manager: str | None = None
-    instance_id: str | None = None
-    max_bytes: int = DEFAULT_MAX_BYTES
+_MAX_BYTES = "max_bytes"
 
 
 class FlightServer:
@@ -169,31 +164,38 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
         super().__init__(location, **options)
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.GeneratorStream:
-        try:
-            request = _ledger_request(_object(ticket.ticket))
-            manager = self._manager(request.manager)
-            _check_range(manager.ledger, request)
-        except BulkError as error:
-            raise to_flight(error) from error
-        return flight.GeneratorStream(LEDGER, self._batches(manager, request))
+        with _in_terms_of_flight():
+            name, request = _one_verb(_object(ticket.ticket), "ticket", TICKETS)
+            verb = TICKETS[name]
+            manager = self._manager(request.pop("manager", None))
+            max_bytes = _max_bytes(request)
+            rows = verb.open(manager, request)
+        return flight.GeneratorStream(
+            verb.schema, self._batches(verb, manager, rows, max_bytes=max_bytes)
+        )
 
     def do_action(self, context: Any, action: flight.Action) -> list[bytes]:
-        try:
-            if action.type != INFO_ACTION:
+        with _in_terms_of_flight():
+            if action.type not in ACTIONS:
                 raise BadRequest(f"unknown action {action.type!r}")
-            manager = self._manager(_object(action.body.to_pybytes()).get("manager"))
-        except BulkError as error:
-            raise to_flight(error) from error
-        ledger = manager.ledger
-        # The end first: what is trimmed in between only brings the beginning nearer to it.
-        last = ledger.last_position()
-        first = min(ledger.first_position(), last + 1)
-        return [
-            json.dumps(LedgerInfo(manager.name, ledger.instance_id, first, last)._asdict()).encode()
-        ]
+            request = _object(action.body.to_pybytes())
+            manager = self._manager(request.pop("manager", None))
+            answer = ACTIONS[action.type].run(manager, request)
+        return [json.dumps(answer).encode()]
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        with _in_terms_of_flight():
+            name, request = _one_verb(_object(descriptor.command or b""), "descriptor", PUTS)
+            verb = PUTS[name]
+            manager = self._manager(request.pop("manager", None))
+            if not reader.schema.equals(verb.schema):
+                raise BadRequest(f"{name}: the columns are not those of its schema")
+            batches = (chunk.data for chunk in reader)
+            answer = verb.run(manager, request, batches, self.stopping)
+        writer.write(json.dumps(answer).encode())
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
-        return [(INFO_ACTION, "which positions the ledger of a queue manager holds")]
+        return [(name, verb.description) for name, verb in ACTIONS.items()]
 
     def _manager(self, name: Any) -> ServedManager:
         if name is None and len(self._managers) == 1:
@@ -204,20 +206,36 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
             served = ", ".join(sorted(self._managers))
             raise UnknownManager(f"no queue manager {name!r} here; served: {served}") from None
 
-    def _batches(self, manager: ServedManager, request: LedgerRequest) -> Iterator[pa.RecordBatch]:
-        """Yield the range page by page: a slow client holds a page, never a cursor."""
-        ledger = manager.ledger
-        after = request.after
-        while after < request.until and not self.stopping.is_set():
-            try:
-                rows = ledger.page(after, min(PAGE_ROWS, request.until - after))
-            except TrimmedInStore as error:
-                raise to_flight(PositionTrimmed(str(error))) from error
-            if not rows:
-                raise to_flight(_beyond_end(ledger, request.until))
-            batch = ledger_batch(rows, manager.name, ledger.instance_id)
-            yield from pages(batch, request.max_bytes)
-            after = rows[-1][0]
+    def _batches(
+        self, verb: TicketVerb, manager: ServedManager, rows: Iterator[Page], *, max_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows page by page: a slow client holds a page, never a cursor."""
+        with _in_terms_of_flight():
+            for page in rows:
+                yield from pages(verb.to_batch(page, manager), max_bytes)
+                if self.stopping.is_set():
+                    return
+
+
+@contextmanager
+def _in_terms_of_flight() -> Iterator[None]:
+    """Turn what a verb raises into what Flight carries to the client."""
+    try:
+        yield
+    except BulkError as error:
+        raise to_flight(error) from error
+    except CallRefused as error:
+        raise to_flight(_Refused(error.reason, error.text)) from error
+    except MQError as error:
+        raise to_flight(_Refused(MQ_ERROR, str(error))) from error
+
+
+class _Refused(BulkError):
+    """What a verb refuses, under the reason it gives."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason  # type: ignore[misc]  # of this one error, not of its class
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -230,19 +248,85 @@ def _object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _ledger_request(ticket: dict[str, Any]) -> LedgerRequest:
+def _one_verb(
+    asked: dict[str, Any], what: str, known: Mapping[str, object]
+) -> tuple[str, dict[str, Any]]:
+    """Return the one verb of a ticket or descriptor and what it asks for."""
+    if len(asked) != 1 or next(iter(asked)) not in known:
+        verbs = " or ".join(map(repr, known))
+        raise BadRequest(f"a {what} has the one verb {verbs}, not {sorted(asked)}")
+    [(name, request)] = asked.items()
+    if not isinstance(request, dict):
+        raise BadRequest(f"{name}: what it asks for must be a JSON object")
+    return name, request
+
+
+def _max_bytes(request: dict[str, Any]) -> int:
+    value = request.pop(_MAX_BYTES, DEFAULT_MAX_BYTES)
+    if type(value) is not int:
+        raise BadRequest(f"{_MAX_BYTES} must be one of the whole numbers, not {value!r}")
+    if value < 1:
+        raise BadRequest(f"{_MAX_BYTES} >= 1: {value} do not hold")
+    return value
+
+
+class LedgerRequest(NamedTuple):
+    """The range ``(after, until]`` of one ledger, as a ticket names it."""
+
+    after: int
+    until: int
+    instance_id: str | None = None
+
+
+def _open_ledger(manager: ServedManager, request: Request) -> Iterator[Page]:
+    """Return the rows of a range of positions."""
+    asked = _ledger_request(request)
+    _check_range(manager.ledger, asked)
+    return _ledger_rows(manager.ledger, asked)
+
+
+def _ledger_rows(ledger: Ledger, request: LedgerRequest) -> Iterator[Page]:
+    after = request.after
+    while after < request.until:
+        try:
+            rows = ledger.page(after, min(PAGE_ROWS, request.until - after))
+        except TrimmedInStore as error:
+            raise PositionTrimmed(str(error)) from error
+        if not rows:
+            raise _beyond_end(ledger, request.until)
+        yield rows
+        after = rows[-1][0]
+
+
+def _ledger_batch(rows: Page, manager: ServedManager) -> pa.RecordBatch:
+    return ledger_batch(rows, manager.name, manager.ledger.instance_id)
+
+
+def _message_batch(page: Page, _manager: ServedManager) -> pa.RecordBatch:
+    return claims.message_batch(claims.MessageRows(*page))
+
+
+def _ledger_info(manager: ServedManager, request: Request) -> Any:
+    if request:
+        raise BadRequest(f"{INFO_ACTION} takes nothing but a manager, not {sorted(request)}")
+    ledger = manager.ledger
+    # The end first: what is trimmed in between only brings the beginning nearer to it.
+    last = ledger.last_position()
+    first = min(ledger.first_position(), last + 1)
+    return LedgerInfo(manager.name, ledger.instance_id, first, last)._asdict()
+
+
+def _ledger_request(asked: Request) -> LedgerRequest:
     """Return what a ticket asks for; raises BadRequest naming what is wrong with it."""
-    if list(ticket) != [LEDGER_VERB]:
-        raise BadRequest(f"a ticket has the one verb {LEDGER_VERB!r}, not {sorted(ticket)}")
     try:
-        request = LedgerRequest(**ticket[LEDGER_VERB])
+        request = LedgerRequest(**asked)
     except TypeError as error:
         raise BadRequest(f"{LEDGER_VERB}: {error}") from error
-    numbers = (request.after, request.until, request.max_bytes)
+    numbers = (request.after, request.until)
     if not all(type(number) is int for number in numbers):
-        raise BadRequest(f"after, until and max_bytes must be whole numbers, not {numbers}")
-    if not 0 <= request.after <= request.until or request.max_bytes < 1:
-        raise BadRequest(f"0 <= after <= until and max_bytes >= 1 do not hold for {numbers}")
+        raise BadRequest(f"after and until must be whole numbers, not {numbers}")
+    if not 0 <= request.after <= request.until:
+        raise BadRequest(f"0 <= after <= until do not hold for {numbers}")
     return request
 
 
@@ -262,3 +346,28 @@ def _beyond_end(ledger: Ledger, until: int) -> PositionBeyondEnd:
     return PositionBeyondEnd(
         f"position {until} was asked for and the ledger ends at {ledger.last_position()}"
     )
+
+
+#: What a ticket may ask for: verb -> the rows it gives.
+TICKETS: dict[str, TicketVerb] = {
+    LEDGER_VERB: TicketVerb(LEDGER, _open_ledger, _ledger_batch),
+    claims.CLAIMED_VERB: TicketVerb(MESSAGE, flight_claims.open_claimed, _message_batch),
+    claims.BROWSE_VERB: TicketVerb(MESSAGE, flight_claims.open_browse, _message_batch),
+}
+
+#: What may be asked in one call and is answered by one JSON object.
+ACTIONS: dict[str, ActionVerb] = {
+    INFO_ACTION: ActionVerb("which positions the ledger of a queue manager holds", _ledger_info),
+    claims.ATTACH: ActionVerb("act as a consumer of a queue", flight_claims.attach),
+    claims.CLAIM: ActionVerb("claim the next messages", flight_claims.claim),
+    claims.END: ActionVerb("end what claims hold", flight_claims.end),
+    claims.EDGES: ActionVerb("which rows claims hold", flight_claims.edges),
+    claims.MARK: ActionVerb("what tells messages put by now from later", flight_claims.mark),
+    claims.RELEASE: ActionVerb("give claimed messages back", flight_claims.release),
+    claims.CONSUMERS: ActionVerb("how all consumers stand", flight_claims.consumers),
+    claims.RANGES: ActionVerb("parts of a queue to be browsed", flight_claims.browse_ranges),
+    COMMIT_ACTION: ActionVerb("put what stages hold", flight_stages.commit),
+}
+
+#: What an upload may be: verb -> who takes its record batches and answers with a JSON object.
+PUTS: dict[str, PutVerb] = {STAGE_VERB: PutVerb(STAGED, flight_stages.stage)}

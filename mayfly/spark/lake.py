@@ -1,21 +1,23 @@
 """The ledger lake: every ledger row of a queue manager, once, in Parquet files by date.
 
     LAKE/date=2026-11-20/batch-<instance>-<batch>.parquet    rows of one batch and date, by queue
+    LAKE/date=2026-11-20/run-<generation>-<id>.parquet       rows of many batches: see compaction
     LAKE/_mayfly/<instance>.json                             which stream writes them
     LAKE/_checkpoint/<instance>/                             how far it has come (unless elsewhere)
     LAKE/_staging/                                           what is being written
 
-Readers pass over names that begin with an underscore. A batch that Spark repeats after a crash has
-the same rows and the same file names, so it replaces what it wrote before and nothing else.
+Readers pass over names that begin with an underscore; `lake_files` says what else lies there. A
+batch that Spark repeats after a crash has the same rows and the same file names, so it replaces
+what it wrote before and nothing else.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +28,17 @@ from pyspark.sql.types import DateType, StructType
 from mayfly.bulk.client import LedgerClient
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE
 from mayfly.spark.errors import LakeError
+from mayfly.spark.lake_files import (
+    MARKS,
+    STAGING,
+    LakeFile,
+    Manifest,
+    Snapshot,
+    kept_snapshot,
+    locked,
+    move_in,
+    write_safely,
+)
 from mayfly.spark.source import LEDGER_TYPE
 
 #: A ledger row in the lake: ``date`` is the UTC date of ended_ms.
@@ -86,16 +99,52 @@ def ledger_to_lake(
 
 
 def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
-    """Return every row of a lake, lives and balances; raises LakeError when there is no folder."""
+    """Return every row of a lake, lives and balances, each once, whatever is done to it meanwhile.
+
+    The files stay for as long as this process lives. Raises LakeError when there is no folder or
+    a file is gone.
+    """
+    lake = existing_lake(lake_path)
+    snapshot = kept_snapshot(lake)
+    check_complete(snapshot)
+    return rows_of(spark, snapshot.files)
+
+
+def existing_lake(lake_path: str | Path) -> Path:
+    """Return the folder of a lake; raises LakeError when there is none."""
     lake = local_folder(lake_path)
     if not lake.is_dir():
         raise LakeError(f"there is no lake at {lake}")
-    return spark.read.schema(LAKE_TYPE).parquet(str(lake))
+    return lake
+
+
+def check_complete(snapshot: Snapshot) -> None:
+    """Raise LakeError when a file that the manifest names is not there."""
+    if snapshot.missing:
+        raise LakeError(f"{snapshot.missing[0]} is missing: lake {snapshot.lake} is not complete")
+
+
+def rows_of(spark: SparkSession, files: Iterable[LakeFile]) -> DataFrame:
+    """Return the rows of files of a lake, each with the date of its folder."""
+    by_root: dict[Path, list[str]] = {}
+    for file in files:
+        by_root.setdefault(file.path.parents[1], []).append(str(file.path))
+    frames = [
+        spark.read.schema(LAKE_TYPE).option("basePath", str(root)).parquet(*paths)
+        for root, paths in by_root.items()
+    ]
+    if not frames:
+        return spark.createDataFrame([], LAKE_TYPE)
+    return reduce(DataFrame.unionByName, frames)
 
 
 def read_lake(spark: SparkSession, lake_path: str | Path) -> DataFrame:
     """Return the lives in a lake: LifeRecord's fields with manager, instance_id, position, date."""
-    rows = read_ledger(spark, lake_path)
+    return lives_of(read_ledger(spark, lake_path))
+
+
+def lives_of(rows: DataFrame) -> DataFrame:
+    """Return the lives among the rows of a ledger."""
     return rows.where(f.col("kind") == KIND_LIFE).drop("kind", *_BALANCE_COLUMNS)
 
 
@@ -128,15 +177,15 @@ class _LakeWriter:
         self._lake = lake
         self._instance_id = instance_id
         self._prefix = f"batch-{instance_id[:_SHORT_ID]}-"
-        self._staging = lake / "_staging" / instance_id
+        self._staging = lake / STAGING / instance_id
 
     def claim(self, checkpoint: Path) -> None:
         """Tie lake and checkpoint together by a mark in both; raises LakeError unless they fit."""
-        in_lake = self._lake / "_mayfly" / f"{self._instance_id}.json"
+        in_lake = self._lake / MARKS / f"{self._instance_id}.json"
         in_checkpoint = checkpoint / "_mayfly.json"
         stream_id = _read_mark(in_lake)
         if stream_id is None or stream_id != _read_mark(in_checkpoint):
-            if any(self._lake.glob(f"date=*/{self._prefix}*")):
+            if self._has_rows():
                 raise LakeError(
                     f"lake {self._lake} has rows of store {self._instance_id} that were not "
                     f"written with checkpoint {checkpoint}: name their checkpoint or a new lake"
@@ -152,6 +201,12 @@ class _LakeWriter:
         # What a killed run left behind.
         shutil.rmtree(self._staging, ignore_errors=True)
 
+    def _has_rows(self) -> bool:
+        short_id = self._instance_id[:_SHORT_ID]
+        return any(self._lake.glob(f"date=*/{self._prefix}*")) or Manifest.load(
+            self._lake
+        ).has_rows_of(short_id)
+
     def write(self, rows: DataFrame, batch_id: int) -> None:
         """Write a batch beside the lake, then move its files in under their names."""
         # A name of its own: Java may outlive a killed driver for a moment and still be writing.
@@ -164,12 +219,13 @@ class _LakeWriter:
             .options(maxRecordsPerFile="0", compression="zstd")
             .parquet(str(staging))
         )
-        for written in _one_file_per_date(staging):
-            target = self._lake / written.parent.name / f"{self._prefix}{batch_id:012d}.parquet"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _sync(written)
-            written.replace(target)
-            _sync(target.parent)
+        name = f"{self._prefix}{batch_id:012d}.parquet"
+        # Kept from being compacted meanwhile: a repeated batch may be in a run already.
+        with locked(self._lake, is_shared=True):
+            manifest = Manifest.load(self._lake)
+            for written in _one_file_per_date(staging):
+                if not manifest.holds(written.parent.name.removeprefix("date="), name):
+                    move_in(written, self._lake / written.parent.name / name)
         shutil.rmtree(staging)
 
 
@@ -177,15 +233,6 @@ def _one_file_per_date(staging: Path) -> Iterator[Path]:
     for folder in sorted(staging.glob("date=*")):
         [written] = folder.glob("part-*.parquet")
         yield written
-
-
-def _sync(path: Path) -> None:
-    """Make a file or the names in a folder safe: Spark forgets the batch once it has committed."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_mark(path: Path) -> str | None:
@@ -199,7 +246,4 @@ def _read_mark(path: Path) -> str | None:
 
 
 def _write_mark(path: Path, stream_id: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".new")
-    unfinished.write_text(json.dumps({"stream": stream_id}))
-    unfinished.replace(path)
+    write_safely(path, json.dumps({"stream": stream_id}))

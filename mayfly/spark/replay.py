@@ -1,111 +1,167 @@
-"""What-if replay: which messages of a trace would have been got and which expired, rule by rule.
+"""What-if replay in Spark: the kernel of `mayfly.replay`, run queue by queue on the workers.
 
-A trace has one row per message: when it was put, its delay and life, and when its consumer asks for
-it by correlation id. One kernel decides a queue; Spark runs it queue by queue, or one process does,
-with equal answers.
+Two ways: over any DataFrame, whose rows are brought together by queue, and over a folder split by
+queue (``queue=NAME/*.parquet``), which the workers read themselves, so that nothing is shuffled.
+Both give the answer of `replay_in_process`, row for row.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.lifetime import window
-from mayfly.lifetime.columns import (
-    NONE,
-    Column,
-    Ints,
-    Windows,
-    ints,
-    is_due,
-    is_expired,
-    nullable,
-    windows_at_put,
+from mayfly.replay.compare import (
+    BY_QUEUE_SCHEMA,
+    CHANGED_SCHEMA,
+    LATE_AFTER_MS,
+    Comparison,
+    changed,
+    compare,
 )
-from mayfly.lifetime.life import State
+from mayfly.replay.lives import LIFE_COLUMNS, REPLAYED, chosen_manager, read_lives
+from mayfly.replay.run import EXPIRED, GOT, LEFT, OUTCOME_SCHEMA, REFUSED, replay_in_process
+from mayfly.replay.settings import (
+    AS_IT_WAS,
+    EVERY_OTHER,
+    Settings,
+    WhatIf,
+    check_queues,
+    check_settings,
+    settings_of,
+)
+from mayfly.replay.split import queue_folders, queue_of, read_queue
+from mayfly.replay.trace import OPTIONAL_FIELDS, TRACE_SCHEMA
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-#: ``seq`` numbers the messages of one queue in put order and decides between equal moments.
-#: ``get_ms`` null: nobody ever asks. A consumer that takes whatever comes first is a trace in which
-#: all rows share one ``correl_id``.
-TRACE_SCHEMA = pa.schema(
-    [
-        pa.field("queue", pa.string(), nullable=False),
-        pa.field("seq", pa.int64(), nullable=False),
-        pa.field("put_ms", pa.int64(), nullable=False),
-        pa.field("delay_ms", pa.int64()),
-        pa.field("life_ms", pa.int64()),
-        pa.field("correl_id", pa.binary(), nullable=False),
-        pa.field("get_ms", pa.int64()),
-    ]
-)
-#: ``ended_ms`` is null for a message that is left; a refused one ended at its put, never having
-#: been on the queue: it has no window and ``reason`` says why.
-OUTCOME_SCHEMA = pa.schema(
-    [
-        pa.field("queue", pa.string(), nullable=False),
-        pa.field("seq", pa.int64(), nullable=False),
-        pa.field("correl_id", pa.binary(), nullable=False),
-        pa.field("put_ms", pa.int64(), nullable=False),
-        pa.field("deliver_at_ms", pa.int64()),
-        pa.field("expire_at_ms", pa.int64()),
-        pa.field("outcome", pa.string(), nullable=False),
-        pa.field("reason", pa.int64(), nullable=False),
-        pa.field("ended_ms", pa.int64()),
-    ]
-)
-GOT = State.GOT.value
-EXPIRED = State.EXPIRED.value
-#: The put fails with ``reason``.
-REFUSED = "refused"
-#: Still on the queue when the trace ends: no end of life and no get that finds it.
-LEFT = "left"
+__all__ = [
+    "AS_IT_WAS",
+    "EXPIRED",
+    "GOT",
+    "LEFT",
+    "OUTCOME_SCHEMA",
+    "REFUSED",
+    "TRACE_SCHEMA",
+    "WhatIf",
+    "changed",
+    "compare_in_spark",
+    "lives_in_lake",
+    "lives_to_replay",
+    "ordered",
+    "replay_in_process",
+    "replay_in_spark",
+    "replay_split_in_spark",
+]
 
-#: Rows are in this order wherever they are decided and whenever they are handed out.
-_PUT_ORDER = [("put_ms", "ascending"), ("seq", "ascending")]
-_ORDER = [("queue", "ascending"), *_PUT_ORDER]
+#: Makes the rows of one queue a trace.
+Prepare = Callable[[pa.Table], pa.Table]
+_ORDER = [("queue", "ascending"), ("put_ms", "ascending"), ("seq", "ascending")]
 
 
-class WhatIf(NamedTuple):
-    """The settings to try; None leaves the trace as it is. A cap can only shorten (X3)."""
-
-    life_ms: int | None = None
-    delay_ms: int | None = None
-    cap_ms: int | None = None
-
-
-AS_IT_WAS = WhatIf()
-
-
-def replay_in_process(trace: pa.Table, what_if: WhatIf = AS_IT_WAS) -> pa.Table:
-    """Return the outcome of every row of a trace, ordered by queue, put time and seq.
-
-    Raises ValueError when two rows of a queue have the same seq.
-    """
-    trace = trace.select(TRACE_SCHEMA.names).cast(TRACE_SCHEMA).sort_by("queue")
-    outcomes = [replay_queue(rows, what_if) for rows in _by_queue(trace)]
-    return pa.concat_tables([OUTCOME_SCHEMA.empty_table(), *outcomes]).combine_chunks()
-
-
-def replay_in_spark(trace: DataFrame, what_if: WhatIf = AS_IT_WAS) -> DataFrame:
-    """Return the same outcomes as a DataFrame, decided queue by queue; rows in no order.
+def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFrame:
+    """Return the outcomes of `replay_in_process` as a DataFrame; rows in no order.
 
     `ordered` brings what is collected from it into the order of `replay_in_process`.
     """
+
+    _check(what_if, trace)
+
+    def decide(rows: pa.Table) -> pa.Table:
+        return replay_in_process(rows, _own(what_if, rows))
+
+    return _by_queue(trace.select(*_trace_columns(trace)), decide, OUTCOME_SCHEMA)
+
+
+def replay_split_in_spark(
+    spark: SparkSession, folder: str | Path, what_if: Settings = AS_IT_WAS
+) -> DataFrame:
+    """Return the same of a folder that `mayfly.replay.split` or Spark's partitionBy has made.
+
+    One task a queue; the workers must see the folder under the same path.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    def decide(_queue: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        return replay_queue(rows.cast(TRACE_SCHEMA), what_if)
+    def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch["path"].to_pylist():
+                rows = read_queue(Path(path))
+                yield from replay_in_process(rows, _own(what_if, rows)).to_batches()
 
-    grouped = trace.select(*TRACE_SCHEMA.names).groupBy("queue")
-    return grouped.applyInArrow(decide, schema=from_arrow_schema(OUTCOME_SCHEMA))
+    folders = queue_folders(folder)
+    check_settings(what_if)
+    check_queues(what_if, [queue_of(path) for path in folders])
+    paths = [str(path) for path in folders]
+    names = spark.createDataFrame([(path,) for path in paths], "path string")
+    # From one partition they are dealt out one by one.
+    tasks = names.coalesce(1).repartition(len(paths))
+    return tasks.mapInArrow(decide, from_arrow_schema(OUTCOME_SCHEMA))
+
+
+def compare_in_spark(
+    rows: DataFrame,
+    what_if: Settings,
+    *,
+    prepare: Prepare | None = None,
+    late_after_ms: int = LATE_AFTER_MS,
+) -> Comparison:
+    """Return what `mayfly.replay.compare.compare` does, decided queue by queue in Spark.
+
+    What comes back to this process is a row a queue and those messages that end otherwise.
+    ``prepare`` makes the rows of one queue a trace where they are none yet.
+    """
+
+    _check(what_if, rows)
+
+    def both(rows: pa.Table) -> Comparison:
+        trace = rows if prepare is None else prepare(rows)
+        return compare(trace, _own(what_if, trace), late_after_ms=late_after_ms)
+
+    def summary(rows: pa.Table) -> pa.Table:
+        compared = both(rows)
+        return pa.concat_tables([_marked(compared.before, 0), _marked(compared.after, 1)])
+
+    marked = _by_queue(rows, summary, _MARKED_SCHEMA).toArrow().sort_by("queue")
+    parts = [marked.filter(pc.equal(marked["side"], side)) for side in (0, 1)]
+    before, after = (
+        part.select(BY_QUEUE_SCHEMA.names).cast(BY_QUEUE_SCHEMA).combine_chunks() for part in parts
+    )
+    messages = _by_queue(rows, lambda rows: both(rows).changed, CHANGED_SCHEMA).toArrow()
+    messages = messages.cast(CHANGED_SCHEMA).sort_by(_ORDER).combine_chunks()
+    return Comparison(before, after, messages)
+
+
+def lives_to_replay(spark: SparkSession, lake: str | Path, manager: str | None = None) -> DataFrame:
+    """Return the rows of a lake that `mayfly.replay.lives.trace_of_lives` makes a trace of.
+
+    Raises ReplayError when there are none, or those of several queue managers and none is named.
+    """
+    from pyspark.sql import functions as f
+
+    from mayfly.spark.lake import read_lake
+
+    lives = read_lake(spark, lake).where(f.col("outcome").isin(*REPLAYED))
+    managers = [row["manager"] for row in lives.select("manager").distinct().collect()]
+    chosen = chosen_manager(sorted(managers), manager, lake)
+    return lives.where(f.col("manager") == chosen).select(*LIFE_COLUMNS)
+
+
+def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
+    """Return the same rows, read in this process, while a lease keeps the files of the lake.
+
+    Raises LakeError when a file is gone, and what `lives_to_replay` raises.
+    """
+    from mayfly.spark.lake import check_complete, existing_lake
+    from mayfly.spark.lake_files import Lease
+
+    with contextlib.closing(Lease(existing_lake(lake))) as lease:
+        check_complete(lease.snapshot)
+        return read_lives([file.path for file in lease.snapshot.files], lake, manager)
 
 
 def ordered(outcomes: pa.Table) -> pa.Table:
@@ -114,111 +170,35 @@ def ordered(outcomes: pa.Table) -> pa.Table:
     return rows.sort_by(_ORDER).combine_chunks()
 
 
-def replay_queue(rows: pa.Table, what_if: WhatIf = AS_IT_WAS) -> pa.Table:
-    """Decide the messages of one queue: the kernel that both ways of running share.
-
-    A get finds a message when ``deliver_at_ms <= get_ms < expire_at_ms``; one that comes before the
-    delivery time finds nothing and is not repeated. Whatever no get finds expires at its deadline,
-    or is left when it has none. Messages that share a correlation id are taken in the order of
-    their delivery, gets being served in the order of their time.
-    """
-    rows = rows.sort_by(_PUT_ORDER)
-    _check_seq(rows)
-    put_ms = ints(rows["put_ms"])
-    windows = windows_at_put(put_ms, *_settings(rows, what_if))
-    taken_ms = _taken_ms(rows["correl_id"], windows, ints(rows["get_ms"]))
-    ended_ms = np.where(taken_ms != NONE, taken_ms, windows.expire_at_ms)
-    ended_ms = np.where(windows.refused, put_ms, ended_ms)
-    outcome = np.select(
-        [windows.refused, taken_ms != NONE, windows.expire_at_ms != NONE],
-        [REFUSED, GOT, EXPIRED],
-        LEFT,
-    )
-    columns = [rows[name] for name in ("queue", "seq", "correl_id", "put_ms")]
-    columns += [nullable(windows.deliver_at_ms), nullable(windows.expire_at_ms)]
-    columns += [pa.array(outcome, pa.string()), pa.array(windows.reason), nullable(ended_ms)]
-    return pa.table(columns, schema=OUTCOME_SCHEMA)
+_MARKED_SCHEMA = BY_QUEUE_SCHEMA.append(pa.field("side", pa.int64(), nullable=False))
 
 
-def changed(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Return which messages end otherwise in the second replay of one trace than in the first.
-
-    Both are outcome tables of the same messages, in order; columns ``outcome`` and ``ended_ms``
-    are those of the first, ``new_outcome`` and ``new_ended_ms`` those of the second.
-    Raises ValueError when the two are not about the same messages.
-    """
-    for name in ("queue", "seq"):
-        if before[name].combine_chunks() != after[name].combine_chunks():
-            raise ValueError(f"the two replays differ in {name}: not the same trace in one order")
-    parted = ints(before["ended_ms"]) != ints(after["ended_ms"])
-    parted |= np.asarray(pc.not_equal(before["outcome"], after["outcome"]))
-    both = before.select(["queue", "seq", "correl_id", "put_ms", "outcome", "ended_ms"])
-    for name in ("outcome", "ended_ms"):
-        both = both.append_column(f"new_{name}", after[name])
-    return both.filter(pa.array(parted))
+def _marked(table: pa.Table, side: int) -> pa.Table:
+    return table.append_column("side", pa.repeat(pa.scalar(side, pa.int64()), len(table)))
 
 
-def _settings(rows: pa.Table, what_if: WhatIf) -> tuple[Column, Column, Column]:
-    life_ms = rows["life_ms"] if what_if.life_ms is None else what_if.life_ms
-    delay_ms = rows["delay_ms"] if what_if.delay_ms is None else what_if.delay_ms
-    cap_ms = NONE if what_if.cap_ms is None else what_if.cap_ms
-    return life_ms, delay_ms, cap_ms
+def _trace_columns(trace: DataFrame) -> list[str]:
+    there = [field.name for field in OPTIONAL_FIELDS if field.name in trace.columns]
+    return [*TRACE_SCHEMA.names, *there]
 
 
-def _taken_ms(correl_id: pa.ChunkedArray, windows: Windows, get_ms: Ints) -> Ints:
-    """Return when each message is got, NONE for one that no get finds."""
-    keys = np.asarray(correl_id.combine_chunks().dictionary_encode().indices)
-    alone = np.bincount(keys, minlength=1)[keys] == 1
-    found = alone & ~windows.refused & (get_ms != NONE)
-    found &= is_due(windows.deliver_at_ms, get_ms) & ~is_expired(windows.expire_at_ms, get_ms)
-    taken_ms = np.where(found, get_ms, NONE)
-    shared = np.flatnonzero(~alone)
-    for group in _runs(shared[np.argsort(keys[shared], kind="stable")], keys):
-        _take_in_turn(group, windows, get_ms, taken_ms)
-    return taken_ms
+def _by_queue(rows: DataFrame, decide: Prepare, schema: pa.Schema) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def one_queue(_queue: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        return decide(rows)
+
+    return rows.groupBy("queue").applyInArrow(one_queue, schema=from_arrow_schema(schema))
 
 
-def _take_in_turn(group: Ints, windows: Windows, get_ms: Ints, taken_ms: Ints) -> None:
-    """Serve the gets of one correlation id; rows of ``group`` are in put order.
-
-    In one and the same millisecond deadlines come first, then deliveries, then gets; equal
-    deliveries and equal gets keep the put order.
-    """
-    accepted = group[~windows.refused[group]]
-    arrivals = deque(accepted[np.argsort(windows.deliver_at_ms[accepted], kind="stable")])
-    asking = group[get_ms[group] != NONE]
-    asking = asking[np.argsort(get_ms[asking], kind="stable")]
-    waiting: deque[np.int64] = deque()
-    for now_ms in get_ms[asking]:
-        while arrivals and windows.deliver_at_ms[arrivals[0]] <= now_ms:
-            waiting.append(arrivals.popleft())
-        while waiting:
-            message = waiting.popleft()
-            # Gets come in the order of time: what has expired now has expired for all later ones.
-            if not _has_expired(windows.expire_at_ms[message], now_ms):
-                taken_ms[message] = now_ms
-                break
+def _check(what_if: Settings, rows: DataFrame) -> None:
+    """Raise ReplayError for wrong settings here: a worker knows only its own queue."""
+    check_settings(what_if)
+    if not isinstance(what_if, WhatIf) and what_if.keys() - {EVERY_OTHER}:
+        queues = [row["queue"] for row in rows.select("queue").distinct().collect()]
+        check_queues(what_if, queues)
 
 
-def _has_expired(expire_at_ms: np.int64, now_ms: np.int64) -> bool:
-    return window.is_expired(None if expire_at_ms == NONE else int(expire_at_ms), int(now_ms))
-
-
-def _runs(rows: Ints, keys: Ints) -> Iterator[Ints]:
-    """Split rows, sorted by key, where the key changes."""
-    if len(rows):
-        yield from np.split(rows, np.flatnonzero(np.diff(keys[rows])) + 1)
-
-
-def _by_queue(trace: pa.Table) -> Iterator[pa.Table]:
-    """Split a trace, sorted by queue, where the queue changes."""
-    codes = np.asarray(trace["queue"].combine_chunks().dictionary_encode().indices)
-    for run in _runs(np.arange(len(codes)), codes):
-        yield trace.slice(run[0], len(run))
-
-
-def _check_seq(rows: pa.Table) -> None:
-    seq = np.sort(ints(rows["seq"]))
-    twice = seq[1:][seq[1:] == seq[:-1]]
-    if len(twice):
-        raise ValueError(f"seq {twice[0]} occurs twice in queue {rows['queue'][0].as_py()!r}")
+def _own(what_if: Settings, rows: pa.Table) -> Settings:
+    """Return the settings of the one queue that rows are of: the others are not here."""
+    return {EVERY_OTHER: settings_of(what_if, rows["queue"][0].as_py())} if len(rows) else what_if

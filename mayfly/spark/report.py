@@ -1,35 +1,67 @@
-"""What the lake says of each queue, and whether it is complete.
+"""What the lake says of each queue, from the stored sketches or, exactly, from its rows.
 
-Everything is computed by Spark from the rows of the lake; what comes back is one row a queue.
+What comes back is one row a queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from mayfly.lifetime.life import OUTCOMES, Balance, State
-from mayfly.spark.lake import read_balances, read_lake, read_ledger
+from mayfly.lifetime.life import KIND_BALANCE, State
+from mayfly.lifetime.reports import Cause
+from mayfly.spark.lake import check_complete, existing_lake, rows_of
+from mayfly.spark.lake_check import verify_lake
+from mayfly.spark.lake_files import Lease, Snapshot
+from mayfly.spark.lake_part import EVERYTHING, LakePart, PartError
+from mayfly.spark.sketches import (
+    LATE_AFTER_MS,
+    OUTCOME_NAMES,
+    SKETCH_NAMES,
+    cells_of,
+    counts,
+    durations,
+    merged,
+    merging,
+    sketch_lake,
+    stored_cells,
+)
 
-#: Each outcome once, as a name of a column.
-_OUTCOMES = [outcome.value for outcome in OUTCOMES]
-#: A message that waited a minute for its getter is worth a look, unless told otherwise.
-LATE_AFTER_MS = 60_000
-_PERCENTAGES = (0.5, 0.95, 0.99)
+__all__ = ["LATE_AFTER_MS", "QueueBalance", "QueueReport", "ledger_report", "verify_lake"]
+
+#: Ranks that are asked of each duration: what is long is of interest, of what is left the short.
+RANKS = {"waited": (0.5, 0.95, 0.99), "left": (0.5, 0.05, 0.01), "released_late": (0.5, 0.95, 0.99)}
+
+
+class QueueBalance(NamedTuple):
+    """The books of a queue at its newest balance: counts from its definition up to then."""
+
+    at_ms: int
+    put: int
+    ended: int
+    present: int
+
+    @property
+    def is_balanced(self) -> bool:
+        """Tell whether every message put is accounted for."""
+        return self.put == self.ended + self.present
 
 
 @dataclass(frozen=True)
 class QueueReport:
     """How the lives of one queue ended.
 
-    ``waited_*_ms`` are exact percentiles of the time from delivery time to get, over the lives that
-    were got; None when none was. ``late`` counts those that waited longer than ``late_after_ms``.
+    ``waited_*_ms`` are percentiles of the time from delivery time to get, over the lives that were
+    got; ``left_*_ms`` of what those that expire had left then; ``released_late_*_ms`` of the time
+    from delivery time to release, on a staging queue; None when there was none. ``late`` counts
+    those that waited longer than ``late_after_ms``. ``owed`` counts the reports owed by cause.
+    ``balance`` is None before the first balance.
     """
 
     manager: str
@@ -41,188 +73,120 @@ class QueueReport:
     waited_p95_ms: float | None
     waited_p99_ms: float | None
     late: int
+    left_p50_ms: float | None = None
+    left_p5_ms: float | None = None
+    left_p1_ms: float | None = None
+    released_late_p50_ms: float | None = None
+    released_late_p95_ms: float | None = None
+    released_late_p99_ms: float | None = None
+    owed: dict[str, int] = field(default_factory=dict)
+    balance: QueueBalance | None = None
 
 
 def ledger_report(
-    spark: SparkSession, lake_path: str | Path, *, late_after_ms: int = LATE_AFTER_MS
+    spark: SparkSession,
+    lake_path: str | Path,
+    *,
+    part: LakePart = EVERYTHING,
+    late_after_ms: int = LATE_AFTER_MS,
+    is_rescan: bool = False,
 ) -> list[QueueReport]:
-    """Return a row for each queue in the lake, by queue manager and name."""
-    got = f.col("outcome") == State.GOT.value
-    waited_ms = f.col("ended_ms") - f.col("deliver_at_ms")
-    rows = (
-        read_lake(spark, lake_path)
-        .groupBy("manager", "queue")
-        .agg(
-            f.count("*").alias("lives"),
-            *_counts_by_outcome(),
-            f.percentile(f.when(got, waited_ms), f.array(*map(f.lit, _PERCENTAGES))).alias(
-                "waited"
-            ),
-            f.count_if(got & (waited_ms > late_after_ms)).alias("late"),
-        )
-        .orderBy("manager", "queue")
+    """Return a row for each queue used in a part of a lake, by queue manager and name.
+
+    Counts are exact, percentiles right to about 1 % of rank, and so is ``late`` for another limit
+    than LATE_AFTER_MS; ``is_rescan`` reads all rows and has everything exact. Sketches that are not
+    up to date are brought so first. Raises LakeError without a lake, PartError for bounds that are
+    not whole hours without a rescan.
+    """
+    lake = existing_lake(lake_path)
+    if not is_rescan:
+        if not part.is_of_whole_hours:
+            raise PartError("sketches are by the hour: name whole hours, or ask for a rescan")
+        sketch_lake(spark, lake)
+    lease = Lease(lake)
+    try:
+        make = _exact if is_rescan else _sketched
+        rows = make(spark, lease.snapshot, part, late_after_ms)
+        used = rows.where((f.col("lives") > 0) | (f.col("put") > 0)).collect()
+        return sorted(map(_queue_report, used), key=lambda row: (row.manager, row.queue))
+    finally:
+        lease.close()
+
+
+def _sketched(
+    spark: SparkSession, snapshot: Snapshot, part: LakePart, late_after_ms: int
+) -> DataFrame:
+    # By store first: books are added up, and only the newest of each store counts.
+    cells = merged(stored_cells(spark, snapshot, part), "manager", "instance_id", "queue")
+    if late_after_ms != LATE_AFTER_MS:
+        rank = f.kll_sketch_get_rank_bigint("waited", f.lit(late_after_ms))
+        late = f.round((1 - rank) * f.col(State.GOT.value)).cast("bigint")
+        cells = cells.withColumn("late", f.when(f.col("waited").isNull(), 0).otherwise(late))
+    per_queue = cells.groupBy("manager", "queue").agg(*merging(), *_books())
+    return per_queue.select(*per_queue.columns, *_percentiles(_of_sketch))
+
+
+def _exact(
+    spark: SparkSession, snapshot: Snapshot, part: LakePart, late_after_ms: int
+) -> DataFrame:
+    check_complete(snapshot)
+    rows = part.rows(rows_of(spark, part.files(snapshot.files)))
+    measured = durations()
+    per_queue = rows.groupBy("manager", "queue").agg(
+        *counts(late_after_ms),
+        *_percentiles(lambda name, ranks: f.percentile(measured[name], _array(ranks))),
     )
-    return [_queue_report(row) for row in rows.collect()]
+    balances = merged(
+        cells_of(rows.where(f.col("kind") == KIND_BALANCE)), "manager", "instance_id", "queue"
+    )
+    books = balances.groupBy("manager", "queue").agg(*_books())
+    return per_queue.join(books, ["manager", "queue"], "left")
+
+
+def _books() -> list[Column]:
+    """Return the books of a queue: those of its stores together, where its name was used again."""
+    ended = [f.col(f"balance.ended.{name}") for name in OUTCOME_NAMES]
+    return [
+        f.max("balance.at_ms").alias("at_ms"),
+        f.sum("balance.puts").alias("put"),
+        f.sum(reduce(lambda one, other: one + other, ended)).alias("ended"),
+        f.sum("balance.present").alias("present"),
+    ]
+
+
+def _percentiles(measure: Callable[[str, tuple[float, ...]], Column]) -> list[Column]:
+    return [measure(name, RANKS[name]).alias(f"{name}_ms") for name in SKETCH_NAMES]
+
+
+def _of_sketch(name: str, ranks: tuple[float, ...]) -> Column:
+    quantiles = f.kll_sketch_get_quantile_bigint(name, _array(ranks))
+    return f.when(f.col(name).isNotNull(), quantiles)
+
+
+def _array(ranks: tuple[float, ...]) -> Column:
+    return f.array(*map(f.lit, ranks))
 
 
 def _queue_report(row: Row) -> QueueReport:
-    p50, p95, p99 = row["waited"] or (None, None, None)
+    lives = row["lives"]
+    measured = {
+        f"{name}_p{_percent(rank)}_ms": value
+        for name in SKETCH_NAMES
+        for rank, value in zip(RANKS[name], row[f"{name}_ms"] or (None,) * 3, strict=True)
+    }
+    at_ms, *counted = row["at_ms"], row["put"], row["ended"], row["present"]
     return QueueReport(
         manager=row["manager"],
         queue=row["queue"],
-        lives=row["lives"],
-        outcomes={name: row[name] for name in _OUTCOMES},
-        expired_share=row[State.EXPIRED.value] / row["lives"],
-        waited_p50_ms=p50,
-        waited_p95_ms=p95,
-        waited_p99_ms=p99,
+        lives=lives,
+        outcomes={name: row[name] for name in OUTCOME_NAMES},
+        expired_share=row[State.EXPIRED.value] / lives if lives else 0.0,
         late=row["late"],
+        owed={cause.name.lower(): row[f"owed_{cause.name.lower()}"] for cause in Cause},
+        balance=None if at_ms is None else QueueBalance(at_ms, *counted),
+        **measured,
     )
 
 
-def _counts_by_outcome() -> list[Column]:
-    return [f.count_if(f.col("outcome") == name).alias(name) for name in _OUTCOMES]
-
-
-def verify_lake(spark: SparkSession, lake_path: str | Path) -> list[str]:
-    """Return what is wrong with a lake in words; an empty list proves it complete.
-
-    Of each store every position must be there once, from the first one on; and for each queue the
-    newest balance must be balanced and count the lives that the lake lists. Where the lake begins
-    later than the store (retention had trimmed it) or a queue was defined anew, what lies between
-    the first and the last balance since then is compared. Lives lost at a restart are counted in a
-    balance and not listed. Lives after the newest balance are not yet accounted for.
-    """
-    blocks = _position_blocks(read_ledger(spark, lake_path))
-    first_positions = {block["instance_id"]: block["first"] for block in reversed(blocks)}
-    spans = [
-        _span(row, first_positions[row["instance_id"]])
-        for row in _balances_at_ends(read_balances(spark, lake_path)).collect()
-    ]
-    listed = _lives_listed(spark, read_lake(spark, lake_path), spans)
-    problems = list(_position_problems(blocks))
-    for span in spans:
-        problems += _span_problems(span, listed.get((span.instance_id, span.newest.queue), {}))
-    return problems
-
-
-def _position_blocks(rows: DataFrame) -> list[Row]:
-    """Return rows and distinct positions by block of positions, in order of position."""
-    bit = f.bitmap_bit_position(f.col("position"))
-    return (
-        rows.groupBy("instance_id", f.bitmap_bucket_number(f.col("position")).alias("block"))
-        .agg(
-            f.count("*").alias("rows"),
-            f.bitmap_count(f.bitmap_construct_agg(bit)).alias("positions"),
-            f.min("position").alias("first"),
-            f.max("position").alias("last"),
-        )
-        .orderBy("instance_id", "block")
-        .collect()
-    )
-
-
-def _position_problems(blocks: Iterable[Row]) -> Iterator[str]:
-    """Yield gaps and doubles, in a block and between blocks."""
-    previous: Row | None = None
-    for block in blocks:
-        within = f"store {block['instance_id']}: positions {block['first']} to {block['last']}"
-        doubled = block["rows"] - block["positions"]
-        missing = block["last"] - block["first"] + 1 - block["positions"]
-        if doubled:
-            yield f"{within}: {doubled} rows too many"
-        if missing:
-            yield f"{within}: {missing} rows missing"
-        if previous is not None and previous["instance_id"] == block["instance_id"]:
-            gap = range(previous["last"] + 1, block["first"])
-            if gap:
-                yield f"store {block['instance_id']}: positions {gap[0]} to {gap[-1]} missing"
-        previous = block
-
-
-class _Span(NamedTuple):
-    """What a queue's lives in ``(after, until]`` are compared with."""
-
-    instance_id: str
-    after: int
-    until: int
-    base: tuple[int, ...]
-    newest: Balance
-
-
-def _balances_at_ends(balances: DataFrame) -> DataFrame:
-    """Return the oldest and newest balance of each queue since it was (last) defined.
-
-    A queue that was deleted and defined again counts from nothing: a count that falls shows it.
-    """
-    in_order = Window.partitionBy("instance_id", "queue").orderBy("position")
-    counts = ["puts", *(f"ended.{name}" for name in _OUTCOMES)]
-    falls = [f.col(count) < f.lag(count).over(in_order) for count in counts]
-    fell = reduce(lambda one, other: one | other, falls)
-    defined = f.sum(f.coalesce(fell, f.lit(False)).cast("int")).over(in_order)
-    whole = f.struct("position", "at_ms", "puts", "present", "ended")
-    return (
-        balances.withColumn("defined", defined)
-        .groupBy("instance_id", "queue", "defined")
-        .agg(
-            f.min_by(whole, "position").alias("oldest"), f.max_by(whole, "position").alias("newest")
-        )
-        .groupBy("instance_id", "queue")
-        .agg(
-            f.max("defined").alias("defined"),
-            f.max_by("oldest", "defined").alias("oldest"),
-            f.max_by("newest", "defined").alias("newest"),
-        )
-        .orderBy("instance_id", "queue")
-    )
-
-
-def _span(row: Row, first_position: int) -> _Span:
-    oldest, newest = row["oldest"], row["newest"]
-    is_from_the_start = first_position == 1 and row["defined"] == 0
-    return _Span(
-        instance_id=row["instance_id"],
-        after=0 if is_from_the_start else oldest["position"],
-        until=newest["position"],
-        base=(0,) * len(OUTCOMES) if is_from_the_start else tuple(oldest["ended"]),
-        newest=Balance(
-            row["queue"], newest["at_ms"], newest["puts"], newest["present"], tuple(newest["ended"])
-        ),
-    )
-
-
-def _lives_listed(
-    spark: SparkSession, lives: DataFrame, spans: list[_Span]
-) -> dict[tuple[str, str], dict[str, int]]:
-    """Return the lives by outcome that the lake lists in each span, by store and queue."""
-    if not spans:
-        return {}
-    wanted = spark.createDataFrame(
-        [(span.instance_id, span.newest.queue, span.after, span.until) for span in spans],
-        "instance_id string, queue string, after bigint, until bigint",
-    )
-    counted = (
-        lives.join(f.broadcast(wanted), ["instance_id", "queue"])
-        .where((f.col("position") > f.col("after")) & (f.col("position") <= f.col("until")))
-        .groupBy("instance_id", "queue")
-        .agg(*_counts_by_outcome())
-    )
-    return {(row["instance_id"], row["queue"]): row.asDict() for row in counted.collect()}
-
-
-def _span_problems(span: _Span, listed: Mapping[str, int]) -> Iterator[str]:
-    newest = span.newest
-    where = f"queue {newest.queue} of store {span.instance_id}"
-    if not newest.is_balanced():
-        yield (
-            f"{where}: {newest.puts} put, but {sum(newest.ended)} ended and {newest.present} "
-            f"present at position {span.until}"
-        )
-    for outcome, ended, base in zip(OUTCOMES, newest.ended, span.base, strict=True):
-        found = listed.get(outcome.value, 0)
-        is_counted_only = outcome is State.LOST_AT_RESTART and found < ended - base
-        if found != ended - base and not is_counted_only:
-            yield (
-                f"{where}: {ended - base} lives {outcome} by the balances up to position "
-                f"{span.until}, {found} in the lake"
-            )
+def _percent(rank: float) -> int:
+    return round(rank * 100)

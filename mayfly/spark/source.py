@@ -1,20 +1,23 @@
-"""Spark's ``format("mayfly")``: the ledger of a queue manager as a table and as a stream.
+"""Spark's ``format("mayfly")``: the ledger of a queue manager, or a queue, as table and stream.
 
-A stream's offset is the position it has read to, with the instance id of the store, so that a
-checkpoint is never continued on another one. Rows between two positions never change: a batch that
-Spark repeats is the same batch.
+With option ``queue`` it is that of queue_source.py; the rest here is the ledger. A stream's offset
+is the position it has read to, with the instance id of the store, so that a checkpoint is never
+continued on another one. Rows between two positions never change: a batch that Spark repeats is the
+same batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
 )
@@ -26,9 +29,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mayfly.bulk.client import LedgerClient, LedgerInfo, check_url
+from mayfly.bulk.client import LedgerClient, LedgerInfo
 from mayfly.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
 from mayfly.spark.errors import CheckpointError, OptionError
+from mayfly.spark.options import Given
+from mayfly.spark.queue_source import MESSAGE_TYPE, queue_reader, queue_stream_reader
+from mayfly.spark.sink import batch_sink, stream_sink
 
 #: The ledger's rows as Spark types.
 LEDGER_TYPE: StructType = from_arrow_schema(LEDGER)
@@ -56,13 +62,10 @@ class SourceOptions(NamedTuple):
     @classmethod
     def parse(cls, options: MutableMapping[str, str]) -> SourceOptions:
         """Check options as Spark hands them over; raises OptionError naming option and value."""
-        given = _Given(options)
-        if given.text("ledger", "false").lower() != "true":
-            raise OptionError('option ledger must be "true": it is what this source can read')
-        try:
-            url = check_url(given.required("url"))
-        except ValueError as error:
-            raise OptionError(f"option {error}") from error
+        given = Given(options)
+        if not given.flag("ledger"):
+            raise OptionError('option ledger must be "true", or option queue name a queue')
+        url = given.url()
         rows_max = given.number("maxRowsPerBatch", 200_000)
         bytes_max = given.number("maxBytesPerBatch", rows_max * LEDGER_ROW_BYTES_MAX)
         parsed = cls(
@@ -71,7 +74,7 @@ class SourceOptions(NamedTuple):
             manager=given.optional("manager"),
             batch_rows_max=min(rows_max, max(bytes_max // LEDGER_ROW_BYTES_MAX, 1)),
             partition_count=given.number("partitions", 4),
-            starting_position=given.position("startingPosition"),
+            starting_position=_starting_position(given),
         )
         given.refuse_the_rest()
         return parsed
@@ -81,47 +84,18 @@ class SourceOptions(NamedTuple):
         return LedgerClient(self.url, token_file=self.token_file, manager=self.manager)
 
 
-class _Given:
-    """Options by name in any case; remembers which were asked for."""
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        self._left = {name.lower(): (name, value) for name, value in options.items()}
-
-    def optional(self, name: str) -> str | None:
-        return self._left.pop(name.lower(), (name, None))[1]
-
-    def text(self, name: str, default: str) -> str:
-        value = self.optional(name)
-        return default if value is None else value
-
-    def required(self, name: str) -> str:
-        value = self.optional(name)
-        if value is None:
-            raise OptionError(f"option {name} is missing")
-        return value
-
-    def number(self, name: str, default: int) -> int:
-        value = self.text(name, str(default))
-        if not value.isdecimal() or int(value) < 1:
-            raise OptionError(f"option {name}: {value!r} is not a whole number above 0")
-        return int(value)
-
-    def position(self, name: str) -> int | None:
-        value = self.text(name, _EARLIEST)
-        if value.lower() == _LATEST:
-            return None
-        if value.lower() == _EARLIEST:
-            return 0
-        if not value.isdecimal() or int(value) < 1:
-            raise OptionError(
-                f"option {name}: {value!r} is neither {_EARLIEST}, {_LATEST} nor a position"
-            )
-        return int(value)
-
-    def refuse_the_rest(self) -> None:
-        if self._left:
-            name, value = next(iter(self._left.values()))
-            raise OptionError(f"option {name} ({value!r}) is not one of this source")
+def _starting_position(given: Given) -> int | None:
+    name = "startingPosition"
+    value = given.text(name, _EARLIEST)
+    if value.lower() == _LATEST:
+        return None
+    if value.lower() == _EARLIEST:
+        return 0
+    if not value.isdecimal() or int(value) < 1:
+        raise OptionError(
+            f"option {name}: {value!r} is neither {_EARLIEST}, {_LATEST} nor a position"
+        )
+    return int(value)
 
 
 class LedgerRange(InputPartition):
@@ -156,16 +130,32 @@ class MayflyDataSource(DataSource):
         return "mayfly"
 
     def schema(self) -> StructType:
-        """Return the columns of a ledger row."""
-        return LEDGER_TYPE
+        """Return the columns of a message when a queue is named, else those of a ledger row."""
+        return MESSAGE_TYPE if _is_queue(self.options) else LEDGER_TYPE
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of what the ledger holds now."""
+        """Return a reader of what the ledger, or a queue, holds now."""
+        if _is_queue(self.options):
+            return queue_reader(self.options)
         return LedgerReader(SourceOptions.parse(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """Return a reader that goes on with what the ledger holds later."""
+        """Return a reader that goes on with what the ledger, or a queue, holds later."""
+        if _is_queue(self.options):
+            return queue_stream_reader(self.options)
         return LedgerStreamReader(SourceOptions.parse(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return a writer of rows into queues."""
+        return batch_sink(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's name
+        """Return a writer of a stream's rows into queues."""
+        return stream_sink(self.options, schema, overwrite=overwrite)
+
+
+def _is_queue(options: Mapping[str, str]) -> bool:
+    return any(name.lower() == "queue" for name in options)
 
 
 class LedgerReader(DataSourceReader):

@@ -19,10 +19,9 @@ FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)) p
 CROSS JOIN message m ON m.k = p.old"""
 _MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"
 _DUE = (
-    "SELECT k, expire_at_ms, target, target_number, descriptor, length(body) FROM message "
-    "WHERE k >= ? AND k < ? ORDER BY k"
+    "SELECT k, expire_at_ms, target, target_number, descriptor, length(body), backout_count "
+    "FROM message WHERE k >= ? AND k < ? ORDER BY k"
 )
-_DUE_DESCENDING = f"{_DUE} DESC"
 
 
 class Due(NamedTuple):
@@ -34,6 +33,7 @@ class Due(NamedTuple):
     target_number: int | None
     descriptor: bytes
     body_bytes: int
+    backout_count: int
 
 
 class DelayedMessages(Messages):
@@ -44,10 +44,9 @@ class DelayedMessages(Messages):
         self.writer.execute(_MOVE_IN, (move.keys,))
         self.writer.execute(_MOVE_OUT, (move.keys,))
 
-    def due(self, low: int, high: int, limit: int, *, descending: bool = False) -> list[Due]:
+    def due(self, low: int, high: int, limit: int) -> list[Due]:
         """Return what release needs to know of up to ``limit`` staged messages, by key."""
-        sql = limited(_DUE_DESCENDING if descending else _DUE, limit)
-        return [Due._make(row) for row in self.fetch(sql, (low, high))]
+        return [Due._make(row) for row in self.fetch(limited(_DUE, limit), (low, high))]
 
     def by_delayed_id(
         self, msg_id: bytes, key: int, within: tuple[int, int], limit: int

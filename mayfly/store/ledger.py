@@ -41,14 +41,17 @@ class Ledger:
         self,
         database: Database,
         book: Book,
-        flush: Callable[[], None],
+        flush_and_settle: tuple[Callable[[], None], Callable[[], None]],
         guard: AbstractContextManager[object],
     ) -> None:
-        """Read through the database's ledger connection, inside ``guard``."""
+        """Read through the database's ledger connection, inside ``guard``.
+
+        The first call brings what is kept back, the second what others are bringing as well.
+        """
         self.instance_id = database.instance_id
         self._connection = database.ledger_reader
         self._book = book
-        self._flush = flush
+        self._flush, self._settle = flush_and_settle
         self._guard = guard
         self._is_stopped = False
 
@@ -107,7 +110,7 @@ class Ledger:
 
     def _read(self, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         self._check_open()
-        self._flush()
+        self._settle()
         with self._guard:
             self._check_open()
             rows: list[tuple[Any, ...]] = self._connection.execute(sql, bindings).fetchall()

@@ -21,6 +21,17 @@ DROP INDEX message_by_msg_id;
 DROP INDEX message_by_correl_id;
 DROP INDEX message_by_deadline;
 """
+#: Words of the statements whose tables and indexes version 1 did not have.
+_NEW_IN_2 = (
+    "TABLE message ",
+    "INDEX message_",
+    "INDEX ledger_",
+    "_audit",
+    "TABLE consumer",
+    "TABLE claim",
+    "TABLE stage",
+    "INDEX stage_",
+)
 _STAGED_COLUMNS = ("target", "target_number", "ttl_from_release")
 _OLD_COLUMNS = tuple(c for c in StoredMessage._fields if c not in _STAGED_COLUMNS)
 _COPY = (
@@ -39,7 +50,7 @@ def schema() -> str:
 def _to_version_2(writer: apsw.Connection) -> None:
     """Staged messages are stored as their originals; their header is made when it is looked at."""
     writer.execute(_OLD_MESSAGE)
-    for statement in _statements("TABLE message ", "INDEX message_", "INDEX ledger_", "_audit"):
+    for statement in _statements(*_NEW_IN_2):
         writer.execute(statement)
     writer.execute(_COPY)
     writer.executemany(_INSERT, _originals(writer.execute(_STAGED)))

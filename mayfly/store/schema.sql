@@ -89,3 +89,73 @@ CREATE TABLE schedule_audit (
     receipt TEXT NOT NULL,
     message_count INTEGER NOT NULL
 );
+
+-- Rows that a pipeline has sent and not yet put (engine/stages.py); one stage per attempt of a task.
+CREATE TABLE stage (
+    id INTEGER PRIMARY KEY,
+    query TEXT NOT NULL,
+    batch INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    attempt TEXT NOT NULL,
+    begun_ms INTEGER NOT NULL,
+    row_count INTEGER,                 -- NULL while it is written
+    place INTEGER                      -- in the winning set of its batch; NULL: in none
+);
+CREATE UNIQUE INDEX stage_by_place ON stage (query, batch, partition, attempt);
+CREATE TABLE stage_blob (
+    id INTEGER PRIMARY KEY,
+    stage_id INTEGER NOT NULL,
+    row_count INTEGER NOT NULL,
+    rows BLOB NOT NULL
+);
+CREATE INDEX stage_blob_by_stage ON stage_blob (stage_id);
+-- The newest batch of each writing query whose winning stages are named (store/stages.py).
+CREATE TABLE stage_query (
+    query TEXT PRIMARY KEY,
+    batch INTEGER NOT NULL,
+    is_done INTEGER NOT NULL,
+    put_count INTEGER NOT NULL,
+    expired_count INTEGER NOT NULL,
+    refused_count INTEGER NOT NULL,
+    changed_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Readers of queues in bulk; each belongs to one queue (engine/claims.py).
+CREATE TABLE consumer (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    queue TEXT NOT NULL,
+    epoch INTEGER NOT NULL,            -- raised by each attach: who has a lower one is refused
+    last_number INTEGER NOT NULL,      -- the newest claim
+    last_row INTEGER NOT NULL,         -- the newest row, which is the last one of that claim
+    closed_number INTEGER NOT NULL,    -- claims up to this one are ended or released
+    released_after INTEGER NOT NULL,   -- of these, (after, until] were released last
+    released_until INTEGER NOT NULL
+);
+-- Open claims.
+CREATE TABLE claim (
+    consumer_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,           -- from 1 on, without gaps
+    after_row INTEGER NOT NULL,        -- its rows are those after this one up to the last
+    last_row INTEGER NOT NULL,
+    body_bytes INTEGER NOT NULL,
+    claimed_ms INTEGER NOT NULL,
+    PRIMARY KEY (consumer_id, number)
+) WITHOUT ROWID;
+-- The messages they hold, non-persistent ones included; the rest as in the table message.
+CREATE TABLE claimed (
+    r INTEGER PRIMARY KEY,             -- consumer and row (store/claims.py)
+    persistent INTEGER NOT NULL,
+    k INTEGER NOT NULL,                -- its place on the queue
+    put_ms INTEGER NOT NULL,
+    deliver_at_ms INTEGER,
+    expire_at_ms INTEGER,
+    msg_hash INTEGER,
+    correl_hash INTEGER,
+    backout_count INTEGER NOT NULL,
+    msg_id BLOB NOT NULL,
+    correl_id BLOB NOT NULL,
+    origin_id BLOB,
+    descriptor BLOB NOT NULL,
+    body BLOB NOT NULL
+);

@@ -16,11 +16,13 @@ from typing import Any
 from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
 from mayfly.store.book import Book, Totals
+from mayfly.store.claims import ClaimedMessages
 from mayfly.store.database import Database
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.group_commit import Checkpointer, GroupCommit
 from mayfly.store.ledger import Ledger
 from mayfly.store.sequence import Sequence
+from mayfly.store.stages import StageTable, insert_bulk
 from mayfly.store.units import Unit
 
 #: Lives of non-persistent messages kept back for the next commit, at most.
@@ -56,10 +58,15 @@ class Store:
             self._database.writer, self._database.reader, on_damage=self._stop
         )
         self.volatile = DelayedMessages(self._memory.writer, self._memory.reader)
+        self.stages = StageTable(self.persistent)
         self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
         self.group = GroupCommit(self._database.writer, self._apply, self.book, guard)
         ledger_guard = threading.Lock() if durable else self.latch
-        self.ledger = Ledger(self._database, self.book, self.flush, ledger_guard)
+        self.ledger = Ledger(self._database, self.book, (self.flush, self.settle), ledger_guard)
+        self._claims_reader = self._database.connect() if durable else self._database.reader
+        self.claimed = ClaimedMessages(
+            self._claims_reader, threading.Lock() if durable else self.latch
+        )
         self._pending = Unit()
         #: Flushes under way, whose changes of totals stand neither there nor in the book.
         self._flushing = 0
@@ -135,6 +142,14 @@ class Store:
         if pending is not None:
             self._commit_with(pending, [])
 
+    def settle(self) -> None:
+        """Flush, and wait for what other threads flush: every life that has ended is written."""
+        self.flush()
+        while self._flushing:
+            # Theirs goes the same way; behind it, it has been written or is kept back again.
+            self.group.commit(Unit())
+            self.flush()
+
     def write_balances(self) -> None:
         """Flush, and write a balance row for every queue that has changed since its last one."""
         with self.latch:
@@ -187,7 +202,9 @@ class Store:
             self._checkpointer.stop()
         self.group.stop()
         self.ledger.stop()
+        self.claimed.stop()
         with self.latch:
+            self._claims_reader.close()
             self._database.close()
             self._memory.close()
 
@@ -196,6 +213,7 @@ class Store:
         self.latch = latch
         self.group.is_broken = True
         self.ledger.stop_in_child()
+        self.claimed.stop_in_child()
 
     def _stop(self) -> None:
         """Damage was read: nothing is written any more, and the queue manager stops."""
@@ -211,6 +229,8 @@ class Store:
             messages.count_backouts(unit.backouts)
         for move in unit.moves:
             messages.move(move)
+        for bulk in unit.bulks:
+            insert_bulk(self._database.writer, bulk)
         for sql, bindings in unit.statements:
             self._database.writer.execute(sql, bindings)
 

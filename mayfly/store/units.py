@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from mayfly.lifetime.life import OUTCOMES, LifeRecord
 
+#: No message is longer than this says.
+RUN_SIZE_BITS = 27
 OUTCOME_INDEX: dict[str, int] = {outcome.value: n for n, outcome in enumerate(OUTCOMES)}
 
 
@@ -49,6 +51,48 @@ class Move(NamedTuple):
     header_bytes: int
 
 
+class Run(NamedTuple):
+    """What the messages of a Bulk have in common whose keys, and hashes of MsgId, follow on."""
+
+    first_key: int
+    first_hash: int
+    expire_at_ms: int | None
+
+
+class Bulk(NamedTuple):
+    """New persistent messages of one descriptor for one queue, inserted by one statement.
+
+    ``rows`` is a JSON list with a list for each message: key, deadline, hashes of MsgId and
+    CorrelId (null: none), start and length of its data within ``bodies``. The ids stand in their
+    order in ``msg_ids`` and ``correl_ids``, 24 bytes each. Of a run, ``rows`` has only a number for
+    each message: the start, shifted by RUN_SIZE_BITS, and the length; and no CorrelId.
+    """
+
+    rows: str
+    message_count: int
+    put_ms: int
+    descriptor: bytes
+    msg_ids: bytes
+    correl_ids: bytes
+    bodies: bytes
+    run: Run | None = None
+
+
+class EndedRows(NamedTuple):
+    """Claimed messages whose lives end together: rows ``after < r <= until`` (store/claims.py).
+
+    ``descriptors`` holds each different one, with what it says of the records: priority,
+    persistence, report, reply_to_q, user_identifier.
+    """
+
+    after: int
+    until: int
+    queue: str
+    ended_ms: int
+    outcome: str
+    descriptors: list[tuple[bytes, int, int, int, str, str]]
+
+
 class Delta:
     """How the totals of one queue change."""
 
@@ -75,14 +119,17 @@ class Unit:
 
     ``inserts``, ``deletes`` and ``backouts`` concern persistent messages; the volatile lists those
     in memory, which change once the durable part is safe. ``moves`` releases persistent messages
-    in bulk. ``lives`` and ``deltas`` cover both, moves excepted from the first.
+    in bulk, ``bulks`` puts new ones. ``lives`` and ``deltas`` cover both, moves excepted from the
+    first.
     """
 
     __slots__ = (
         "backouts",
+        "bulks",
         "deletes",
         "deltas",
         "done",
+        "ended_rows",
         "error",
         "has_passed_persistent",
         "inserts",
@@ -107,6 +154,8 @@ class Unit:
         self.volatile_backouts: list[tuple[int]] = []
         self.lives: list[LifeRecord] = []
         self.moves: list[Move] = []
+        self.bulks: list[Bulk] = []
+        self.ended_rows: list[EndedRows] = []
         self.deltas: dict[int, Delta] = {}
         self.statements: list[tuple[str, tuple[Any, ...]]] = []
         self.error: BaseException | None = None
@@ -126,6 +175,8 @@ class Unit:
             or self.deletes
             or self.backouts
             or self.moves
+            or self.bulks
+            or self.ended_rows
             or self.statements
             or self.has_passed_persistent
         )
@@ -148,6 +199,13 @@ class Unit:
             delta.present_volatile += 1
             self.volatile_inserts.append(row)
 
+    def put_bulk(self, queue_number: int, bulk: Bulk) -> None:
+        """Add persistent messages to a queue."""
+        delta = self.delta(queue_number)
+        delta.puts += bulk.message_count
+        delta.present += bulk.message_count
+        self.bulks.append(bulk)
+
     def end(self, queue_number: int, key: int, life: LifeRecord) -> None:
         """Remove a committed message from its queue and record its life."""
         delta = self.delta(queue_number)
@@ -168,6 +226,14 @@ class Unit:
         target.puts += move.message_count
         target.present += move.message_count
         self.moves.append(move)
+
+    def end_rows(self, queue_number: int, ended: EndedRows) -> None:
+        """End the lives of claimed messages, which are part of their queue's totals until then."""
+        delta, outcome = self.delta(queue_number), OUTCOME_INDEX[ended.outcome]
+        message_count = ended.until - ended.after
+        delta.present -= message_count
+        delta.ended[outcome] = delta.ended.get(outcome, 0) + message_count
+        self.ended_rows.append(ended)
 
     def pass_through(self, queue_number: int, life: LifeRecord) -> None:
         """Record a message that its own unit of work put and got again (P9)."""

@@ -1,15 +1,13 @@
 """The real queue manager and the model of ``mayfly.testing.model``, driven side by side."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mayfly import MQError, QueueManager
+from mayfly import QueueManager
 from mayfly.engine import administration
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
@@ -22,42 +20,29 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.testing import VirtualClock
 from mayfly.testing.model import STAGING, Cursor, Held, Model, Put, Queue
+from tests.model.material import (
+    ALIAS,
+    CORREL_IDS,
+    QUEUES,
+    REPLY,
+    SESSIONS,
+    delays,
+    label_id,
+    labels,
+    lives,
+    mostly,
+    puts,
+    queues,
+    reason_of,
+    see_next,
+    sessions,
+    shown,
+    steps,
+)
 
-QUEUES = {"PRIORITY": c.MQMDS_PRIORITY, "FIFO": c.MQMDS_FIFO}
-REPLY = "REPLY"
 MAX_DEPTH = 6
-#: The first session is not transacted, the others are.
-SESSIONS = range(3)
 OUTCOME = LEDGER_COLUMNS.index("outcome")
 WHATEVER = GetRequest()
-CORREL_IDS = (b"", b"A".ljust(24, b"\0"), b"B".ljust(24, b"\0"))
-
-queues = st.sampled_from(list(QUEUES))
-sessions = st.sampled_from(SESSIONS)
-labels = st.integers(1, 12)
-lives = st.sampled_from((1, 100, 101, 5_000))
-delays = st.sampled_from((1, 100, 101, 6_000))
-NONE: st.SearchStrategy[int | None] = st.none()
-NO_DELAY = st.just(0)
-mostly = st.sampled_from((True, True, True, False))
-steps = st.sampled_from((0, 1, 99, 100, 101, 5_000, 12_000))
-
-
-def puts(
-    life_ms: st.SearchStrategy[int | None] = NONE, delay_ms: st.SearchStrategy[int] = NO_DELAY
-) -> st.SearchStrategy[Put]:
-    """Return what may be asked for in a put; the machine gives the MsgId."""
-    return st.builds(
-        Put,
-        msg_id=st.just(b""),
-        correl_id=st.sampled_from(CORREL_IDS),
-        priority=st.integers(0, 2),
-        persistent=st.booleans(),
-        life_ms=life_ms,
-        delay_ms=delay_ms,
-        report=st.sampled_from((0, c.MQRO_EXPIRATION)),
-        reply_to_q=st.just(REPLY),
-    )
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -82,6 +67,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.queues[name] = Queue(name, sequence == c.MQMDS_FIFO, MAX_DEPTH)
         administration.define(self.manager, "QLOCAL", REPLY, {})
         self.model.queues[REPLY] = Queue(REPLY)
+        administration.define(self.manager, "QALIAS", ALIAS, {"TARGET": "FIFO"})
+        self.model.aliases[ALIAS] = "FIFO"
         if scan_seconds:
             administration.alter(self.manager, "QMGR", "", {"EXPRYINT": scan_seconds})
         for name, put in first:
@@ -89,7 +76,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def session(self, number: int) -> Session:
         if number not in self.sessions:
-            self.sessions[number] = self.manager.session(transacted=number > 0)
+            self.sessions[number] = self.manager.session(f"user{number}", transacted=number > 0)
         return self.sessions[number]
 
     def owner(self, number: int) -> int | None:
@@ -267,7 +254,7 @@ class QueueMachine(RuleBasedStateMachine):
     def counts(self, queue: Queue) -> tuple[int, int, int, int, int]:
         staged = [
             m for m in self.model.queues[STAGING].messages
-            if m.target == queue.name and m.putter is None
+            if m.first_queue == queue.name and m.target and m.putter is None
         ]  # fmt: skip
         expired = [m for m in queue.visible() if m.expire_at_ms is not None
                    and m.expire_at_ms <= self.model.now_ms]  # fmt: skip
@@ -310,7 +297,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def compare_put(self, number: int, name: str, put: Put) -> None:
         self.label += 1
-        put.msg_id = label_id(self.label)
+        put.msg_id, put.sender = label_id(self.label), f"user{number}"
         reason = reason_of(
             lambda: self.session(number).put(
                 name,
@@ -367,33 +354,3 @@ class QueueMachine(RuleBasedStateMachine):
             held.priority,
             held.backout_count,
         )
-
-
-def see_next(messages: Iterator[Message], seen: list[Message]) -> None:
-    """Add the next message of a browse, if there is one."""
-    seen.extend(islice(messages, 1))
-
-
-def label_id(label: int) -> bytes:
-    return f"message {label}".encode().ljust(24, b"\0")
-
-
-def shown(queue: Queue) -> list[tuple[object, ...]]:
-    """Return what is visible in the model, as ``QueueMachine.visible`` returns the real rows."""
-    rows: list[tuple[object, ...]] = [
-        (
-            m.correl_id if m.feedback == c.MQFB_EXPIRATION else m.msg_id, m.priority,
-            m.persistent, m.expire_at_ms, m.backout_count, m.put_ms, m.feedback,
-        )
-        for m in queue.visible()
-    ]  # fmt: skip
-    return sorted(rows, key=repr) if queue.name == REPLY else rows
-
-
-def reason_of(call: Callable[[], object]) -> int:
-    """Return the reason code of a call, 0 when it succeeds."""
-    try:
-        call()
-    except MQError as error:
-        return error.reason
-    return rc.MQRC_NONE

@@ -13,6 +13,7 @@ from mayfly import QueueManager
 from mayfly.bulk.errors import WrongToken
 from mayfly.lifetime.life import LifeRecord
 from mayfly.servers.flight import FlightServer
+from mayfly.spark.compaction import compact_lake
 from mayfly.spark.errors import LakeError
 from mayfly.spark.lake import ledger_to_lake, read_balances, read_lake, read_ledger
 from mayfly.spark.report import ledger_report, verify_lake
@@ -209,6 +210,60 @@ def test_a_running_stream_follows_the_ledger(
         assert filling.positions()[:last] == list(range(1, last + 1))
     query.stop()
     assert query.exception() is None
+
+
+def test_a_stream_writes_on_while_its_lake_is_compacted(
+    filling: Filling, manager: QueueManager, manager_server: FlightServer
+) -> None:
+    query = ledger_to_lake(
+        filling.spark,
+        manager_server.url,
+        filling.token_file,
+        filling.lake,
+        trigger="0 seconds",
+        batch_rows_max=20,
+    )
+    for _ in range(2):
+        live(manager, 120)
+        last = manager.ledger.last_position()
+        # The first of these runs while batches come in, the second finds them all.
+        compact_lake(filling.spark, filling.lake)
+        found = filling.positions()
+        assert found == list(range(1, len(found) + 1))
+        query.processAllAvailable()
+        compact_lake(filling.spark, filling.lake)
+        assert filling.positions()[:last] == list(range(1, last + 1))
+    query.stop()
+    assert query.exception() is None
+    assert verify_lake(filling.spark, filling.lake) == []
+
+
+def test_a_batch_repeated_after_it_was_compacted_is_not_written_again(
+    filling: Filling, books: KeptBooks, server: FlightServer
+) -> None:
+    books.end(*days_apart(10))
+    filling.run(server, rows=4)
+    forget_last_commit(filling.checkpoint(books))
+    compact_lake(filling.spark, filling.lake)
+    compacted = filling.files()
+    books.end_many(2)
+    filling.run(server, rows=4)
+    assert filling.positions() == list(range(1, 13))
+    new = set(filling.files()) - set(compacted)
+    assert len(new) == 1
+    assert sum(row.lives for row in ledger_report(filling.spark, filling.lake)) == 12
+
+
+def test_a_lake_whose_checkpoint_is_lost_is_known_after_compaction_too(
+    filling: Filling, books: KeptBooks, server: FlightServer
+) -> None:
+    books.end_many(10)
+    filling.run(server, rows=4)
+    compact_lake(filling.spark, filling.lake)
+    assert all("run-" in name for name in filling.files())
+    shutil.rmtree(filling.checkpoint(books))
+    with pytest.raises(LakeError, match="name their checkpoint or a new lake"):
+        filling.run(server)
 
 
 def test_a_lake_whose_checkpoint_is_lost_is_not_written_twice(

@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mayfly.bulk.schema import ledger_batch
-from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, LifeRecord, State
+from mayfly.lifetime.life import OUTCOMES, LifeRecord, State
 from mayfly.spark.report import ledger_report, verify_lake
 from tests.bulk.books import START_MS, life
+from tests.spark.lakes import INSTANCE, Entry, balance, write_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-INSTANCE = "5" * 32
-Entry = LifeRecord | tuple[Any, ...]
-
-
-def balance(queue: str, puts: int, present: int = 0, **ended: int) -> tuple[Any, ...]:
-    """A balance row but for its position."""
-    counts = [ended.get(outcome.value, 0) for outcome in OUTCOMES]
-    return (
-        KIND_BALANCE,
-        queue,
-        *[None] * 6,
-        START_MS,
-        *[None] * 9,
-        puts,
-        present,
-        json.dumps(counts),
-    )
-
-
-def write_lake(
-    lake: Path, entries: Sequence[Entry], first: int = 1, instance: str = INSTANCE
-) -> None:
-    """Write lives and balances as a file of a lake, at positions from ``first`` on."""
-    rows = [
-        (
-            first + n,
-            *((KIND_LIFE, *entry, None, None, None) if isinstance(entry, LifeRecord) else entry),
-        )
-        for n, entry in enumerate(entries)
-    ]
-    folder = lake / "date=2023-11-14"
-    folder.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_batches([ledger_batch(rows, "QM1", instance)])
-    pq.write_table(table, folder / f"batch-{instance}-{first}.parquet")
 
 
 def waited(number: int, waited_ms: int, queue: str = "Q1") -> LifeRecord:
@@ -111,7 +72,9 @@ def test_an_empty_lake_has_no_problem(spark: SparkSession, tmp_path: Path) -> No
 def test_a_missing_file_is_a_gap(spark: SparkSession, tmp_path: Path) -> None:
     write_lake(tmp_path, [life(1)])
     write_lake(tmp_path, [life(4)], first=4)
-    assert verify_lake(spark, tmp_path) == [f"store {INSTANCE}: positions 1 to 4: 2 rows missing"]
+    assert verify_lake(spark, tmp_path) == [
+        f"store {INSTANCE}: positions 1 to 4: 2 rows missing, the first at 2"
+    ]
 
 
 def test_a_gap_between_blocks_of_positions_is_found(spark: SparkSession, tmp_path: Path) -> None:
@@ -131,8 +94,8 @@ def test_a_doubled_row_is_found_beside_a_gap_of_the_same_size(
     next(inner.iterdir()).rename(tmp_path / "date=2023-11-15" / "again.parquet")
     inner.rmdir()
     assert verify_lake(spark, tmp_path) == [
-        f"store {INSTANCE}: positions 1 to 4: 1 rows too many",
-        f"store {INSTANCE}: positions 1 to 4: 1 rows missing",
+        f"store {INSTANCE}: positions 1 to 4: 1 rows too many, the first at 2",
+        f"store {INSTANCE}: positions 1 to 4: 1 rows missing, the first at 3",
     ]
 
 

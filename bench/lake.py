@@ -1,0 +1,144 @@
+"""How fast a lake answers: from sketches, by a full rescan beside DuckDB, and its compaction."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from bench.figures import Figure, at_least, at_most, seconds_of
+from mayfly.bulk.schema import LEDGER
+from mayfly.lifetime.life import KIND_LIFE
+from mayfly.spark.compaction import compact_lake
+from mayfly.spark.lake import read_lake
+from mayfly.spark.report import ledger_report
+from mayfly.spark.session import create_session
+from mayfly.spark.sketches import LATE_AFTER_MS, sketch_lake
+
+_LIVES = int(os.environ.get("MAYFLY_BENCH_LIVES", "10000000"))
+_FILE_LIVES = min(200_000, _LIVES)
+_QUEUES, _DAYS, _DAY_MS = 40, 5, 86_400_000
+_FIRST_DAY = datetime(2026, 11, 16, tzinfo=UTC)
+_FIRST_MS = int(_FIRST_DAY.timestamp() * 1000)
+_EXPIRING_SHARE = 0.1
+
+_DUCKDB = f"""
+    select manager, queue, count(*) as lives,
+        count_if(outcome = 'got') as got, count_if(outcome = 'expired') as expired,
+        count_if(waited > {LATE_AFTER_MS}) as late,
+        quantile_cont(waited, [0.5, 0.95, 0.99]) as waited,
+        quantile_cont(remained, [0.5, 0.05, 0.01]) as remained
+    from (
+        select manager, queue, outcome,
+            case when outcome = 'got' then ended_ms - deliver_at_ms end as waited,
+            case when outcome = 'got' then expire_at_ms - ended_ms end as remained
+        from read_parquet('LAKE/date=*/*.parquet') where kind = {KIND_LIFE})
+    group by manager, queue order by manager, queue
+"""
+
+
+def figures() -> Iterator[Figure]:
+    """Make a lake as a stream leaves it, and ask it."""
+    spark = create_session("local[2]", "bench")
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            yield from _figures(spark, Path(name))
+    finally:
+        spark.stop()
+
+
+def _figures(spark: SparkSession, lake: Path) -> Iterator[Figure]:
+    file_count = sum(1 for _ in _write_batches(lake))
+    sketch_seconds = seconds_of(lambda: sketch_lake(spark, lake))
+    note = f"{_LIVES:,} lives, {file_count} files, {_QUEUES} queues x {_DAYS} days, cold"
+    yield at_least("sketches of new lives", _LIVES / sketch_seconds, 0, " lives/s", note)
+    compact_seconds = seconds_of(lambda: compact_lake(spark, lake))
+    note = f"to {len(list(lake.glob('date=*/*.parquet')))} files"
+    yield at_least("compaction", _LIVES / compact_seconds, 0, " lives/s", note)
+    cold_seconds = seconds_of(lambda: ledger_report(spark, lake))
+    warm_seconds = min(seconds_of(lambda: ledger_report(spark, lake)) for _ in range(3))
+    note = f"{_LIVES:,} lives; the first one {cold_seconds:.1f} s"
+    yield at_most("ledger report from stored sketches", warm_seconds, 2, " s", note)
+    exact = ledger_report(spark, lake, is_rescan=True)
+    rescan_seconds = seconds_of(lambda: ledger_report(spark, lake, is_rescan=True))
+    rows = _duckdb(lake)
+    duckdb_seconds = min(seconds_of(lambda: _duckdb(lake)) for _ in range(2))
+    assert [
+        (r.queue, r.lives, r.outcomes["got"], r.outcomes["expired"], r.late) for r in exact
+    ] == [row[1:6] for row in rows]
+    p99_ms = np.array([[r.waited_p99_ms, row[6][2]] for r, row in zip(exact, rows, strict=True)])
+    assert np.allclose(p99_ms[:, 0], p99_ms[:, 1])
+    assert read_lake(spark, lake).count() == _LIVES
+    note = f"Spark {rescan_seconds:.1f} s, DuckDB {duckdb_seconds:.1f} s, same files and threads"
+    yield at_most("full rescan beside DuckDB", rescan_seconds / duckdb_seconds, 10, "x", note)
+
+
+def _duckdb(lake: Path) -> list[tuple[Any, ...]]:
+    # It ships types of its own making; nothing but this measurement uses it.
+    duckdb = import_module("duckdb")
+    with duckdb.connect(config={"threads": 2}) as connection:
+        rows: list[tuple[Any, ...]] = connection.sql(_DUCKDB.replace("LAKE", str(lake))).fetchall()
+    return rows
+
+
+def _write_batches(lake: Path) -> Iterator[Path]:
+    """Yield the files of a stream that brought the lives of each day in batches."""
+    rng = np.random.default_rng(7)
+    position = 1
+    for batch in range(-(-_LIVES // _FILE_LIVES)):
+        day = batch % _DAYS
+        count = min(_FILE_LIVES, _LIVES + 1 - position)
+        folder = lake / f"date={(_FIRST_DAY + timedelta(days=day)).date()}"
+        folder.mkdir(exist_ok=True)
+        file = folder / f"batch-{'5' * 16}-{batch:012d}.parquet"
+        pq.write_table(_lives(rng, position, count, _FIRST_MS + day * _DAY_MS), file)
+        position += count
+        yield file
+
+
+def _lives(rng: np.random.Generator, first: int, count: int, day_ms: int) -> pa.Table:
+    """Return lives that ended on a day, sorted by queue as a stream sorts its batches."""
+    ended_ms = day_ms + rng.integers(0, _DAY_MS, count)
+    is_expired = rng.random(count) < _EXPIRING_SHARE
+    waited_ms = rng.lognormal(7, 2, count).astype(np.int64)
+    deliver_at_ms = ended_ms - waited_ms
+    expire_at_ms = np.where(is_expired, ended_ms, ended_ms + rng.integers(1, 600_000, count))
+    queues = np.sort(rng.integers(0, _QUEUES, count))
+    names = pa.array([f"ORDERS.{n:02d}" for n in range(_QUEUES)])
+    given: dict[str, Any] = {
+        "manager": pa.repeat("BENCH", count),
+        "instance_id": pa.repeat("5" * 32, count),
+        "position": np.arange(first, first + count),
+        "kind": np.full(count, KIND_LIFE, np.int8),
+        "queue": names.take(pa.array(queues)),
+        "msg_id": _ids(rng, count),
+        "put_ms": deliver_at_ms,
+        "deliver_at_ms": deliver_at_ms,
+        "expire_at_ms": expire_at_ms,
+        "ended_ms": ended_ms,
+        "outcome": pa.array(["got", "expired"]).take(pa.array(is_expired.astype(np.int8))),
+        "body_bytes": rng.integers(100, 1000, count),
+    }
+    columns = [
+        pa.array(given[field.name], field.type)
+        if isinstance(given.get(field.name), np.ndarray)
+        else given.get(field.name, pa.nulls(count, field.type))
+        for field in LEDGER
+    ]
+    return pa.table(columns, schema=LEDGER)
+
+
+def _ids(rng: np.random.Generator, count: int) -> pa.Array:
+    data: npt.NDArray[np.uint8] = rng.integers(0, 256, count * 24, np.uint8)
+    fixed = pa.Array.from_buffers(pa.binary(24), count, [None, pa.py_buffer(data.tobytes())])
+    return fixed.cast(pa.binary())

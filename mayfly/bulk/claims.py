@@ -1,0 +1,291 @@
+"""Read a queue over Arrow Flight: by durable claims, or by a browse that leaves it as it is.
+
+A consumer is attached, claims, reads what it has claimed and ends it when it is safe elsewhere; see
+engine/claims.py for what each of these means to the messages. Ids in a request are hex.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from mayfly.bulk.client import LedgerClient
+from mayfly.bulk.errors import BulkError, ServerFailed, from_flight
+from mayfly.bulk.schema import MESSAGE
+
+ATTACH, CLAIM, END, EDGES = "attach", "claim", "end-claims", "claim-edges"
+MARK, RELEASE, CONSUMERS, RANGES = "claim-mark", "release-claims", "consumers", "browse-ranges"
+#: The verbs of tickets.
+CLAIMED_VERB, BROWSE_VERB = "claimed", "browse"
+#: A call that claims or ends as much as a batch holds.
+_CALL_TIMEOUT_SECONDS = 300.0
+
+
+class QueueManagerRefused(BulkError):
+    """The queue manager refuses; the text begins with its reason code."""
+
+    reason = "mq-error"
+
+
+class ConsumerUnknown(BulkError):
+    """No consumer of this name has ever been attached."""
+
+    reason = "consumer-unknown"
+
+
+class ConsumerOfOtherQueue(BulkError):
+    """The consumer belongs to another queue."""
+
+    reason = "consumer-queue"
+
+
+class ConsumerFenced(BulkError):
+    """Somebody else reads under the name of this consumer, or its claims were released."""
+
+    reason = "consumer-fenced"
+
+
+class ClaimsClosed(BulkError):
+    """What is asked for has been ended and is gone."""
+
+    reason = "claims-closed"
+
+
+class ClaimsReleased(BulkError):
+    """What is asked for has been given back to its queue."""
+
+    reason = "claims-released"
+
+
+class ClaimsAhead(BulkError):
+    """The queue manager knows no such claim: it was restored from an older copy."""
+
+    reason = "claims-ahead"
+
+
+_BY_REASON: dict[str, type[BulkError]] = {
+    kind.reason: kind
+    for kind in (
+        QueueManagerRefused,
+        ConsumerUnknown,
+        ConsumerOfOtherQueue,
+        ConsumerFenced,
+        ClaimsClosed,
+        ClaimsReleased,
+        ClaimsAhead,
+    )
+}
+
+
+class Standing(NamedTuple):
+    """How a consumer stands: claims after ``closed`` up to ``last`` are open."""
+
+    consumer: str
+    queue: str
+    epoch: int
+    closed: int
+    last: int
+    message_count: int
+    oldest_claimed_ms: int | None
+
+
+class Attached(NamedTuple):
+    """Who acts as a consumer of which queue, and in which store."""
+
+    manager: str
+    instance_id: str
+    consumer: str
+    queue: str
+    epoch: int
+    closed: int
+
+
+class Filters(NamedTuple):
+    """What a browse gives only messages of; None is any."""
+
+    msg_id: bytes | None = None
+    correl_id: bytes | None = None
+    priority: int | None = None
+
+
+class QueueClient(LedgerClient):
+    """A connection to the queues of one queue manager, and to its ledger."""
+
+    def __enter__(self) -> QueueClient:
+        """Return itself."""
+        return self
+
+    def __repr__(self) -> str:
+        """Show where it leads, never the token."""
+        return f"QueueClient({self.url!r})"
+
+    def attach(self, consumer: str, queue: str) -> Attached:
+        """Begin to act as a consumer; whoever did before no longer may.
+
+        Raises ConsumerOfOtherQueue, QueueManagerRefused.
+        """
+        return Attached(**self._call(ATTACH, consumer=consumer, queue=queue))
+
+    def claim(
+        self,
+        consumer: Attached,
+        after: int,
+        *,
+        max_rows: int,
+        max_bytes: int,
+        up_to: int | None = None,
+    ) -> tuple[int, int]:
+        """Claim the next messages; return the last claim there is to read, and its messages.
+
+        Claims behind ``after`` that are there already come first. ``up_to`` is a :meth:`mark`.
+        Raises ConsumerFenced and what checks a checkpoint: ClaimsAhead, -Closed, -Released.
+        """
+        answer = self._call(
+            CLAIM,
+            consumer=consumer.consumer,
+            epoch=consumer.epoch,
+            after=after,
+            max_rows=max_rows,
+            max_data_bytes=max_bytes,
+            up_to=up_to,
+        )
+        return answer["until"], answer["messages"]
+
+    def mark(self) -> int:
+        """Return what tells messages put by now from later ones."""
+        return int(self._call(MARK)["mark"])
+
+    def end(self, consumer: Attached, until: int) -> int:
+        """End the lives of what claims up to ``until`` hold; return how many messages they were."""
+        answer = self._call(END, consumer=consumer.consumer, epoch=consumer.epoch, until=until)
+        return int(answer["messages"])
+
+    def edges(self, consumer: Attached, after: int, until: int) -> tuple[int, int]:
+        """Return the rows ``(after, until]`` that claims ``(after, until]`` hold."""
+        answer = self._call(
+            EDGES, consumer=consumer.consumer, epoch=consumer.epoch, after=after, until=until
+        )
+        return answer["after_row"], answer["until_row"]
+
+    def claimed(
+        self, consumer: str, epoch: int, after_row: int, until_row: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield claimed rows in batches of schema MESSAGE, each row once and in get order."""
+        request = {
+            "consumer": consumer,
+            "epoch": epoch,
+            "after_row": after_row,
+            "until_row": until_row,
+        }
+        row = after_row
+        for batch in self._read(CLAIMED_VERB, request):
+            row += batch.num_rows
+            yield batch
+        if row != until_row:
+            raise ServerFailed(f"the server {self.url} ended at row {row}, not {until_row}")
+
+    def standings(self) -> list[Standing]:
+        """Return how all consumers stand, by name."""
+        return [Standing(**standing) for standing in self._call(CONSUMERS)["consumers"]]
+
+    def release(self, consumer: str) -> int:
+        """Give back what a consumer has claimed; return how many messages there were."""
+        return int(self._call(RELEASE, consumer=consumer)["messages"])
+
+    def ranges(self, queue: str, count: int) -> list[tuple[int, int]]:
+        """Return about ``count`` ranges of keys that hold what is on a queue now."""
+        answer = self._call(RANGES, queue=queue, count=count)
+        return [(low, high) for low, high in answer["ranges"]]
+
+    def browse(
+        self, queue: str, within: tuple[int, int], filters: Filters
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the live messages of a range of keys in get order, in batches of schema MESSAGE."""
+        request = {
+            "queue": queue,
+            "low": within[0],
+            "high": within[1],
+            "msg_id": _hex(filters.msg_id),
+            "correl_id": _hex(filters.correl_id),
+            "priority": filters.priority,
+        }
+        yield from self._read(BROWSE_VERB, request)
+
+    def _read(self, verb: str, request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._batches({verb: {"manager": self._manager, **request}})
+        except flight.FlightError as error:
+            raise self._error(error) from error
+
+    def _call(self, verb: str, **request: Any) -> dict[str, Any]:
+        action = flight.Action(verb, json.dumps({"manager": self._manager, **request}).encode())
+        options = flight.FlightCallOptions(timeout=_CALL_TIMEOUT_SECONDS, headers=self._headers)
+        try:
+            [answer] = self._flight.do_action(action, options)
+        except flight.FlightError as error:
+            raise self._error(error) from error
+        value: dict[str, Any] = json.loads(answer.body.to_pybytes())
+        return value
+
+    def _error(self, error: flight.FlightError) -> BulkError:
+        try:
+            detail = json.loads(error.extra_info)
+            return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
+        except (ValueError, KeyError, TypeError):
+            return from_flight(error, self.url)
+
+
+class MessageRows(NamedTuple):
+    """Messages of one queue on their way into a record batch.
+
+    Each row is (msg_id, correl_id, put_ms, deliver_at_ms, expire_at_ms, backout_count, descriptor,
+    payload), the descriptor a key into ``descriptors``, which gives the DESCRIBED columns.
+    """
+
+    manager: str
+    queue: str
+    rows: Sequence[tuple[Any, ...]]
+    descriptors: Mapping[bytes, tuple[Any, ...]]
+
+
+#: The columns of MESSAGE that many messages have in common.
+DESCRIBED = (
+    "priority",
+    "persistence",
+    "report",
+    "reply_to_q",
+    "reply_to_q_mgr",
+    "msg_type",
+    "format",
+    "encoding",
+    "coded_char_set_id",
+    "user_identifier",
+)
+_OWN = ("msg_id", "correl_id", "put_ms", "deliver_at_ms", "expire_at_ms", "backout_count")
+
+
+def message_batch(messages: MessageRows) -> pa.RecordBatch:
+    """Return one or more messages as a record batch of schema MESSAGE."""
+    *own, packed, payloads = zip(*messages.rows, strict=True)
+    count = len(messages.rows)
+    columns = {
+        "manager": pa.repeat(messages.manager, count),
+        "queue": pa.repeat(messages.queue, count),
+        "payload": pa.array(payloads, type=pa.binary()),
+    }
+    for name, values in zip(_OWN, own, strict=True):
+        columns[name] = pa.array(values, type=MESSAGE.field(name).type)
+    places = {descriptor: n for n, descriptor in enumerate(messages.descriptors)}
+    taken = pa.array([places[descriptor] for descriptor in packed], type=pa.int32())
+    described = zip(*messages.descriptors.values(), strict=True)
+    for name, values in zip(DESCRIBED, described, strict=True):
+        columns[name] = pa.array(values, type=MESSAGE.field(name).type).take(taken)
+    return pa.RecordBatch.from_arrays([columns[name] for name in MESSAGE.names], schema=MESSAGE)
+
+
+def _hex(identifier: bytes | None) -> str | None:
+    return None if identifier is None else identifier.hex()

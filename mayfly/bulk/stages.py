@@ -1,0 +1,225 @@
+"""Write rows into queues over Arrow Flight, exactly once: onto stages that a commit names.
+
+See engine/stages.py for what a stage is. A client that is not sure whether a call has reached the
+server makes it again: under a new attempt for a stage, as it is for a commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from mayfly.bulk.client import DEFAULT_MAX_BYTES, LedgerClient
+from mayfly.bulk.errors import BulkError, ServerFailed, from_flight
+from mayfly.bulk.schema import pages
+
+#: The verb of an upload, and the action that puts what was uploaded.
+STAGE_VERB, COMMIT_ACTION = "stage", "stage-commit"
+#: The server puts some ten thousands of rows in a call and answers.
+_CALL_TIMEOUT_SECONDS = 300.0
+#: What the name of a query begins with that is one batch only; it is forgotten a day after.
+JOB_PREFIX = "job:"
+#: What stands for a batch that a stage is refused for.
+_DECIDED = -1
+
+#: One row as it is put: every column but the data may be null, and what it says is checked when it
+#: is put. ``delay_ms`` or ``deliver_at_ms``, ``time_to_live_ms`` or ``expire_at_ms``.
+STAGED = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("manager", "queue")),
+        *(pa.field(name, pa.binary()) for name in ("msg_id", "correl_id")),
+        *(
+            pa.field(name, pa.int64())
+            for name in (
+                "delay_ms",
+                "deliver_at_ms",
+                "time_to_live_ms",
+                "expire_at_ms",
+                "priority",
+                "persistence",
+                "report",
+                "msg_type",
+                "encoding",
+                "coded_char_set_id",
+                "feedback",
+                "original_length",
+                "put_appl_type",
+            )
+        ),
+        *(
+            pa.field(name, pa.string())
+            for name in (
+                "reply_to_q",
+                "reply_to_q_mgr",
+                "format",
+                "user_identifier",
+                "put_appl_name",
+            )
+        ),
+        pa.field("payload", pa.binary()),
+    ]
+)
+
+
+class StageLost(BulkError):
+    """A commit names a stage that was swept or never completed; nothing of its batch was put."""
+
+    reason = "stage-lost"
+
+
+class RowsRefused(BulkError):
+    """Neither a row's queue nor the dead-letter destination takes it, or the disk is full."""
+
+    reason = "mq-error"
+
+
+_BY_REASON: dict[str, type[BulkError]] = {kind.reason: kind for kind in (StageLost, RowsRefused)}
+
+
+class Committed(NamedTuple):
+    """What has become of the rows of a batch; ``batch`` is the newest one that has been named."""
+
+    batch: int
+    put_count: int
+    expired_count: int
+    refused_count: int
+
+
+class StageClient(LedgerClient):
+    """A connection that writes to one queue manager; use it in a ``with`` block."""
+
+    def __enter__(self) -> StageClient:
+        """Return itself."""
+        return self
+
+    def __repr__(self) -> str:
+        """Show where it leads, never the token."""
+        return f"StageClient({self.url!r})"
+
+    def stage(
+        self,
+        query: str,
+        batch: int,
+        stage: tuple[int, str],
+        rows: Iterable[pa.RecordBatch],
+    ) -> int:
+        """Write rows of schema STAGED onto a stage; see :meth:`begin` and :class:`Upload`."""
+        upload = self.begin(query, batch, stage)
+        try:
+            for batch_of_rows in rows:
+                upload.write(batch_of_rows)
+        except BaseException:
+            upload.break_off()
+            raise
+        return upload.finish()
+
+    def begin(self, query: str, batch: int, stage: tuple[int, str]) -> Upload:
+        """Begin to write onto a stage (partition, attempt), which nobody has written to."""
+        partition, attempt = stage
+        request = {
+            "manager": self._manager,
+            "query": query,
+            "batch": batch,
+            "partition": partition,
+            "attempt": attempt,
+        }
+        descriptor = flight.FlightDescriptor.for_command(json.dumps({STAGE_VERB: request}).encode())
+        options = flight.FlightCallOptions(headers=self._headers)
+        try:
+            return Upload(self, self._flight.do_put(descriptor, STAGED, options))
+        except flight.FlightError as error:
+            raise self.error(error) from error
+
+    def commit(
+        self,
+        query: str,
+        batch: int,
+        stages: Sequence[tuple[int, str]],
+        *,
+        dead_letter_queue: str = "",
+    ) -> Committed:
+        """Put the rows of a batch; return when all are on their queues.
+
+        Of a batch that was named before, what is left is put, whatever ``stages`` says; of one that
+        is done, nothing. Raises StageLost and RowsRefused.
+        """
+        request = {
+            "manager": self._manager,
+            "query": query,
+            "batch": batch,
+            "stages": list(stages),
+            "dead_letter_queue": dead_letter_queue,
+        }
+        action = flight.Action(COMMIT_ACTION, json.dumps(request).encode())
+        options = flight.FlightCallOptions(timeout=_CALL_TIMEOUT_SECONDS, headers=self._headers)
+        while True:
+            try:
+                [answer] = self._flight.do_action(action, options)
+            except flight.FlightError as error:
+                raise self.error(error) from error
+            state = json.loads(answer.body.to_pybytes())
+            if state.pop("is_done"):
+                return Committed(**state)
+
+    def error(self, error: flight.FlightError) -> BulkError:
+        """Return what a Flight error says, in our terms."""
+        try:
+            detail = json.loads(error.extra_info)
+            return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
+        except (ValueError, KeyError, TypeError):
+            return from_flight(error, self.url)
+
+
+class Upload:
+    """Rows on their way onto one stage."""
+
+    def __init__(self, client: StageClient, call: tuple[Any, Any]) -> None:
+        """Take the two ends of a Flight call."""
+        self._client = client
+        self._writer, self._answers = call
+        self._sent_count = 0
+
+    def write(self, rows: pa.RecordBatch, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        """Send rows of schema STAGED, in batches of at most so many bytes; raises BulkError."""
+        if not rows.num_rows:
+            return
+        try:
+            for page in pages(rows, max_bytes):
+                self._writer.write_batch(page)
+        except flight.FlightError as error:
+            raise self._client.error(error) from error
+        self._sent_count += rows.num_rows
+
+    def finish(self) -> int:
+        """Return the number of rows once all are durable on the stage; raises BulkError.
+
+        0 when the batch is decided already, so that nothing was kept. Raises ServerFailed when
+        fewer have arrived than were sent.
+        """
+        try:
+            # The end: what breaks off before it is no stage.
+            self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=STAGED))
+            self._writer.done_writing()
+            answer = self._answers.read()
+            # What the server has refused shows here at the latest.
+            self._writer.close()
+        except flight.FlightError as error:
+            raise self._client.error(error) from error
+        row_count = None if answer is None else json.loads(answer.to_pybytes())["row_count"]
+        if row_count == _DECIDED:
+            return 0
+        if row_count != self._sent_count:
+            raise ServerFailed(
+                f"the server {self._client.url} has {row_count} of {self._sent_count} rows"
+            )
+        return self._sent_count
+
+    def break_off(self) -> None:
+        """Give up: nothing of it is kept."""
+        with suppress(flight.FlightError):
+            self._writer.close()

@@ -1,0 +1,99 @@
+"""What the commands on a lake share: their arguments, a Spark session, errors in one line."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.quiet import quiet_stderr
+from mayfly.cli.values import duration_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mayfly.spark.lake_part import LakePart
+
+#: A command runs a few short jobs: a third less to wait than with what Java chooses itself. The
+#: stack is the one that mayfly.spark.session needs.
+_QUICK_START = "-Xss8m -XX:+UseSerialGC -Xshare:auto"
+
+Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="Folder of the lake.")]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="MOMENT",
+        help="Only lives that ended then or later: 2026-11-20 or 2026-11-20T14, UTC.",
+    ),
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="MOMENT", help="Only to this date or hour, all of it included."),
+]
+QueueOption = Annotated[
+    list[str] | None,
+    typer.Option("--queue", metavar="QUEUE", help="Only this queue, or ORDERS.*; several."),
+]
+LateOption = Annotated[
+    int | None,
+    typer.Option(
+        "--late-after",
+        parser=duration_ms,
+        metavar="TIME",
+        help="A message that was got later than this after its delivery time is late. "
+        "[default: 1min]",
+    ),
+]
+
+
+@contextlib.contextmanager
+def pipeline_errors() -> Iterator[None]:
+    """Turn what can go wrong in the pipeline into one line and exit code 5."""
+    from pyspark.errors import PySparkException
+
+    from mayfly.bulk.errors import BulkError
+    from mayfly.spark.errors import PipelineError
+    from mayfly.spark.jvm import JavaNotFound
+
+    try:
+        yield
+    except (BulkError, PipelineError, JavaNotFound) as error:
+        raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
+    except PySparkException as error:
+        first_line = str(error).strip().partition("\n")[0]
+        raise CommandFailed(ExitCode.PIPELINE, f"Spark: {first_line}") from error
+    except ValueError as error:
+        raise CommandFailed(ExitCode.USAGE, str(error)) from error
+
+
+@contextlib.contextmanager
+def spark_session() -> Iterator[SparkSession]:
+    """Yield a session on this machine that ends with the command."""
+    with pipeline_errors(), quiet_stderr():
+        from mayfly.spark.session import create_session
+
+        conf = {"spark.driver.extraJavaOptions": _QUICK_START}
+        spark = create_session(app_name="mayfly ledger", conf=conf)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def check_lake(lake: Path) -> None:
+    """Fail at once where there is no lake, not after the seconds that Spark takes to start."""
+    if not lake.is_dir():
+        raise CommandFailed(ExitCode.PIPELINE, f"there is no lake at {lake}")
+
+
+def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> LakePart:
+    """Return the part of a lake that was named on the command line."""
+    from mayfly.spark.lake_part import part_between
+
+    with wrong_values():
+        return part_between(first, last, queues or ())

@@ -1,0 +1,159 @@
+"""What is known in memory of a consumer: its epoch, its open claims, what a checkpoint may say."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from mayfly.store.claims import ClaimRow, ConsumerRow
+
+
+class ClaimError(Exception):
+    """A consumer is refused; ``reason`` is for programs.
+
+    consumer-unknown, consumer-queue, consumer-fenced, claims-closed, claims-released, claims-ahead.
+    """
+
+    def __init__(self, reason: str, text: str) -> None:
+        """Say in ``text`` what is wrong and what to do."""
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+
+
+class Standing(NamedTuple):
+    """How a consumer stands: claims after ``closed`` up to ``last`` are open."""
+
+    consumer: str
+    queue: str
+    epoch: int
+    closed: int
+    last: int
+    message_count: int
+    oldest_claimed_ms: int | None
+
+
+class Consumer:
+    """One consumer; what changes it holds ``lock``, so that its claims come one after the other."""
+
+    def __init__(self, row: ConsumerRow) -> None:
+        """Begin without open claims."""
+        self.row = row
+        self.lock = threading.Lock()
+        #: The open claims, by number.
+        self.claims: list[ClaimRow] = []
+
+    @property
+    def queue(self) -> str:
+        """The local queue it reads."""
+        return self.row.queue
+
+    @property
+    def message_count(self) -> int:
+        """How many messages are claimed."""
+        return self.row.last_row - self.closed_row
+
+    @property
+    def closed_row(self) -> int:
+        """The last row that is no longer claimed."""
+        claims = self.claims
+        return claims[0].after_row if claims else self.row.last_row
+
+    def standing(self) -> Standing:
+        """Return how it stands."""
+        row, claims = self.row, self.claims
+        oldest_ms = claims[0].claimed_ms if claims else None
+        return Standing(
+            row.name,
+            row.queue,
+            row.epoch,
+            row.closed_number,
+            row.last_number,
+            self.message_count,
+            oldest_ms,
+        )
+
+    def check_epoch(self, epoch: int) -> None:
+        """Raise ClaimError ``consumer-fenced`` unless the epoch is the newest one."""
+        if epoch != self.row.epoch:
+            raise ClaimError(
+                "consumer-fenced",
+                f"consumer {self.row.name} was attached again, or its claims were released "
+                f"(epoch {self.row.epoch}, this reader has {epoch}): another query reads under "
+                "its name, or did",
+            )
+
+    def check_checkpoint(self, number: int) -> None:
+        """Raise ClaimError unless a reader may go on behind this claim.
+
+        What was ended behind it would be missing, what was released up to it would come twice.
+        """
+        row = self.row
+        if number > row.last_number:
+            raise ClaimError(
+                "claims-ahead",
+                f"the checkpoint has read to claim {number} of consumer {row.name}, whose last is "
+                f"{row.last_number}: the queue manager was restored from an older copy",
+            )
+        if row.released_after < number <= row.released_until:
+            raise ClaimError(
+                "claims-released",
+                f"claim {number} of consumer {row.name} was released, its messages are on "
+                f"{row.queue} again: use a new checkpoint",
+            )
+        was_released = row.released_after <= number and row.closed_number <= row.released_until
+        if number < row.closed_number and not was_released:
+            raise ClaimError(
+                "claims-closed",
+                f"the checkpoint has read to claim {number} of consumer {row.name}, but claims up "
+                f"to {row.closed_number} are ended: it is an older copy; use a new checkpoint",
+            )
+
+    def given(self, after: int, row_count: int, body_bytes: int) -> tuple[int, int, int]:
+        """Return up to which claim those behind ``after`` fill a limit; their rows and bytes.
+
+        The first one counts, however large.
+        """
+        until, rows, total_bytes = max(after, self.row.closed_number), 0, 0
+        for claim in self.claims:
+            if claim.number <= after:
+                continue
+            count = claim.last_row - claim.after_row
+            fits = rows + count <= row_count and total_bytes + claim.body_bytes <= body_bytes
+            if rows and not fits:
+                break
+            until, rows = claim.number, rows + count
+            total_bytes += claim.body_bytes
+        return until, rows, total_bytes
+
+    def group(self, until: int, row_count: int, body_bytes: int) -> list[ClaimRow]:
+        """Return the first open claims up to ``until`` that one transaction closes."""
+        group: list[ClaimRow] = []
+        start, total_bytes = self.closed_row, 0
+        for claim in self.claims:
+            total_bytes += claim.body_bytes
+            is_full = claim.last_row - start > row_count or total_bytes > body_bytes
+            if claim.number > until or (group and is_full):
+                break
+            group.append(claim)
+        return group
+
+    def edges(self, after: int, until: int) -> tuple[int, int]:
+        """Return the rows of claims ``(after, until]``, of which released ones have none.
+
+        Raises ClaimError when some are ended, or were released since they were read first.
+        """
+        self.check_checkpoint(after)
+        self.check_checkpoint(until)
+        found = [claim for claim in self.claims if after < claim.number <= until]
+        return (found[0].after_row, found[-1].last_row) if found else (0, 0)
+
+    def accept(self, claim: ClaimRow) -> None:
+        """A claim is durable."""
+        self.row = self.row._replace(last_number=claim.number, last_row=claim.last_row)
+        self.claims.append(claim)
+
+    def close(self, group: list[ClaimRow], row: ConsumerRow) -> None:
+        """The first open claims are closed, durably."""
+        self.claims = self.claims[len(group) :]
+        self.row = row

@@ -1,0 +1,298 @@
+"""Staged rows become messages: one transaction of them, with every check of a put.
+
+Rows of one kind that nothing hinders are put in bulk, by one statement; the others one by one, as
+in a unit of work. Both ways keep the order of the rows. A row that a put would refuse goes to the
+dead-letter destination; one whose deadline has passed is discarded where it would have lived.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.bulk_puts import BulkPuts, Lane
+from mayfly.engine.core import Core, Moving, Work
+from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row
+from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
+from mayfly.engine.disposal import send_report
+from mayfly.engine.objects import Path
+from mayfly.engine.put import PutRequest, put
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.staged_rows import (
+    Kind,
+    StagedRows,
+    Times,
+    ids_of,
+    times_of,
+)
+from mayfly.engine.unit_of_work import Pending, UnitOfWork
+from mayfly.lifetime.life import Event, LifeRecord, State, next_state
+from mayfly.lifetime.reports import Cause, Original, is_owed
+from mayfly.lifetime.times import put_date, put_time
+from mayfly.lifetime.window import Window
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.structures import DLH
+
+_EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
+#: The queue manager is going: no fault of the row.
+_NOT_THE_ROW = (
+    rc.MQRC_CONNECTION_BROKEN,
+    rc.MQRC_Q_MGR_STOPPING,
+    rc.MQRC_STORAGE_MEDIUM_FULL,
+)
+_NAME_BYTES = 48
+
+
+class Counted(NamedTuple):
+    """What became of the rows of a transaction."""
+
+    put_count: int
+    expired_count: int
+    refused_count: int
+
+
+class Promotion(UnitOfWork):
+    """The unit of work of one transaction: staged rows, and the statements that go with them."""
+
+    def __init__(self, core: Core, dead_letter_queue: str) -> None:
+        """Begin empty; without a name, refused rows go to the queue manager's DEADQ."""
+        super().__init__(core)
+        self._dead_letter_queue = dead_letter_queue
+        self._context = Context("", c.MQAT_UNIX, "mayfly sink", core.name)
+        self._now_ms = core.now_ms()
+        self._lanes: list[Lane] = []
+        self._expired: list[tuple[LocalQueue, LifeRecord]] = []
+        #: The deadline that the row being put names; it does not move while the put takes time.
+        self._deadline_ms: int | None = None
+        self._put_count = self._expired_count = 0
+        self.refusals: list[MQError] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Never: what it notes of the stage is always part of it."""
+        return False
+
+    @property
+    def counted(self) -> Counted:
+        """What has become of the rows."""
+        return Counted(self._put_count, self._expired_count, len(self.refusals))
+
+    def check_room(self) -> None:
+        """Take all: not MAXUMSGS but the size of a transaction is its limit."""
+
+    def add(self, rows: StagedRows) -> None:
+        """Put the rows of a blob, in their order; call it without the latch.
+
+        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING, or why the dead-letter destination
+        takes no row; back the whole out then.
+        """
+        if not rows.row_count:
+            return
+        in_bulk = BulkPuts(self._core, rows, self._now_ms, self._lane)
+        row = 0
+        while row < rows.row_count:
+            with self._core.latch:
+                self._core.check_running()
+                after = in_bulk.add_from(row)
+            self._put_count += after - row
+            if after < rows.row_count:
+                self._add_alone(rows, after, in_bulk.kind(after))
+            row = after + 1
+
+    def put(self, pending: Pending) -> None:
+        """Add a put, its life ending at the very deadline that the row names."""
+        deadline_ms, row = self._deadline_ms, pending.row
+        if deadline_ms is not None and row.expire_at_ms is not None:
+            expire_at_ms = min(row.expire_at_ms, deadline_ms)
+            pending = pending._replace(row=row._replace(expire_at_ms=expire_at_ms))
+        super().put(pending)
+
+    def backout(self) -> None:
+        """Withdraw everything."""
+        super().backout()
+        with self._core.latch:
+            for lane in self._lanes:
+                lane.queue.depth -= len(lane.keys)
+                lane.queue.uncommitted -= len(lane.keys)
+            for queue, _life in self._expired:
+                queue.passing -= 1
+            self._lanes, self._expired = [], []
+
+    def _work(self) -> Work:
+        work = super()._work()
+        for lane in self._lanes:
+            if lane.keys:
+                for bulk in lane.bulks():
+                    work.unit.put_bulk(lane.queue.number, bulk)
+                # They come from no queue.
+                work.moves.append(Moving(lane.queue, lane.queue, [], lane.keys))
+        for queue, life in self._expired:
+            work.unit.pass_through(queue.number, life)
+            queue.passing -= 1
+        # From here on the work holds them, and takes them back when it fails.
+        self._lanes, self._expired = [], []
+        return work
+
+    def _lane(self, kind: Kind) -> Lane | None:
+        """Return a new lane for rows of a kind, None when they must go one by one; latch held."""
+        core = self._core
+        if kind.refusal is not None:
+            return None
+        try:
+            path = core.registry.resolve(kind.queue)
+            prepared = self._prepared(kind, path)
+        except MQError:
+            return None
+        queue = path.queue
+        if (
+            not prepared.persistent
+            or prepared.checks_header
+            or path.put_inhibited
+            or queue.is_staging
+            or queue.definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
+            or is_owed(Cause.COA, prepared.descriptor)
+        ):
+            return None
+        largest_bytes = min(path.max_message_bytes, core.registry.queue_manager.number("MAXMSGL"))
+        lane = Lane(path, prepared, largest_bytes, self._now_ms)
+        self._lanes.append(lane)
+        return lane
+
+    def _prepared(self, kind: Kind, path: Path) -> Prepared:
+        defaults = path.default_priority, path.default_persistence
+        return prepare(kind.descriptor, *defaults, self._context, kind.context_option)
+
+    def _add_alone(self, rows: StagedRows, row: int, kind: Kind) -> None:
+        try:
+            self._put_alone(rows, row, kind)
+        except MQError as refusal:
+            if refusal.reason in _NOT_THE_ROW:
+                raise
+            self._dead_letter(rows, row, kind, refusal)
+            self.refusals.append(refusal)
+
+    def _put_alone(self, rows: StagedRows, row: int, kind: Kind) -> None:
+        if kind.refusal is not None:
+            raise kind.refusal
+        if row in rows.without_body:
+            raise mq_error(rc.MQRC_BUFFER_ERROR, "payload is null")
+        path = self._core.registry.resolve(kind.queue)
+        ids, times = ids_of(rows, row), times_of(rows, row, self._core.now_ms())
+        if times.deadline_ms is not None and times.life_ms is not None and times.life_ms <= 0:
+            self._discard(path, kind, ids, (rows.body(row), times.deadline_ms))
+            return
+        self._put(path, rows.body(row), kind, (ids, times))
+        self._put_count += 1
+
+    def _put(
+        self, path: Path, body: bytes, kind: Kind, asked: tuple[tuple[bytes, bytes], Times]
+    ) -> bytes:
+        """Put as any application does, under the name of the sink; return the MsgId."""
+        ids, times = asked
+        request = PutRequest(
+            kind.descriptor, *ids, times.life_ms, times.delay_ms, kind.context_option
+        )
+        self._deadline_ms = times.deadline_ms
+        result = put(self._core, path, body, request, context=self._context, unit_of_work=self)
+        return result.msg_id
+
+    def _discard(
+        self, path: Path, kind: Kind, ids: tuple[bytes, bytes], content: tuple[bytes, int]
+    ) -> None:
+        """Begin and end the life of a row whose deadline has passed, and report it (E14)."""
+        core, (body, deadline_ms) = self._core, content
+        prepared = self._prepared(kind, path)
+        if prepared.checks_header:
+            check_header(prepared.descriptor, body)
+        with core.latch:
+            path = core.registry.refreshed(path)
+            check_room(core, path, len(body), persistent=prepared.persistent)
+            now_ms = core.now_ms()
+            own = Ids(ids[0] or new_id(core), ids[1])
+            window = Window(now_ms, now_ms, deadline_ms)
+            message = new_row(core, path, Outgoing(prepared, window, own, body))
+            life = life_of(path.queue, message, prepared.descriptor, now_ms, _EXPIRED)
+            self._expired.append((path.queue, life))
+            self._expired_count += 1
+            # So that the queue is not deleted meanwhile.
+            path.queue.passing += 1
+            original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)
+            self._report(Cause.EXPIRATION, original)
+
+    def _report(self, cause: Cause, original: Original, reason: int = 0) -> None:
+        report = Work()
+        send_report(self._core, report, cause, original, reason)
+        self.adopt(report)
+
+    def _dead_letter(self, rows: StagedRows, row: int, kind: Kind, refusal: MQError) -> None:
+        """Put a refused row on the dead-letter destination behind an MQDLH (Q1).
+
+        Raises why that takes it not, naming the option: else the row would be lost.
+        """
+        core = self._core
+        name = self._dead_letter_queue or core.registry.queue_manager.text("DEADQ")
+        body, now_ms = rows.body(row), core.now_ms()
+        descriptor = _sound(kind.descriptor, self._context)
+        header = _dead_letter_header(descriptor, kind.queue, refusal.reason, core.name, now_ms)
+        dead = descriptor._replace(
+            format="MQDEAD", encoding=c.MQENC_NATIVE, coded_char_set_id=c.MQCCSI_Q_MGR
+        )
+        as_dead = Kind(name, dead, kind.context_option)
+        try:
+            ids = ids_of(rows, row)
+        except MQError:
+            ids = b"", b""
+        try:
+            life = times_of(rows, row, now_ms)._replace(delay_ms=0)
+        except MQError:
+            life = Times(0, None, None)
+        try:
+            path = core.registry.resolve(name)
+            msg_id = self._put(path, header + body, as_dead, (ids, life))
+        except MQError as error:
+            if error.reason in _NOT_THE_ROW:
+                raise
+            raise mq_error(
+                error.reason,
+                f"option deadLetterQueue: {name!r} takes no row ({error.detail}), and one for "
+                f"{kind.queue!r} was refused with {refusal}",
+            ) from error
+        left_ms = None if life.life_ms is None else max(life.life_ms, 0)
+        with core.latch:
+            original = Original(descriptor, msg_id, ids[1], body, left_ms)
+            self._report(Cause.EXCEPTION, original, refusal.reason)
+
+
+def _sound(descriptor: Descriptor, context: Context) -> Descriptor:
+    """Return a descriptor for the dead-letter queue: as given where a put would take it.
+
+    Persistent unless the row says otherwise: it must not be lost with the next restart.
+    """
+    if descriptor.persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
+        descriptor = descriptor._replace(persistence=c.MQPER_PERSISTENT)
+    try:
+        prepare(descriptor, 0, 0, context, c.MQPMO_NONE)
+    except MQError:
+        return Descriptor(persistence=c.MQPER_PERSISTENT)
+    return descriptor
+
+
+def _dead_letter_header(
+    descriptor: Descriptor, target: str, reason: int, manager_name: str, now_ms: int
+) -> bytes:
+    return DLH.pack(
+        {
+            "Reason": reason,
+            "DestQName": target.encode("ascii", "replace").decode()[:_NAME_BYTES],
+            "DestQMgrName": manager_name,
+            "Encoding": descriptor.encoding,
+            "CodedCharSetId": descriptor.coded_char_set_id,
+            "Format": descriptor.format,
+            "PutApplType": c.MQAT_QMGR,
+            "PutApplName": manager_name[:28],
+            "PutDate": put_date(now_ms),
+            "PutTime": put_time(now_ms),
+        }
+    )

@@ -1,0 +1,193 @@
+"""Rows of a stage as the queue manager sees them: columns of values, not yet checked by anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mayfly.engine.delivery import stored_id
+from mayfly.lifetime.window import check_life_ms
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import (
+    MQPMO_NONE,
+    MQPMO_SET_ALL_CONTEXT,
+    MQPMO_SET_IDENTITY_CONTEXT,
+)
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.selectors import MQ_MSG_ID_LENGTH
+
+#: Longest value of the text columns, in bytes.
+_TEXT_BYTES = {
+    "reply_to_q": 48,
+    "reply_to_q_mgr": 48,
+    "format": 8,
+    "user_identifier": 12,
+    "put_appl_name": 28,
+}
+_NUMBERS = (
+    "priority",
+    "persistence",
+    "report",
+    "msg_type",
+    "encoding",
+    "coded_char_set_id",
+    "feedback",
+    "original_length",
+    "put_appl_type",
+)
+#: Columns that rows of one kind share: where they go and their descriptor.
+KIND_COLUMNS = ("queue", "manager", *_NUMBERS, *_TEXT_BYTES)
+#: The rest: delay_ms or deliver_at_ms, time_to_live_ms or expire_at_ms, and the ids.
+ROW_COLUMNS = (
+    "delay_ms",
+    "deliver_at_ms",
+    "time_to_live_ms",
+    "expire_at_ms",
+    "msg_id",
+    "correl_id",
+)
+
+
+class StagedRows(NamedTuple):
+    """Rows of one blob, by column; a column that is null in all rows may be left out.
+
+    Row n has the data ``bodies[offsets[n] : offsets[n + 1]]``, or none when ``without_body`` names
+    it. Values have the types of the columns; whether they make sense nobody has looked.
+    """
+
+    row_count: int
+    columns: Mapping[str, Sequence[Any]]
+    bodies: bytes
+    offsets: Sequence[int]
+    without_body: frozenset[int] = frozenset()
+
+    def column(self, name: str) -> Sequence[Any] | None:
+        """Return a column, None when no row has a value there."""
+        return self.columns.get(name)
+
+    def value(self, name: str, row: int) -> Any:
+        """Return one value, None for null."""
+        column = self.columns.get(name)
+        return None if column is None else column[row]
+
+    def body(self, row: int) -> bytes:
+        """Return the data of a row, empty where it has none."""
+        return self.bodies[self.offsets[row] : self.offsets[row + 1]]
+
+    def kinds(self) -> tuple[list[tuple[Any, ...]], list[int]]:
+        """Return the distinct values of KIND_COLUMNS, and for each row the number of its values."""
+        given = {name: self.columns.get(name) for name in KIND_COLUMNS}
+        varying = {name: c for name, c in given.items() if c and c.count(c[0]) < self.row_count}
+        constant = {name: c[0] for name, c in given.items() if c and name not in varying}
+        if not varying:
+            return [tuple(constant.get(name) for name in KIND_COLUMNS)], [0] * self.row_count
+        numbers: dict[tuple[Any, ...], int] = {}
+        of_rows = [numbers.setdefault(v, len(numbers)) for v in zip(*varying.values(), strict=True)]
+        by_name = (constant | dict(zip(varying, values, strict=True)) for values in numbers)
+        return [tuple(values.get(name) for name in KIND_COLUMNS) for values in by_name], of_rows
+
+
+class Kind(NamedTuple):
+    """What rows of one kind ask for; ``refusal`` is why they cannot be put at all."""
+
+    queue: str
+    descriptor: Descriptor
+    context_option: int
+    refusal: MQError | None = None
+
+
+class Times(NamedTuple):
+    """When a row may be got, as it asks: delay and life from now, and the deadline it names."""
+
+    delay_ms: int
+    life_ms: int | None
+    deadline_ms: int | None
+
+
+def kind_of(values: tuple[Any, ...], manager_name: str) -> Kind:
+    """Return what the values of KIND_COLUMNS ask for."""
+    given = {
+        name: value for name, value in zip(KIND_COLUMNS, values, strict=True) if value is not None
+    }
+    queue, manager = given.pop("queue", ""), given.pop("manager", "")
+    option = MQPMO_NONE
+    if "user_identifier" in given:
+        option = MQPMO_SET_IDENTITY_CONTEXT
+    if "put_appl_type" in given or "put_appl_name" in given:
+        option = MQPMO_SET_ALL_CONTEXT
+    try:
+        if manager not in ("", manager_name):
+            raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"manager {manager!r} is not served here")
+        for name, value in given.items():
+            _check(name, value)
+    except MQError as refusal:
+        return Kind(queue, Descriptor(), MQPMO_NONE, refusal)
+    return Kind(queue, Descriptor(**given), option)
+
+
+def ids_of(rows: StagedRows, row: int) -> tuple[bytes, bytes]:
+    """Return the MsgId and CorrelId of a row as they are stored; raises MQRC_MD_ERROR."""
+    return stored_id(rows.value("msg_id", row)), stored_id(rows.value("correl_id", row))
+
+
+def times_of(rows: StagedRows, row: int, now_ms: int) -> Times:
+    """Return when a row asks to be got; a delivery time that has come is no delay.
+
+    Raises MQRC_OPTIONS_ERROR and MQRC_EXPIRY_ERROR when it asks twice or for what cannot be.
+    """
+    delay_ms, deliver_at_ms = rows.value("delay_ms", row), rows.value("deliver_at_ms", row)
+    life_ms, deadline_ms = rows.value("time_to_live_ms", row), rows.value("expire_at_ms", row)
+    if delay_ms is not None and deliver_at_ms is not None:
+        raise mq_error(
+            rc.MQRC_OPTIONS_ERROR, f"delay_ms {delay_ms} and deliver_at_ms {deliver_at_ms}: one"
+        )
+    if life_ms is not None and deadline_ms is not None:
+        raise mq_error(
+            rc.MQRC_EXPIRY_ERROR, f"time_to_live_ms {life_ms} and expire_at_ms {deadline_ms}: one"
+        )
+    check_life_ms(life_ms)
+    if deliver_at_ms is not None:
+        delay_ms = max(deliver_at_ms - now_ms, 0)
+    delay_ms = 0 if delay_ms is None else delay_ms
+    if deadline_ms is not None:
+        life_ms = deadline_ms - now_ms
+        # One that is over is no mistake.
+        if life_ms > 0:
+            check_life_ms(life_ms)
+            if delay_ms > life_ms:
+                raise mq_error(
+                    rc.MQRC_EXPIRY_ERROR, f"delay of {delay_ms} ms, expire_at_ms {deadline_ms}"
+                )
+    return Times(delay_ms, life_ms, deadline_ms)
+
+
+def special_rows(rows: StagedRows, now_ms: int) -> set[int]:
+    """Return the rows that a put in bulk does not know: delayed ones, and those without data."""
+    special = set(rows.without_body)
+    delays, moments = rows.column("delay_ms"), rows.column("deliver_at_ms")
+    if delays is not None:
+        special.update(n for n, delay_ms in enumerate(delays) if delay_ms)
+    if moments is not None:
+        special.update(
+            n
+            for n, at_ms in enumerate(moments)
+            if at_ms is not None and (at_ms > now_ms or delays is not None)
+        )
+    for name in ("msg_id", "correl_id"):
+        ids = rows.column(name)
+        if ids is not None:
+            special.update(n for n, i in enumerate(ids) if i and len(i) > MQ_MSG_ID_LENGTH)
+    return special
+
+
+def _check(name: str, value: Any) -> None:
+    """Raise MQRC_MD_ERROR for what does not fit its field; the rest is the put's affair."""
+    if name in _TEXT_BYTES:
+        # A field ends at its first NUL.
+        if len(value.encode()) > _TEXT_BYTES[name] or "\0" in value:
+            raise mq_error(
+                rc.MQRC_MD_ERROR, f"{name} {value!r} is not text of {_TEXT_BYTES[name]} bytes"
+            )
+    elif not -(2**31) <= value < (2**32 if name == "report" else 2**31):
+        raise mq_error(rc.MQRC_MD_ERROR, f"{name} {value} is not a number of 32 bits")

@@ -1,0 +1,281 @@
+"""Exactly-once writing in bulk: stages that are filled, named by a commit, and put step by step.
+
+A pipeline repeats what it is not sure of. So rows first go onto a stage, under the query, batch,
+partition and attempt that writes them; nobody sees them there. The first commit of a batch durably
+names its winning stages. Their rows are then put in transactions of bounded size, each of which
+removes what it has put from the stage: after a crash at any moment, a repeated commit goes on where
+the last transaction ended. What comes again for a batch that is named, or older, changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from zlib import crc32
+
+from mayfly.engine.core import Core, Work
+from mayfly.engine.promotion import Promotion
+from mayfly.engine.staged_rows import StagedRows
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.store.stages import (
+    QueryState,
+    StagePlace,
+    Statement,
+    appended,
+    begun,
+    finished,
+    forgotten,
+    named,
+    removed,
+    state_written,
+)
+
+_LOG = logging.getLogger("mayfly.stages")
+#: Rows of one transaction, less than one blob more; others' commits wait that long.
+TRANSACTION_ROWS = 2_000
+TRANSACTION_BYTES = 4 * 1024 * 1024
+#: Transactions of one call of :meth:`Stages.commit`.
+STEPS_PER_CALL = 25
+#: Stages that no commit has named are swept after this; no batch takes so long.
+ORPHAN_MS = 24 * 3600 * SECOND_MS
+#: How often it is looked for them.
+SWEEP_INTERVAL_MS = 3600 * SECOND_MS
+#: Names of writings that are one batch only: they are forgotten like orphans once they are done.
+JOB_PREFIX = "job:"
+_BLOBS_PER_TRANSACTION = 16
+_LOCK_COUNT = 64
+
+
+class StageMissing(Exception):
+    """A commit names a stage that is not there, or not complete."""
+
+
+class StageWriter:
+    """A stage that is being filled; used by one thread."""
+
+    def __init__(self, core: Core, place: StagePlace) -> None:
+        """Begin; the first blob that is followed by another makes it durable."""
+        self._core = core
+        with core.latch:
+            self._id = core.store.sequence.next()
+        self._pending: list[Statement] = [begun(self._id, place, core.now_ms())]
+        self._has_blob = False
+        self._is_begun = False
+        self._row_count = 0
+
+    def append(self, rows: bytes, row_count: int) -> None:
+        """Add a blob of rows behind the others; raises as Core.run."""
+        if self._has_blob:
+            self._write()
+        with self._core.latch:
+            blob_id = self._core.store.sequence.next()
+        self._pending.append(appended(blob_id, self._id, row_count, rows))
+        self._has_blob = True
+        self._row_count += row_count
+
+    def finish(self) -> int:
+        """Make the stage complete and durable; return its number of rows."""
+        self._pending.append(finished(self._id, self._row_count))
+        self._write()
+        return self._row_count
+
+    def discard(self) -> None:
+        """Remove what has been written of a stage that will not be finished."""
+        if self._is_begun:
+            _run(self._core, removed([self._id], []))
+
+    def _write(self) -> None:
+        pending, self._pending = self._pending, []
+        _run(self._core, pending)
+        self._is_begun = True
+
+
+class Stages:
+    """The stages of a queue manager; all calls are for threads that do not hold its latch."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin; the store's stages are there as they were."""
+        self._core = core
+        #: One query's commits run one after the other, whoever calls.
+        self._locks = [threading.Lock() for _ in range(_LOCK_COUNT)]
+        self._swept_ms: int | None = None
+
+    def begin(self, place: StagePlace) -> StageWriter | None:
+        """Return a new stage; None when its batch is decided, so that nothing is to be written.
+
+        What earlier batches of the query have left behind is swept. Raises ValueError when the
+        place is taken.
+        """
+        core = self._core
+        with core.latch:
+            core.check_running()
+            state = core.store.stages.query(place.query)
+            is_taken = core.store.stages.find(place) is not None
+        if state is not None and place.batch <= state.batch:
+            return None
+        if is_taken:
+            raise ValueError(f"{place} is written already: an attempt needs a name of its own")
+        self._sweep_left_behind(place)
+        self._sweep_sometimes()
+        return StageWriter(core, place)
+
+    def state(self, query: str) -> QueryState | None:
+        """Return how far a query has come, None before its first commit."""
+        with self._core.latch:
+            self._core.check_running()
+            return self._core.store.stages.query(query)
+
+    def commit(
+        self,
+        query: str,
+        batch: int,
+        stages: Sequence[tuple[int, str]],
+        decode: Callable[[bytes], StagedRows],
+        *,
+        dead_letter_queue: str = "",
+        step_count: int = STEPS_PER_CALL,
+    ) -> QueryState:
+        """Put the rows of a batch, or some of them; call it again until ``is_done`` is told.
+
+        ``stages`` are (partition, attempt) in the order in which their rows are put; of a batch
+        that is named already they do not matter. ``decode`` reads a blob. Raises StageMissing, with
+        nothing changed, and MQError when neither queue nor dead-letter queue takes a row.
+        """
+        with self._lock(query):
+            state = self.state(query)
+            if state is None or (state.is_done and state.batch < batch):
+                state = self._name(query, batch, stages)
+            steps = 0
+            while not state.is_done and state.batch <= batch and steps < step_count:
+                state = self._step(state, decode, dead_letter_queue)
+                steps += 1
+            # An earlier batch is finished first, and this one named by the next call; where a
+            # later one is named already, this one was done long ago.
+            return state if state.batch == batch else state._replace(is_done=state.batch > batch)
+
+    def sweep(self, before_ms: int) -> int:
+        """Remove stages begun before a moment that no commit has named; return how many."""
+        core, count = self._core, 0
+        with core.latch:
+            core.check_running()
+            queries = {query for _, query in core.store.stages.orphans(before_ms)}
+        for query in queries:
+            with self._lock(query):
+                with core.latch:
+                    orphans = core.store.stages.orphans(before_ms)
+                own = [stage_id for stage_id, owner in orphans if owner == query]
+                self._remove(own)
+                count += len(own)
+        _run(core, [forgotten(f"{JOB_PREFIX}*", before_ms)])
+        return count
+
+    def _lock(self, query: str) -> threading.Lock:
+        return self._locks[crc32(query.encode()) % _LOCK_COUNT]
+
+    def _name(self, query: str, batch: int, stages: Sequence[tuple[int, str]]) -> QueryState:
+        core, now_ms = self._core, self._core.now_ms()
+        with core.latch:
+            ids = [self._complete(StagePlace(query, batch, *stage)) for stage in stages]
+        state = QueryState(query, batch, not ids, 0, 0, 0, now_ms)
+        _run(core, [named(ids), state_written(state)])
+        with core.latch:
+            losers = core.store.stages.losers(query, batch)
+        self._remove(losers)
+        return state
+
+    def _complete(self, place: StagePlace) -> int:
+        found = self._core.store.stages.find(place)
+        if found is None or found[1] is None:
+            what = "is not there: it was swept" if found is None else "is not complete"
+            raise StageMissing(f"stage {tuple(place)} {what}; nothing of the batch was put")
+        return found[0]
+
+    def _step(
+        self, state: QueryState, decode: Callable[[bytes], StagedRows], dead_letter_queue: str
+    ) -> QueryState:
+        """Put the rows of one transaction and remove them from their stages with it."""
+        core = self._core
+        blob_ids, stage_ids, is_last = self._next_blobs(state)
+        promotion = Promotion(core, dead_letter_queue)
+        try:
+            for blob_id in blob_ids:
+                with core.latch:
+                    rows = core.store.stages.rows(blob_id)
+                promotion.add(decode(rows))
+            counted = promotion.counted
+            state = state._replace(
+                is_done=is_last,
+                put_count=state.put_count + counted.put_count,
+                expired_count=state.expired_count + counted.expired_count,
+                refused_count=state.refused_count + counted.refused_count,
+                changed_ms=core.now_ms(),
+            )
+            for statement in [*removed(stage_ids, blob_ids), state_written(state)]:
+                promotion.note(*statement)
+            promotion.commit()
+        except BaseException:
+            promotion.backout()
+            raise
+        if promotion.refusals:
+            first, count = promotion.refusals[0], len(promotion.refusals)
+            _LOG.warning(
+                "%d rows of %s, batch %d, are dead letters; the first: %s",
+                *(count, state.query, state.batch, first),
+            )
+        return state
+
+    def _next_blobs(self, state: QueryState) -> tuple[list[int], list[int], bool]:
+        """Return the blobs of the next transaction, the stages it empties, and if it is the last.
+
+        The winning stages go one after the other; a blob that is there has not been put.
+        """
+        core = self._core
+        blob_ids: list[int] = []
+        row_count = size_bytes = 0
+        with core.latch:
+            core.check_running()
+            winners = core.store.stages.winners(state.query, state.batch)
+            for place, stage_id in enumerate(winners):
+                for blob in core.store.stages.blobs(stage_id, TRANSACTION_ROWS + 1):
+                    row_count += blob.row_count
+                    size_bytes += blob.size_bytes
+                    is_full = row_count > TRANSACTION_ROWS or size_bytes > TRANSACTION_BYTES
+                    if blob_ids and is_full:
+                        return blob_ids, winners[:place], False
+                    blob_ids.append(blob.id)
+        return blob_ids, winners, True
+
+    def _sweep_left_behind(self, place: StagePlace) -> None:
+        core, query, before = self._core, place.query, place.batch - 1
+        with core.latch:
+            has_losers = bool(core.store.stages.losers(query, before))
+        if has_losers:
+            # A commit that names them just now comes first.
+            with self._lock(query):
+                with core.latch:
+                    losers = core.store.stages.losers(query, before)
+                self._remove(losers)
+
+    def _sweep_sometimes(self) -> None:
+        now_ms = self._core.now_ms()
+        if self._swept_ms is None or now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
+            self._swept_ms = now_ms
+            self.sweep(now_ms - ORPHAN_MS)
+
+    def _remove(self, stage_ids: Iterable[int]) -> None:
+        """Remove stages, whatever they hold, in transactions of bounded size."""
+        core = self._core
+        for stage_id in stage_ids:
+            is_emptied = False
+            while not is_emptied:
+                with core.latch:
+                    blobs = core.store.stages.blobs(stage_id, _BLOBS_PER_TRANSACTION)
+                is_emptied = len(blobs) < _BLOBS_PER_TRANSACTION
+                _run(core, removed([stage_id] if is_emptied else [], [blob.id for blob in blobs]))
+
+
+def _run(core: Core, statements: Iterable[Statement]) -> None:
+    work = Work()
+    work.unit.statements.extend(statements)
+    core.run(work)

@@ -1,0 +1,223 @@
+"""Who gets which message: one queue walked through in the order of time, one event after another.
+
+In one and the same millisecond deadlines come first, then deliveries, then gets; equal deliveries
+and equal gets keep the put order. The functions here run as they stand, over lists, and compiled by
+numba, over int64 arrays: one source, one answer. The rules are those of `lifetime.window`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from mayfly.lifetime.columns import NONE, Ints
+from mayfly.lifetime.window import is_due, is_expired
+
+#: An int64 array where numba runs, a list where Python does: each is slow for the other.
+Numbers: TypeAlias = Any
+
+#: The deadline of a message that has none: later than any moment there is.
+NEVER_MS = 2**63 - 1
+#: Below this, starting numba takes longer than it saves.
+COMPILED_FROM_COUNT = 200_000
+_NOBODY = -1
+
+
+class Messages(NamedTuple):
+    """The messages of one queue in put order, and the lines in which they wait.
+
+    ``line`` is where a message waits: its key times ``level_count``, and its level, 0 being taken
+    first. ``by_delivery`` lists those that were not refused as they are delivered.
+    """
+
+    deliver_at_ms: Numbers
+    expire_at_ms: Numbers
+    line: Numbers
+    by_delivery: Numbers
+    level_count: int
+    first: Numbers
+    last: Numbers
+    next: Numbers
+
+
+class Gets(NamedTuple):
+    """The gets of a trace: row by row when and for which key, and ``by_time`` who asks in turn.
+
+    A get waits for ``timeout_ms``; one waits behind another in the line of its key.
+    """
+
+    get_ms: Numbers
+    key: Numbers
+    by_time: Numbers
+    timeout_ms: int
+    first: Numbers
+    last: Numbers
+    next: Numbers
+
+
+class Consumers(NamedTuple):
+    """When each consumer is free, as a heap, and how long a message keeps it busy."""
+
+    free_ms: Numbers
+    service_ms: int
+
+
+class Found(NamedTuple):
+    """When each message was got and how long its receiver had waited; NONE for one nobody got."""
+
+    taken_ms: Numbers
+    waited_ms: Numbers
+
+
+def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
+    """Let each get of a trace take the first message of its key, now or while it waits."""
+    arrival_count, get_count = len(messages.by_delivery), len(gets.by_time)
+    arrival, turn = 0, 0
+    while arrival < arrival_count or turn < get_count:
+        is_delivery = arrival < arrival_count
+        if is_delivery and turn < get_count:
+            due_ms = messages.deliver_at_ms[messages.by_delivery[arrival]]
+            is_delivery = is_due(due_ms, gets.get_ms[gets.by_time[turn]])
+        if is_delivery:
+            _deliver(messages.by_delivery[arrival], messages, gets, found)
+            arrival += 1
+        else:
+            _ask(gets.by_time[turn], messages, gets, found)
+            turn += 1
+
+
+def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> None:
+    """Let consumers take whatever comes first, each again when it is free."""
+    arrival_count = len(messages.by_delivery)
+    arrival, waiting = 0, 0
+    now_ms = consumers.free_ms[0]
+    while arrival < arrival_count or waiting > 0:
+        free_ms = consumers.free_ms[0]
+        # Another may be free since long before; what waits has come only now.
+        now_ms = max(now_ms, free_ms)
+        if waiting == 0:
+            now_ms = max(now_ms, messages.deliver_at_ms[messages.by_delivery[arrival]])
+        while arrival < arrival_count:
+            message = messages.by_delivery[arrival]
+            if not is_due(messages.deliver_at_ms[message], now_ms):
+                break
+            _stand(messages.line[message], message, messages.first, messages.last, messages.next)
+            arrival += 1
+            waiting += 1
+        message = _first_of(0, messages)
+        waiting -= 1
+        if not is_expired(messages.expire_at_ms[message], now_ms):
+            found.taken_ms[message] = now_ms
+            found.waited_ms[message] = now_ms - free_ms
+            _keep_busy(consumers.free_ms, now_ms + consumers.service_ms)
+
+
+def _deliver(message: int, messages: Messages, gets: Gets, found: Found) -> None:
+    """Hand a message to the get that has waited longest, or let it wait."""
+    now_ms = messages.deliver_at_ms[message]
+    if is_expired(messages.expire_at_ms[message], now_ms):
+        return
+    key = messages.line[message] // messages.level_count
+    getter = gets.first[key]
+    # A message that is there at the very end of a wait wins.
+    while getter != _NOBODY and gets.get_ms[getter] + gets.timeout_ms < now_ms:
+        getter = gets.next[getter]
+    if getter == _NOBODY:
+        gets.first[key] = _NOBODY
+        _stand(messages.line[message], message, messages.first, messages.last, messages.next)
+    else:
+        gets.first[key] = gets.next[getter]
+        found.taken_ms[message] = now_ms
+        found.waited_ms[message] = now_ms - gets.get_ms[getter]
+
+
+def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
+    """Serve a get, or let it wait."""
+    now_ms = gets.get_ms[getter]
+    key = gets.key[getter]
+    message = _first_of(key, messages)
+    # Gets come in the order of time: what has expired now has expired for all later ones.
+    while message != _NOBODY and is_expired(messages.expire_at_ms[message], now_ms):
+        message = _first_of(key, messages)
+    if message != _NOBODY:
+        found.taken_ms[message] = now_ms
+        found.waited_ms[message] = 0
+    elif gets.timeout_ms > 0:
+        _stand(key, getter, gets.first, gets.last, gets.next)
+
+
+def _stand(line: int, who: int, first: Numbers, last: Numbers, following: Numbers) -> None:
+    """Put one at the end of a line."""
+    following[who] = _NOBODY
+    if first[line] == _NOBODY:
+        first[line] = who
+    else:
+        following[last[line]] = who
+    last[line] = who
+
+
+def _first_of(key: int, messages: Messages) -> int:
+    """Take the first message of a key out of its line, the highest level before the others."""
+    begin = key * messages.level_count
+    for line in range(begin, begin + messages.level_count):
+        message: int = messages.first[line]
+        if message != _NOBODY:
+            messages.first[line] = messages.next[message]
+            return message
+    return _NOBODY
+
+
+def _keep_busy(free_ms: Numbers, until_ms: int) -> None:
+    """Make the first consumer of the heap busy and sift it down."""
+    place, count = 0, len(free_ms)
+    below = 1
+    while below < count:
+        if below + 1 < count and free_ms[below + 1] < free_ms[below]:
+            below += 1
+        if until_ms <= free_ms[below]:
+            break
+        free_ms[place] = free_ms[below]
+        place = below
+        below = 2 * place + 1
+    free_ms[place] = until_ms
+
+
+class Kernel(NamedTuple):
+    """The two functions, as they are or compiled, and what a column must be for them."""
+
+    serve_gets: Callable[[Messages, Gets, Found], None]
+    serve_consumers: Callable[[Messages, Consumers, Found], None]
+    column: Callable[[Ints], Numbers]
+
+
+PLAIN = Kernel(serve_gets, serve_consumers, lambda column: column.tolist())
+
+
+@functools.cache
+def compiled() -> Kernel:
+    """Return the kernel compiled by numba, kept on disk for later; ModuleNotFoundError without."""
+    numba = importlib.import_module("numba")
+    register = importlib.import_module("numba.extending").register_jitable
+    # numba compiles these very functions; they stay what they are for Python.
+    for function in (is_due, is_expired, _deliver, _ask, _stand, _first_of, _keep_busy):
+        register(function)
+    # Nothing is allocated here: without reference counts on every array it is ten times as fast.
+    compile_ = numba.njit(cache=True, nogil=True, _nrt=False)
+    return Kernel(compile_(serve_gets), compile_(serve_consumers), np.ascontiguousarray)
+
+
+def kernel_for(row_count: int) -> Kernel:
+    """Return the kernel that is the faster for so many messages; their answers are equal."""
+    if row_count < COMPILED_FROM_COUNT or importlib.util.find_spec("numba") is None:
+        return PLAIN
+    return compiled()
+
+
+def blank(count: int) -> Ints:
+    """Return a column of NONE, which is also nobody."""
+    return np.full(count, NONE, dtype=np.int64)

@@ -1,0 +1,73 @@
+"""What a verb of the Flight server is given, what it answers, and how it refuses.
+
+A module of verbs knows the queue manager and no column format: it gives rows and takes record
+batches of a schema that ``flight.py`` has checked. There it is entered into a table.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from mayfly.store.ledger import Ledger
+
+#: The reason of a call that the queue manager itself refused; the text begins with MQRC_*.
+MQ_ERROR = "mq-error"
+#: One page of an answer: what the verb's ``to_batch`` makes a record batch of.
+Page = Any
+#: What a call asks for, ``manager`` and ``max_bytes`` taken out.
+Request = dict[str, Any]
+
+
+class ServedManager(Protocol):
+    """What the server needs of a queue manager; a verb may need more of it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the queue manager."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Its ledger."""
+
+
+class CallRefused(Exception):
+    """A call that cannot be done; ``reason`` is for programs, as in bulk/errors.py."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        """Say in ``text`` what is wrong, with the values concerned."""
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+
+
+class TicketVerb(NamedTuple):
+    """A verb that gives rows of a schema.
+
+    ``open`` checks the request at once and returns the pages, each read when it is sent; what it
+    reads between two pages must not be held: the client may be slow.
+    """
+
+    schema: pa.Schema
+    open: Callable[[ServedManager, Request], Iterator[Page]]
+    to_batch: Callable[[Page, ServedManager], pa.RecordBatch]
+
+
+class ActionVerb(NamedTuple):
+    """A verb that is answered by one JSON object, or a list of them."""
+
+    description: str
+    run: Callable[[ServedManager, Request], Any]
+
+
+class PutVerb(NamedTuple):
+    """A verb that takes record batches of a schema and is answered by one JSON object.
+
+    The batches come as they are read from the client; the event is set when the server stops.
+    """
+
+    schema: pa.Schema
+    run: Callable[[ServedManager, Request, Iterator[pa.RecordBatch], threading.Event], Any]

@@ -1,0 +1,226 @@
+"""What the Flight verbs about queues do: attach, claim, read, end and release; browse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+from mayfly.engine import bulk_browse
+from mayfly.engine.claims import Limit
+from mayfly.engine.consumers import ClaimError
+from mayfly.engine.manager import Manager
+from mayfly.engine.search import Match
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.servers.flight_calls import CallRefused, Page, Request, ServedManager
+from mayfly.store.units import StoredMessage
+
+#: Data and rows read at once from what is claimed.
+_PAGE_BYTES = 4 * 1024 * 1024
+_PAGE_ROWS = 4_096
+_BAD_REQUEST = "bad-request"
+_OPTIONAL_INT = (int, type(None))
+_OPTIONAL_TEXT = (str, type(None))
+
+Answer = dict[str, Any]
+
+
+def _translated(call: Callable[[Manager, Request], Answer]) -> Callable[..., Answer]:
+    """Give a verb the queue manager it needs, and its refusals the form that travels."""
+
+    @wraps(call)
+    def run(manager: ServedManager, request: Request) -> Answer:
+        try:
+            return call(_whole(manager), request)
+        except ClaimError as error:
+            raise CallRefused(error.reason, error.text) from error
+
+    return run
+
+
+@_translated
+def attach(manager: Manager, request: Request) -> Answer:
+    """Begin to act as a consumer of a queue."""
+    consumer, queue = _fields(request, consumer=str, queue=str)
+    standing = manager.claims.attach(consumer, queue)
+    return {
+        "manager": manager.name,
+        "instance_id": manager.ledger.instance_id,
+        "consumer": standing.consumer,
+        "queue": standing.queue,
+        "epoch": standing.epoch,
+        "closed": standing.closed,
+    }
+
+
+@_translated
+def claim(manager: Manager, request: Request) -> Answer:
+    """Claim the next messages behind a claim."""
+    consumer, epoch, after, max_rows, max_bytes, up_to = _fields(
+        request,
+        consumer=str,
+        epoch=int,
+        after=int,
+        max_rows=int,
+        max_data_bytes=int,
+        up_to=_OPTIONAL_INT,
+    )
+    claimed = manager.claims.claim(consumer, epoch, after, Limit(max_rows, max_bytes, up_to))
+    return {"until": claimed.until, "messages": claimed.message_count}
+
+
+@_translated
+def mark(manager: Manager, request: Request) -> Answer:
+    """Tell what ``up_to`` of a claim takes to stop at what is there now."""
+    _fields(request)
+    return {"mark": manager.claims.mark()}
+
+
+@_translated
+def end(manager: Manager, request: Request) -> Answer:
+    """End what claims hold."""
+    consumer, epoch, until = _fields(request, consumer=str, epoch=int, until=int)
+    return {"messages": manager.claims.end(consumer, epoch, until)}
+
+
+@_translated
+def edges(manager: Manager, request: Request) -> Answer:
+    """Tell which rows claims hold."""
+    consumer, epoch, after, until = _fields(request, consumer=str, epoch=int, after=int, until=int)
+    after_row, until_row = manager.claims.edges(consumer, epoch, after, until)
+    return {"after_row": after_row, "until_row": until_row}
+
+
+@_translated
+def release(manager: Manager, request: Request) -> Answer:
+    """Give back what a consumer has claimed."""
+    (consumer,) = _fields(request, consumer=str)
+    return {"messages": manager.claims.release(consumer)}
+
+
+@_translated
+def consumers(manager: Manager, request: Request) -> Answer:
+    """List all consumers."""
+    _fields(request)
+    return {"consumers": [standing._asdict() for standing in manager.claims.standings()]}
+
+
+@_translated
+def browse_ranges(manager: Manager, request: Request) -> Answer:
+    """Cut what is on a queue into parts that can be browsed side by side."""
+    queue, count = _fields(request, queue=str, count=int)
+    if count < 1:
+        raise CallRefused(_BAD_REQUEST, f"count >= 1 does not hold for {count}")
+    return {"ranges": bulk_browse.ranges(manager, queue, count)}
+
+
+def open_claimed(manager: ServedManager, request: Request) -> Iterator[Page]:
+    """Return the claimed messages of a range of rows."""
+    consumer, epoch, after, until = _fields(
+        request, consumer=str, epoch=int, after_row=int, until_row=int
+    )
+    return _claimed(_whole(manager), consumer, epoch, (after, until))
+
+
+def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
+    """Return the live messages of a range of keys that match."""
+    queue, low, high, msg_id, correl_id, priority = _fields(
+        request,
+        queue=str,
+        low=int,
+        high=int,
+        msg_id=_OPTIONAL_TEXT,
+        correl_id=_OPTIONAL_TEXT,
+        priority=_OPTIONAL_INT,
+    )
+    match = Match(_identifier(msg_id), _identifier(correl_id))
+    return _browsed(_whole(manager), queue, (low, high), match, priority)
+
+
+def _claimed(manager: Manager, consumer: str, epoch: int, rows: tuple[int, int]) -> Iterator[Page]:
+    after, until = rows
+    while after < until:
+        try:
+            queue, found = manager.claims.page(
+                consumer, epoch, (after, until), max_bytes=_PAGE_BYTES, max_rows=_PAGE_ROWS
+            )
+        except ClaimError as error:
+            raise CallRefused(error.reason, error.text) from error
+        yield _page(manager, queue, [row[1:] for row in found])
+        after += len(found)
+
+
+def _browsed(
+    manager: Manager, name: str, within: tuple[int, int], match: Match, priority: int | None
+) -> Iterator[Page]:
+    low: int | None
+    low, high = within
+    while low is not None:
+        queue, found, low = bulk_browse.page(manager, name, (low, high), match, priority)
+        if found:
+            yield _page(manager, queue, [_own_columns(row) for row in found])
+
+
+def _own_columns(row: StoredMessage) -> tuple[Any, ...]:
+    return (
+        row.msg_id,
+        row.correl_id or None,
+        row.put_ms,
+        row.deliver_at_ms,
+        row.expire_at_ms,
+        row.backout_count,
+        row.descriptor,
+        row.body,
+    )
+
+
+def _page(manager: Manager, queue: str, rows: list[tuple[Any, ...]]) -> Page:
+    """Return rows with what their descriptors say, as bulk/claims.py MessageRows has it."""
+    return (
+        manager.name,
+        queue,
+        rows,
+        {packed: _described(packed) for packed in {row[-2] for row in rows}},
+    )
+
+
+def _described(packed: bytes) -> tuple[Any, ...]:
+    descriptor = unpack_descriptor(packed)
+    return (
+        descriptor.priority,
+        descriptor.persistence,
+        descriptor.report,
+        descriptor.reply_to_q,
+        descriptor.reply_to_q_mgr,
+        descriptor.msg_type,
+        descriptor.format,
+        descriptor.encoding,
+        descriptor.coded_char_set_id,
+        descriptor.user_identifier,
+    )
+
+
+def _whole(manager: ServedManager) -> Manager:
+    if not isinstance(manager, Manager):
+        raise CallRefused(_BAD_REQUEST, f"{manager.name} is served without its queues")
+    return manager
+
+
+def _fields(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
+    """Return the values of a request by name; all are required, and there are no others."""
+    if request.keys() != kinds.keys():
+        raise CallRefused(_BAD_REQUEST, f"asked for {sorted(request)}, known: {sorted(kinds)}")
+    for name, kind in kinds.items():
+        value = request[name]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise CallRefused(_BAD_REQUEST, f"{name} cannot be {value!r}")
+    return tuple(request[name] for name in kinds)
+
+
+def _identifier(as_hex: str | None) -> bytes | None:
+    if as_hex is None:
+        return None
+    try:
+        return bytes.fromhex(as_hex)
+    except ValueError:
+        raise CallRefused(_BAD_REQUEST, f"{as_hex!r} is not an id in hex") from None

@@ -1,0 +1,146 @@
+"""What the Flight verbs about writing do: rows onto a stage, and a commit that puts them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from mayfly.engine.manager import Manager
+from mayfly.engine.staged_rows import StagedRows
+from mayfly.engine.stages import TRANSACTION_ROWS, StageMissing
+from mayfly.servers.flight_calls import CallRefused, Request, ServedManager
+from mayfly.store.stages import StagePlace
+
+#: A blob holds the rows of one transaction at most: each is put whole.
+_BLOB_BYTES = 2 * 1024 * 1024
+_BAD_REQUEST, _STAGE_LOST = "bad-request", "stage-lost"
+_PAYLOAD = "payload"
+#: What is answered for a batch that is decided, so that nothing was kept.
+_DECIDED = -1
+_MAY_BE_EMPTY = ("dead_letter_queue",)
+
+
+def stage(
+    manager: ServedManager,
+    request: Request,
+    batches: Iterator[pa.RecordBatch],
+    stopping: threading.Event,
+) -> dict[str, int]:
+    """Keep the rows of one attempt until a commit names it; an empty batch says that they are all.
+
+    An upload may end without it: its task has died.
+    """
+    query, batch, partition, attempt = _fields(
+        request, query=str, batch=int, partition=int, attempt=str
+    )
+    try:
+        writer = _whole(manager).stages.begin(StagePlace(query, batch, partition, attempt))
+    except ValueError as error:
+        raise CallRefused(_BAD_REQUEST, str(error)) from error
+    if writer is None:
+        for _ in batches:
+            pass
+        return {"row_count": _DECIDED}
+    is_whole = False
+    try:
+        for received in batches:
+            if stopping.is_set():
+                raise CallRefused(_STAGE_LOST, "the server is being stopped")
+            for page in _pages(received):
+                writer.append(_blob(page), page.num_rows)
+            is_whole = not received.num_rows
+        if not is_whole:
+            raise CallRefused(_STAGE_LOST, "the upload broke off")
+    except BaseException:
+        writer.discard()
+        raise
+    return {"row_count": writer.finish()}
+
+
+def commit(manager: ServedManager, request: Request) -> dict[str, Any]:
+    """Put some of the rows of a batch; ``is_done`` false asks to be called again."""
+    query, batch, named, dead_letter_queue = _fields(
+        request, query=str, batch=int, stages=list, dead_letter_queue=str
+    )
+    stages = [_stage_of(name) for name in named]
+    try:
+        state = _whole(manager).stages.commit(
+            query, batch, stages, decode, dead_letter_queue=dead_letter_queue
+        )
+    except StageMissing as error:
+        raise CallRefused(_STAGE_LOST, str(error)) from error
+    answer = state._asdict()
+    del answer["query"], answer["changed_ms"]
+    return answer
+
+
+def decode(blob: bytes) -> StagedRows:
+    """Return the rows of a blob, its data as it is and the other columns as values."""
+    with pa.ipc.open_stream(blob) as reader:
+        batch = reader.read_next_batch()
+    payload = batch.column(_PAYLOAD)
+    _, offsets, data = payload.buffers()
+    first, count = payload.offset, batch.num_rows
+    edges = memoryview(offsets).cast("i")[first : first + count + 1].tolist()
+    missing = payload.is_null().to_pylist() if payload.null_count else ()
+    return StagedRows(
+        count,
+        {name: batch.column(name).to_pylist() for name in batch.schema.names if name != _PAYLOAD},
+        b"" if data is None else data.to_pybytes(),
+        edges,
+        frozenset(row for row, is_missing in enumerate(missing) if is_missing),
+    )
+
+
+def _pages(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in slices that each fit into a transaction; a larger single row goes alone."""
+    row_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
+    rows = min(TRANSACTION_ROWS, max(_BLOB_BYTES // row_bytes, 1))
+    edges = [*range(0, batch.num_rows, rows), batch.num_rows]
+    for start, end in pairwise(edges):
+        yield batch.slice(start, end - start)
+
+
+def _blob(batch: pa.RecordBatch) -> bytes:
+    """Return a batch as bytes, without the columns that say nothing."""
+    said = [
+        name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if name == _PAYLOAD or column.null_count < batch.num_rows
+    ]
+    batch = batch.select(said)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def _whole(manager: ServedManager) -> Manager:
+    if not isinstance(manager, Manager):
+        raise CallRefused(_BAD_REQUEST, f"{manager.name} is served without its queues")
+    return manager
+
+
+def _stage_of(name: Any) -> tuple[int, str]:
+    match name:
+        case [int(partition), str(attempt)]:
+            return partition, attempt
+    raise CallRefused(_BAD_REQUEST, f"a stage is [partition, attempt], not {name!r}")
+
+
+def _fields(request: Request, **kinds: type) -> tuple[Any, ...]:
+    """Return the values of a request by name; all are required, and there are no others."""
+    if request.keys() != kinds.keys():
+        raise CallRefused(_BAD_REQUEST, f"asked for {sorted(request)}, known: {sorted(kinds)}")
+    for name, kind in kinds.items():
+        value = request[name]
+        is_empty = kind is str and not value and name not in _MAY_BE_EMPTY
+        is_out_of_range = kind is int and not (type(value) is int and 0 <= value < 2**63)
+        if type(value) is not kind or is_empty or is_out_of_range:
+            raise CallRefused(_BAD_REQUEST, f"{name} cannot be {value!r}")
+    return tuple(request[name] for name in kinds)

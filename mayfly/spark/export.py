@@ -1,0 +1,100 @@
+"""Lives of a lake as one file for other programs: Parquet, CSV or JSON lines.
+
+Rows are ordered by queue, store and position. Spark sorts and writes, so memory stays bounded; the
+file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
+
+from mayfly.spark.errors import PipelineError
+from mayfly.spark.lake import check_complete, existing_lake, lives_of, rows_of
+from mayfly.spark.lake_files import Lease, move_in
+from mayfly.spark.lake_part import EVERYTHING, LakePart
+from mayfly.spark.sketches import OUTCOME_NAMES, durations
+
+#: Formats by the ending of a file's name.
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "json"}
+_IDS = ("msg_id", "correl_id", "origin_id")
+
+
+class ExportError(PipelineError, ValueError):
+    """What is to be exported, or where to, cannot be what was named."""
+
+
+def export_lives(
+    spark: SparkSession,
+    lake_path: str | Path,
+    target: str | Path,
+    *,
+    part: LakePart = EVERYTHING,
+    outcomes: Sequence[str] = (),
+    late_after_ms: int | None = None,
+    where: str | None = None,
+) -> int:
+    """Write the lives that fit all filters to a file, which must not exist; return how many.
+
+    The format follows from the ending. Columns are those of `read_lake`; in CSV and JSON ids are
+    hexadecimal and JSON leaves out what is null. ``late_after_ms`` keeps what was got later than
+    that after its delivery time; ``where`` is a condition in SQL over the columns. Raises LakeError
+    without a lake, and ExportError as check_export says.
+    """
+    lake, file = existing_lake(lake_path), Path(target).absolute()
+    check_export(file, outcomes)
+    lease = Lease(lake)
+    try:
+        check_complete(lease.snapshot)
+        rows = part.rows(rows_of(spark, part.files(lease.snapshot.files)))
+        lives = lives_of(rows)
+        if outcomes:
+            lives = lives.where(f.col("outcome").isin(*outcomes))
+        if late_after_ms is not None:
+            lives = lives.where(durations()["waited"] > late_after_ms)
+        if where is not None:
+            lives = lives.where(where)
+        return _write(lives, file, FORMATS[file.suffix])
+    finally:
+        lease.close()
+
+
+def check_export(file: Path, outcomes: Sequence[str]) -> None:
+    """Raise ExportError for a wrong ending or outcome, or a file that cannot be made anew."""
+    if file.suffix not in FORMATS:
+        raise ExportError(f"{file} ends in none of {', '.join(FORMATS)}")
+    if file.exists():
+        raise ExportError(f"{file} exists already")
+    if not file.absolute().parent.is_dir():
+        raise ExportError(f"there is no folder {file.absolute().parent}")
+    for name in outcomes:
+        if name not in OUTCOME_NAMES:
+            raise ExportError(f"outcome {name!r} is not one of {', '.join(OUTCOME_NAMES)}")
+
+
+def _write(lives: DataFrame, file: Path, kind: str) -> int:
+    if kind != "parquet":
+        lives = lives.withColumns({name: f.lower(f.hex(name)) for name in _IDS})
+    staging = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
+    counted = Observation()
+    ordered = (
+        lives.observe(counted, f.count(f.lit(1)).alias("rows"))
+        .coalesce(1)
+        .sortWithinPartitions("queue", "instance_id", "position")
+    )
+    options = {"header": "true", "emptyValue": "", "escape": '"'} if kind == "csv" else {}
+    try:
+        ordered.write.format(kind).options(**options).save(str(staging))
+        for written in staging.glob("part-*"):
+            move_in(written, file)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    # Spark may write no file for no rows.
+    file.touch()
+    row_count: int = counted.get["rows"]
+    return row_count

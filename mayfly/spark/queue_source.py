@@ -1,0 +1,294 @@
+"""Spark's ``format("mayfly")`` with a queue: a stream of durable claims, or a browse as a table.
+
+The offset of a stream is the number of the last claim it has read, with the names of consumer,
+queue and store, so that a checkpoint is never continued on another. Spark asks for the batch that
+begins at an offset only when it has committed the one that ended there: what was claimed up to it
+ends then. Until then a batch that Spark repeats is the same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    InputPartition,
+    IsNotNull,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from mayfly.bulk.claims import Attached, Filters, QueueClient
+from mayfly.bulk.schema import MESSAGE
+from mayfly.spark.errors import CheckpointError, OptionError
+from mayfly.spark.options import Given
+
+#: One message as Spark types.
+MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)
+#: A task for fewer rows costs more than it brings.
+_ROWS_PER_PARTITION_MIN = 10_000
+_OFFSET_VERSION = 1
+_ID_BYTES = 24
+
+
+class QueueOptions(NamedTuple):
+    """The options of reading a queue, checked.
+
+    url, queue: required. consumer: names the reader of a stream, required there. tokenFile: file
+    with the token, else MAYFLY_TOKEN. manager: where the server serves several. maxRowsPerBatch,
+    maxBytesPerBatch: of payload, one message at least. partitions: tasks of a batch at most.
+    pushFilters: "true" lets the queue manager apply filters of a table.
+    """
+
+    url: str
+    token_file: str | None
+    manager: str | None
+    queue: str
+    consumer: str | None
+    batch_rows_max: int
+    batch_bytes_max: int
+    partition_count: int
+    pushes_filters: bool
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> QueueOptions:
+        """Check options as Spark hands them over; raises OptionError naming option and value."""
+        given = Given(options)
+        if given.flag("ledger"):
+            raise OptionError('option ledger is "true" beside option queue: name one of them')
+        parsed = cls(
+            url=given.url(),
+            token_file=given.optional("tokenFile"),
+            manager=given.optional("manager"),
+            queue=given.required("queue"),
+            consumer=given.optional("consumer"),
+            batch_rows_max=given.number("maxRowsPerBatch", 100_000),
+            batch_bytes_max=given.number("maxBytesPerBatch", 256 * 1024 * 1024),
+            partition_count=given.number("partitions", 4),
+            pushes_filters=given.flag("pushFilters"),
+        )
+        given.refuse_the_rest()
+        return parsed
+
+    def connect(self) -> QueueClient:
+        """Return a new connection; the token is read now, so that it is in no plan."""
+        return QueueClient(self.url, token_file=self.token_file, manager=self.manager)
+
+
+class RowRange(InputPartition):
+    """One task's share of a batch: claimed rows ``(after, until]``, read under an epoch."""
+
+    def __init__(self, consumer: str, epoch: int, after: int, until: int) -> None:
+        """Name the rows."""
+        super().__init__((consumer, epoch, after, until))
+        self.consumer = consumer
+        self.epoch = epoch
+        self.after = after
+        self.until = until
+
+
+class KeyRange(InputPartition):
+    """One task's share of a browse: the messages whose keys lie in ``low <= k < high``."""
+
+    def __init__(self, low: int, high: int) -> None:
+        """Name the keys."""
+        super().__init__((low, high))
+        self.low = low
+        self.high = high
+
+
+def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
+    """Return a reader of what is on a queue now, which leaves it there."""
+    parsed = QueueOptions.parse(options)
+    return FilteredQueueReader(parsed) if parsed.pushes_filters else QueueReader(parsed)
+
+
+def queue_stream_reader(options: Mapping[str, str]) -> QueueStreamReader:
+    """Return a reader that takes what comes to a queue."""
+    return QueueStreamReader(QueueOptions.parse(options))
+
+
+class QueueReader(DataSourceReader):
+    """Browses the live messages that were there when the query was planned."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        """Hold nothing but the options: this travels to the workers."""
+        self._options = options
+        self._filters = Filters()
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the shares of the queue."""
+        options = self._options
+        with options.connect() as client:
+            ranges = client.ranges(options.queue, options.partition_count)
+        # Spark makes a partition of its own, without a range, when there is none.
+        return [KeyRange(low, high) for low, high in ranges or [(0, 0)]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of a share."""
+        assert isinstance(partition, KeyRange)
+        with self._options.connect() as client:
+            within = (partition.low, partition.high)
+            yield from client.browse(self._options.queue, within, self._filters)
+
+
+class FilteredQueueReader(QueueReader):
+    """The same, with equality of ids and priority looked at by the queue manager.
+
+    Spark refuses a reader that can do this unless spark.sql.python.filterPushdown.enabled is true.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Keep the filters that the queue manager applies and yield the others."""
+        for given in filters:
+            if not self._keeps(given):
+                yield given
+
+    def _keeps(self, given: Filter) -> bool:
+        if isinstance(given, IsNotNull):
+            # Spark asks for it beside every equality.
+            return given.attribute in (("msg_id",), ("priority",))
+        if not isinstance(given, EqualTo) or len(given.attribute) != 1:
+            return False
+        [name] = given.attribute
+        if name == "priority":
+            is_known = isinstance(given.value, int)
+        else:
+            is_known = name in ("msg_id", "correl_id") and _is_identifier(given.value)
+        if not is_known or getattr(self._filters, name) is not None:
+            return False
+        self._filters = self._filters._replace(**{name: given.value})
+        return True
+
+
+class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Claims messages for one batch after the other and ends them when Spark has committed it."""
+
+    def __init__(self, options: QueueOptions) -> None:
+        """Hold the options; the consumer is attached when Spark first asks for something."""
+        if options.consumer is None:
+            raise OptionError(
+                "option consumer is missing: it names the reader of the queue, whose claims "
+                "outlive a restart"
+            )
+        self._options = options
+        self._consumer: str = options.consumer
+        self._attached: Attached | None = None
+        #: Under AvailableNow, what tells messages that are there now from later ones.
+        self._mark: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Return where a stream without a checkpoint begins: behind what was ended before."""
+        with self._options.connect() as client:
+            attached = self._attach(client)
+        return _offset(attached, attached.closed)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
+        """Return the most rows of a batch."""
+        return ReadMaxRows(self._options.batch_rows_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        """Claim nothing that is put later than now."""
+        with self._options.connect() as client:
+            self._mark = client.mark()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """End what was claimed up to ``start``, claim for the next batch, and return its end.
+
+        Raises CheckpointError when ``start`` is of another consumer, queue or store, and a
+        BulkError when the queue manager cannot go on from it or another reader has taken over.
+        """
+        options = self._options
+        with options.connect() as client:
+            attached = self._attach(client)
+            after = _claim_of(start, attached)
+            client.end(attached, after)
+            rows_max, is_bounded = options.batch_rows_max, False
+            if isinstance(limit, ReadMaxRows):
+                rows_max, is_bounded = limit.max_rows, True
+            until = after
+            while True:
+                until, message_count = client.claim(
+                    attached,
+                    until,
+                    max_rows=rows_max,
+                    max_bytes=options.batch_bytes_max,
+                    up_to=self._mark,
+                )
+                if is_bounded or not message_count:
+                    return _offset(attached, until)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the shares of a batch; of a repeated batch, rows that hold the same messages."""
+        with self._options.connect() as client:
+            attached = self._attach(client)
+            after, until = client.edges(
+                attached, _claim_of(start, attached), _claim_of(end, attached)
+            )
+        return [
+            RowRange(self._consumer, attached.epoch, low, high)
+            for low, high in _shares(after, until, self._options.partition_count)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of a share."""
+        assert isinstance(partition, RowRange)
+        with self._options.connect() as client:
+            yield from client.claimed(
+                partition.consumer, partition.epoch, partition.after, partition.until
+            )
+
+    def _attach(self, client: QueueClient) -> Attached:
+        """Act as the consumer from now on; earlier readers of its name are refused."""
+        if self._attached is None:
+            self._attached = client.attach(self._consumer, self._options.queue)
+        return self._attached
+
+
+def _shares(after: int, until: int, share_count: int) -> list[tuple[int, int]]:
+    """Return rows ``(after, until]`` in up to so many even shares, none when there are no rows."""
+    row_count = until - after
+    if not row_count:
+        return []
+    share_count = min(share_count, -(-row_count // _ROWS_PER_PARTITION_MIN))
+    return list(pairwise(after + row_count * n // share_count for n in range(share_count + 1)))
+
+
+def _is_identifier(value: Any) -> bool:
+    return isinstance(value, bytes | bytearray) and len(value) == _ID_BYTES
+
+
+def _offset(attached: Attached, claim: int) -> dict[str, Any]:
+    return {
+        "version": _OFFSET_VERSION,
+        "claim": claim,
+        "consumer": attached.consumer,
+        "queue": attached.queue,
+        "instance": attached.instance_id,
+    }
+
+
+def _claim_of(offset: dict[str, Any], attached: Attached) -> int:
+    """Return the claim of an offset after checking whose it is."""
+    claim = offset.get("claim")
+    if offset.get("version") != _OFFSET_VERSION or not isinstance(claim, int):
+        raise CheckpointError(f"offset {offset} is not one of a queue, version {_OFFSET_VERSION}")
+    here = _offset(attached, claim)
+    for name, what in (("instance", "store"), ("queue", "queue"), ("consumer", "consumer")):
+        if offset.get(name) != here[name]:
+            raise CheckpointError(
+                f"the checkpoint belongs to {what} {offset.get(name)}, but this is {what} "
+                f"{here[name]} of queue manager {attached.manager}: use a new checkpoint"
+            )
+    return claim

@@ -1,0 +1,253 @@
+"""Counts and KLL sketches per date, hour and queue, kept beside the lake and up to date with it.
+
+A cell is one hour of one queue of one store: how its lives ended, which reports they owed, three
+sketches of durations, and the newest balance. Cells are made from the rows of batches that no
+stored sketch counts yet; the manifest says which those are. Merging two cells gives the cell of
+their rows together, so a report never needs the rows again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, State
+from mayfly.lifetime.reports import Cause
+from mayfly.spark.errors import LakeError
+from mayfly.spark.lake import existing_lake, rows_of
+from mayfly.spark.lake_files import (
+    SKETCHES,
+    LakeFile,
+    Manifest,
+    Snapshot,
+    batch_name,
+    maintained,
+    move_in,
+)
+from mayfly.spark.lake_part import EVERYTHING, HOUR_MS, LakePart
+from mayfly.spark.lake_upkeep import UPKEEP_STAGING, publish, retire, settle, upkeep
+
+#: A message that waited a minute for its getter is worth a look, unless told otherwise.
+LATE_AFTER_MS = 60_000
+#: KLL's k: ranks are right to about 1 %, and a full sketch takes some 5 KB.
+SKETCH_K = 200
+OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.value for outcome in OUTCOMES)
+OWED_NAMES: tuple[str, ...] = tuple(f"owed_{cause.name.lower()}" for cause in Cause)
+#: ``waited``: delivery time to get; ``left``: get to the end of the life, of those that have one;
+#: ``released_late``: delivery time to release from the staging queue. All in ms.
+SKETCH_NAMES = ("waited", "left", "released_late")
+COUNT_NAMES = ("lives", *OUTCOME_NAMES, "late", *OWED_NAMES)
+CELL_KEY = ("date", "hour", "manager", "instance_id", "queue")
+#: More files of sketches than this are merged into fewer.
+_FILES_MAX = 8
+_SHUFFLED_BYTES_MIN = 64 * 1024 * 1024
+_STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
+
+
+def durations() -> dict[str, Column]:
+    """Return the measured durations by name, null for a life to which one does not apply."""
+    got = f.col("outcome") == State.GOT.value
+    ended_ms = f.col("ended_ms")
+    return {
+        "waited": f.when(got, ended_ms - f.col("deliver_at_ms")),
+        "left": f.when(got, f.col("expire_at_ms") - ended_ms),
+        "released_late": f.when(
+            f.col("outcome") == State.RELEASED.value, ended_ms - f.col("deliver_at_ms")
+        ),
+    }
+
+
+def counts(late_after_ms: int) -> list[Column]:
+    """Return the counts of lives under COUNT_NAMES; count over rows of lives or of all kinds."""
+    outcome = f.col("outcome")
+    waited = durations()["waited"]
+    owed = _owed()
+    return [
+        f.count_if(f.col("kind") == KIND_LIFE).alias("lives"),
+        *(f.count_if(outcome == name).alias(name) for name in OUTCOME_NAMES),
+        f.count_if(waited > late_after_ms).alias("late"),
+        *(f.count_if(owed[cause]).alias(f"owed_{cause.name.lower()}") for cause in Cause),
+    ]
+
+
+def _owed() -> dict[Cause, Column]:
+    """Return for which lives the report of a cause was owed, as far as the ledger can tell.
+
+    A message confirms its arrival on the first queue it can be got from, and its delivery unless
+    it was got from where it was moved to, as from a dead-letter queue.
+    """
+    is_first = f.col("origin_id").isNull() | (f.col("deliver_at_ms") > f.col("put_ms"))
+    is_staged = f.col("queue") == _STAGING_QUEUE
+    outcome = f.col("outcome")
+    left_badly = outcome.isin(State.DEAD_LETTERED.value, State.DISCARDED.value)
+    happened = {
+        Cause.EXCEPTION: left_badly,
+        Cause.EXPIRATION: outcome == State.EXPIRED.value,
+        Cause.COA: is_first & ~is_staged & (outcome != State.TRANSMITTED.value),
+        Cause.COD: is_first & (outcome == State.GOT.value),
+    }
+    return {
+        cause: has_ended & (f.col("report").bitwiseAND(f.lit(cause.value)) != 0)
+        for cause, has_ended in happened.items()
+    }
+
+
+def cells_of(rows: DataFrame) -> DataFrame:
+    """Return the cells of ledger rows, lives and balances, that have a date."""
+    balance = f.struct("position", f.col("ended_ms").alias("at_ms"), "puts", "present", "ended")
+    is_balance = f.col("kind") == KIND_BALANCE
+    sketched = [
+        _unless_empty(f.kll_sketch_agg_bigint(duration, SKETCH_K)).alias(name)
+        for name, duration in durations().items()
+    ]
+    hour = f.expr(f"int(pmod(ended_ms div {HOUR_MS}, 24))").alias("hour")
+    return (
+        rows.groupBy("date", hour, "manager", "instance_id", "queue")
+        .agg(
+            *counts(LATE_AFTER_MS),
+            *sketched,
+            f.max_by(f.when(is_balance, balance), f.when(is_balance, f.col("position"))).alias(
+                "balance"
+            ),
+        )
+        .select(*CELL_KEY, *COUNT_NAMES, *SKETCH_NAMES, "balance")
+    )
+
+
+def merging() -> list[Column]:
+    """Return the aggregates that join counts and sketches of cells under their own names."""
+    return [
+        *(f.sum(name).alias(name) for name in COUNT_NAMES),
+        *(
+            _unless_empty(f.kll_merge_agg_bigint(name, SKETCH_K)).alias(name)
+            for name in SKETCH_NAMES
+        ),
+    ]
+
+
+def merged(cells: DataFrame, *key: str) -> DataFrame:
+    """Return one cell for each key: counts added, sketches merged, the newest balance."""
+    newest = f.max_by("balance", f.col("balance.position")).alias("balance")
+    return cells.groupBy(*key).agg(*merging(), newest)
+
+
+def _unless_empty(sketch: Column) -> Column:
+    # Of an empty sketch no quantile can be asked.
+    return f.when(f.kll_sketch_get_n_bigint(sketch) > 0, sketch)
+
+
+def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERYTHING) -> DataFrame:
+    """Return the cells of a part of a lake: the stored ones, and those of rows not yet counted.
+
+    There may be several of a key; `merged` joins them. Raises LakeError when a file is gone.
+    """
+    fresh = part.files(snapshot.unsketched)
+    paths = [snapshot.lake / SKETCHES / name for name in snapshot.manifest.sketches]
+    for path in paths:
+        if not path.exists():
+            raise LakeError(f"{path} is missing: rebuild the sketches, or ask for a rescan")
+    cells = cells_of(rows_of(spark, fresh))
+    if paths:
+        stored = spark.read.schema(cells.schema).parquet(*map(str, paths))
+        if sum(path.stat().st_size for path in paths) < _SHUFFLED_BYTES_MIN:
+            # What is in one place need not be brought to one place.
+            stored = stored.coalesce(1)
+        cells = stored.unionByName(cells) if fresh else stored
+    return part.cells(cells)
+
+
+# Keeping them up to date
+
+
+def sketch_lake(spark: SparkSession, lake_path: str | Path) -> bool:
+    """Bring the stored sketches up to date; False when somebody else is just doing it.
+
+    Raises LakeError when there is no lake.
+    """
+    lake = existing_lake(lake_path)
+    if not Snapshot.take(lake).unsketched:
+        return True
+    with maintained(lake) as is_ours:
+        if is_ours:
+            bring_up_to_date(spark, lake)
+            settle(lake)
+        return is_ours
+
+
+def rebuild_sketches(spark: SparkSession, lake_path: str | Path) -> None:
+    """Make all sketches anew from the rows; raises LakeError while somebody else maintains."""
+    lake = existing_lake(lake_path)
+    with upkeep(lake):
+        manifest = Manifest.load(lake)
+        retire(manifest, SKETCHES, manifest.sketches)
+        manifest.sketches, manifest.sketched = [], {}
+        publish(lake, manifest)
+        bring_up_to_date(spark, lake)
+
+
+def bring_up_to_date(spark: SparkSession, lake: Path) -> None:
+    """Count what no stored sketch counts; only whoever maintains the lake may."""
+    snapshot = Snapshot.take(lake)
+    manifest = snapshot.manifest
+    # Files of other names have no number to know them by: each report counts them for itself.
+    files = [
+        file
+        for file in snapshot.unsketched
+        if file in snapshot.runs or batch_name(file.path.name) is not None
+    ]
+    if files:
+        cells = cells_of(rows_of(spark, files))
+        manifest.sketches.append(_write(cells, lake, manifest.generation + 1))
+        _note_sketched(manifest, files)
+        publish(lake, manifest)
+    _merge_files(spark, lake, manifest)
+
+
+def _note_sketched(manifest: Manifest, files: Sequence[LakeFile]) -> None:
+    for file in files:
+        through = manifest.sketched.setdefault(file.date, {})
+        batch = batch_name(file.path.name)
+        held = manifest.entry(file.date).through if batch is None else {batch.store: batch.batch}
+        for store, number in held.items():
+            through[store] = max(number, through.get(store, -1))
+
+
+def _merge_files(spark: SparkSession, lake: Path, manifest: Manifest) -> None:
+    names = manifest.sketches
+    if len(names) <= _FILES_MAX:
+        return
+    paths = [lake / SKETCHES / name for name in names]
+    tail = small_tail([path.stat().st_size for path in paths])
+    schema = cells_of(rows_of(spark, [])).schema
+    cells = spark.read.schema(schema).parquet(*map(str, paths[-tail:]))
+    anew = _write(merged(cells, *CELL_KEY), lake, manifest.generation + 1)
+    retire(manifest, SKETCHES, names[-tail:])
+    manifest.sketches = [*names[:-tail], anew]
+    publish(lake, manifest)
+
+
+def small_tail(sizes_bytes: Sequence[int]) -> int:
+    """Return how many of the last files to merge, so that each byte is merged a few times only.
+
+    At least two; a file joins in when it is no larger than twice of what comes after it.
+    """
+    count = min(2, len(sizes_bytes))
+    while count < len(sizes_bytes) and sizes_bytes[-count - 1] <= 2 * sum(sizes_bytes[-count:]):
+        count += 1
+    return count
+
+
+def _write(cells: DataFrame, lake: Path, generation: int) -> str:
+    staging = lake / UPKEEP_STAGING / uuid.uuid4().hex
+    name = f"sketches-{generation:06d}-{uuid.uuid4().hex[:8]}.parquet"
+    ordered = cells.coalesce(1).sortWithinPartitions(*CELL_KEY)
+    ordered.write.options(compression="zstd").parquet(str(staging))
+    [written] = staging.glob("part-*.parquet")
+    move_in(written, lake / SKETCHES / name)
+    shutil.rmtree(staging)
+    return name

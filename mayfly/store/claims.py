@@ -1,0 +1,268 @@
+"""Messages that consumers have claimed: their tables, the changes to them, reads in pages.
+
+A consumer numbers the rows it claims from 1 on, without gaps; ``r`` is that number behind the
+consumer's own, so that a range of rows is a range of keys. A claim is the rows after the claim
+before it up to its own last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import apsw
+
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
+from mayfly.store.messages import limited
+from mayfly.store.units import StoredMessage
+
+#: Enough for any consumer: a hundred thousand rows a second for a hundred days and more.
+ROW_BITS = 40
+#: What a message on an ordinary queue has.
+COLUMNS = (
+    "k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count, msg_id, "
+    "correl_id, origin_id, descriptor, body"
+)
+_COLUMN_COUNT = COLUMNS.count(",") + 1
+_RANGE = "r > ? AND r <= ?"
+
+_SAVE_CONSUMER = "INSERT OR REPLACE INTO consumer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SAVE_CLAIM = "INSERT INTO claim VALUES (?, ?, ?, ?, ?, ?)"
+_FORGET_CLAIMS = "DELETE FROM claim WHERE consumer_id = ? AND number <= ?"
+#: The place in the array of keys is the place in the claim; who is in memory is not found here.
+_TAKE = f"""
+INSERT INTO claimed (r, persistent, {COLUMNS})
+SELECT ? + p.key, 1, {COLUMNS.replace("k,", "m.k,", 1)}
+FROM json_each(?) p CROSS JOIN message m ON m.k = p.value"""
+_TAKE_OUT = "DELETE FROM message WHERE k IN (SELECT value FROM json_each(?))"
+_TAKE_VOLATILE = (
+    f"INSERT INTO claimed (r, persistent, {COLUMNS}) "
+    f"VALUES (?, 0, {', '.join('?' * _COLUMN_COUNT)})"
+)
+_GIVE_BACK = f"""
+INSERT INTO message ({COLUMNS})
+SELECT {COLUMNS.replace("backout_count", "backout_count + 1")}
+FROM claimed WHERE {_RANGE} AND persistent"""
+#: The records of the lives of a range come first: see Book.
+REMOVE = f"DELETE FROM claimed WHERE {_RANGE}"
+
+_HEADS = (
+    "SELECT k, expire_at_ms, length(body) FROM message "
+    f"WHERE k >= ? AND k < ? AND (k & {2**44 - 1}) <= ? ORDER BY k"
+)
+#: The messages with the keys of a JSON list.
+OF_KEYS = (
+    f"SELECT {', '.join(StoredMessage._fields)} FROM message "
+    "WHERE k IN (SELECT value FROM json_each(?)) ORDER BY k"
+)
+_PAGE = (
+    "SELECT r, msg_id, nullif(correl_id, x''), put_ms, deliver_at_ms, expire_at_ms, backout_count, "
+    f"descriptor, body FROM claimed WHERE {_RANGE} ORDER BY r"
+)
+_VOLATILE = f"SELECT {COLUMNS} FROM claimed WHERE {_RANGE} AND NOT persistent ORDER BY r"
+_OF_DESCRIPTORS = (
+    f"SELECT {COLUMNS} FROM claimed WHERE {_RANGE} "
+    "AND descriptor IN (SELECT unhex(value) FROM json_each(?)) ORDER BY r"
+)
+_DESCRIPTORS = f"SELECT DISTINCT descriptor FROM claimed WHERE {_RANGE}"
+_SIDES = f"SELECT persistent, count(*), min(k) FROM claimed WHERE {_RANGE} GROUP BY persistent"
+_COUNTS = (
+    "SELECT c.queue, count(*) FROM claimed JOIN consumer c "
+    f"ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS} GROUP BY c.queue"
+)
+
+Statement = tuple[str, tuple[Any, ...]]
+
+
+class ClaimedRow(NamedTuple):
+    """What a reader needs of a claimed message; ``correl_id`` is None when the putter gave none."""
+
+    r: int
+    msg_id: bytes
+    correl_id: bytes | None
+    put_ms: int
+    deliver_at_ms: int | None
+    expire_at_ms: int | None
+    backout_count: int
+    descriptor: bytes
+    body: bytes
+
+
+#: What a claim looks at before it takes a message: key, deadline and length of its data.
+Head = tuple[int, int | None, int]
+
+
+class ConsumerRow(NamedTuple):
+    """A row of the table ``consumer``; see schema.sql."""
+
+    id: int
+    name: str
+    queue: str
+    epoch: int
+    last_number: int
+    last_row: int
+    closed_number: int
+    released_after: int
+    released_until: int
+
+
+class ClaimRow(NamedTuple):
+    """A row of the table ``claim``: an open claim, which holds rows ``(after_row, last_row]``."""
+
+    consumer_id: int
+    number: int
+    after_row: int
+    last_row: int
+    body_bytes: int
+    claimed_ms: int
+
+
+class Rows(NamedTuple):
+    """Rows of one consumer, ``(after, until]``."""
+
+    consumer_id: int
+    after: int
+    until: int
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The keys of the table ``claimed`` between which they stand."""
+        base = self.consumer_id << ROW_BITS
+        return base | self.after, base | self.until
+
+    @property
+    def message_count(self) -> int:
+        """How many there are."""
+        return self.until - self.after
+
+
+def save_consumer(row: ConsumerRow) -> Statement:
+    """Return what makes a consumer's state durable."""
+    return _SAVE_CONSUMER, row
+
+
+def save_claim(row: ClaimRow) -> Statement:
+    """Return what makes a new claim durable."""
+    return _SAVE_CLAIM, row
+
+
+def forget_claims(consumer_id: int, until_number: int) -> Statement:
+    """Return what removes the closed claims of a consumer."""
+    return _FORGET_CLAIMS, (consumer_id, until_number)
+
+
+def take(
+    rows: Rows, keys: list[int], volatile: Iterable[tuple[int, StoredMessage]]
+) -> list[Statement]:
+    """Return what moves messages into a claim; those in memory come with their place in ``keys``.
+
+    ``keys`` are all of them in get order, one for each of the rows.
+    """
+    first = rows.range[0] + 1
+    as_json = f"[{','.join(map(str, keys))}]"
+    statements: list[Statement] = [(_TAKE, (first, as_json)), (_TAKE_OUT, (as_json,))]
+    statements += [
+        (_TAKE_VOLATILE, (first + place, *row[:_COLUMN_COUNT])) for place, row in volatile
+    ]
+    return statements
+
+
+def give_back(rows: Rows) -> list[Statement]:
+    """Return what moves the persistent rows back to their queue and removes the others."""
+    return [(_GIVE_BACK, rows.range), (REMOVE, rows.range)]
+
+
+def heads(
+    fetch: Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]],
+    within: tuple[int, int],
+    up_to_sequence: int,
+    limit: int,
+) -> list[Head]:
+    """Return the first messages of a half-open range of keys, not those put after a sequence."""
+    found: list[Any] = fetch(limited(_HEADS, limit), (*within, up_to_sequence))
+    return found
+
+
+class ClaimedMessages:
+    """Reads what is claimed, on a connection of its own and one read at a time."""
+
+    def __init__(self, connection: apsw.Connection, guard: AbstractContextManager[object]) -> None:
+        """Read through ``connection`` inside ``guard``."""
+        self._connection = connection
+        self._guard = guard
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Wait for the read under way; whoever comes later gets MQRC_CONNECTION_BROKEN."""
+        with self._guard:
+            self._is_stopped = True
+
+    def stop_in_child(self) -> None:
+        """Stop without waiting: in a forked child nobody is left who would free the guard."""
+        self._is_stopped = True
+        self._guard = nullcontext()
+
+    def consumers(self) -> list[ConsumerRow]:
+        """Return all consumers."""
+        return [ConsumerRow._make(row) for row in self._fetch("SELECT * FROM consumer", ())]
+
+    def claims(self) -> list[ClaimRow]:
+        """Return the open claims, by consumer and number."""
+        sql = "SELECT * FROM claim ORDER BY consumer_id, number"
+        return [ClaimRow._make(row) for row in self._fetch(sql, ())]
+
+    def page(self, rows: Rows, max_bytes: int, max_rows: int) -> list[ClaimedRow]:
+        """Return the first rows of a range whose data stays under ``max_bytes``; one at least.
+
+        It is empty when rows are no longer claimed.
+        """
+        found: list[Any] = []
+        low, high = rows.range
+        with self._guard:
+            self._check_open()
+            cursor = self._connection.cursor()
+            try:
+                for row in cursor.execute(limited(_PAGE, max_rows), (low, high)):
+                    max_bytes -= len(row[-1])
+                    if found and max_bytes < 0:
+                        break
+                    found.append(row)
+            finally:
+                # A statement left open would keep the log from being written back.
+                cursor.close()
+        if not found or found[-1][0] != low + len(found):
+            return []
+        return list(map(ClaimedRow._make, found))
+
+    def volatile(self, rows: Rows) -> list[StoredMessage]:
+        """Return the rows of a range that are not persistent."""
+        return [StoredMessage(*values) for values in self._fetch(_VOLATILE, rows.range)]
+
+    def descriptors(self, rows: Rows) -> list[bytes]:
+        """Return the different descriptors of a range."""
+        return [descriptor for (descriptor,) in self._fetch(_DESCRIPTORS, rows.range)]
+
+    def of_descriptors(self, rows: Rows, as_json: str) -> list[StoredMessage]:
+        """Return the rows of a range that have one of some descriptors, a JSON list of hex."""
+        found = self._fetch(_OF_DESCRIPTORS, (*rows.range, as_json))
+        return [StoredMessage(*values) for values in found]
+
+    def sides(self, rows: Rows) -> dict[int, tuple[int, int]]:
+        """Return how many rows of a range are persistent (1) or not (0), and their lowest key."""
+        return {side: (count, low) for side, count, low in self._fetch(_SIDES, rows.range)}
+
+    def counts(self) -> dict[str, int]:
+        """Count what is claimed one by one, by queue, to check counters."""
+        return dict(self._fetch(_COUNTS, ()))
+
+    def _fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        with self._guard:
+            self._check_open()
+            rows: list[tuple[Any, ...]] = self._connection.execute(sql, bindings).fetchall()
+        return rows
+
+    def _check_open(self) -> None:
+        if self._is_stopped:
+            raise mq_error(MQRC_CONNECTION_BROKEN, "the store is closed")

@@ -1,0 +1,184 @@
+"""Stages: rows that a pipeline has sent and not yet put, and how far each writing query has come.
+
+A stage holds what one attempt of one task has written, as opaque blobs of rows. A commit names the
+winning stages of a batch; from then on their blobs disappear in the transactions that put their
+rows. Statements are returned, to become durable with what else belongs to them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import apsw
+
+from mayfly.store.messages import Messages, limited
+from mayfly.store.units import RUN_SIZE_BITS, Bulk
+
+Statement: TypeAlias = tuple[str, tuple[Any, ...]]
+
+_BEGIN = (
+    "INSERT INTO stage (id, query, batch, partition, attempt, begun_ms) VALUES (?, ?, ?, ?, ?, ?)"
+)
+#: A stage that was swept while its attempt still wrote takes nothing any more.
+_APPEND = (
+    "INSERT INTO stage_blob (id, stage_id, row_count, rows) "
+    "SELECT ?, id, ?, ? FROM stage WHERE id = ?"
+)
+_FINISH = "UPDATE stage SET row_count = ? WHERE id = ?"
+_NAME = "UPDATE stage SET place = j.key FROM json_each(?) j WHERE stage.id = j.value"
+_WRITE_QUERY = "INSERT OR REPLACE INTO stage_query VALUES (?, ?, ?, ?, ?, ?, ?)"
+_QUERY = "SELECT * FROM stage_query WHERE query = ?"
+_FIND = (
+    "SELECT id, row_count FROM stage "
+    "WHERE query = ? AND batch = ? AND partition = ? AND attempt = ?"
+)
+_WINNERS = "SELECT id FROM stage WHERE query = ? AND batch = ? AND place IS NOT NULL ORDER BY place"
+_BLOBS = "SELECT id, row_count, length(rows) FROM stage_blob WHERE stage_id = ? ORDER BY id"
+_ROWS = "SELECT rows FROM stage_blob WHERE id = ?"
+_LOSERS = "SELECT id FROM stage WHERE query = ? AND batch <= ? AND place IS NULL"
+_ORPHANS = "SELECT id, query FROM stage WHERE begun_ms < ? AND place IS NULL"
+#: One statement for all rows: an executemany would give the GIL away, and wait for it, at each.
+_INSERT_BULK = """
+INSERT INTO message (k, put_ms, expire_at_ms, msg_hash, correl_hash, backout_count, msg_id,
+    correl_id, descriptor, body)
+SELECT row ->> 0, :put_ms, row ->> 1, row ->> 2, row ->> 3, 0, substr(:msg_ids, n * 24 + 1, 24),
+    iif(row ->> 3 IS NULL, x'', substr(:correl_ids, n * 24 + 1, 24)), :descriptor,
+    substr(:bodies, (row ->> 4) + 1, row ->> 5)
+FROM (SELECT key AS n, value AS row FROM json_each(:rows))"""
+_INSERT_RUN = f"""
+INSERT INTO message (k, put_ms, expire_at_ms, msg_hash, backout_count, msg_id, correl_id,
+    descriptor, body)
+SELECT :first_key + n, :put_ms, :expire_at_ms, :first_hash + n, 0,
+    substr(:msg_ids, n * 24 + 1, 24), x'', :descriptor,
+    substr(:bodies, (slice >> {RUN_SIZE_BITS}) + 1, slice & {2**RUN_SIZE_BITS - 1})
+FROM (SELECT key AS n, value AS slice FROM json_each(:rows))"""
+_IN_LIST = "(SELECT value FROM json_each(?))"
+_DELETE_BLOBS = f"DELETE FROM stage_blob WHERE id IN {_IN_LIST}"
+_DELETE_REST = f"DELETE FROM stage_blob WHERE stage_id IN {_IN_LIST}"
+_DELETE_STAGES = f"DELETE FROM stage WHERE id IN {_IN_LIST}"
+_FORGET = "DELETE FROM stage_query WHERE query GLOB ? AND is_done AND changed_ms < ?"
+
+
+def insert_bulk(writer: apsw.Connection, bulk: Bulk) -> None:
+    """Add the messages of a bulk."""
+    if bulk.run is None:
+        writer.execute(_INSERT_BULK, bulk._asdict())
+    else:
+        writer.execute(_INSERT_RUN, bulk._asdict() | bulk.run._asdict())
+
+
+class StagePlace(NamedTuple):
+    """Whose rows a stage holds: one attempt of one task of one batch of one query."""
+
+    query: str
+    batch: int
+    partition: int
+    attempt: str
+
+
+class QueryState(NamedTuple):
+    """How far a query has come: the newest batch with named stages, and what became of its rows.
+
+    ``put_count`` includes delayed rows; ``expired_count`` are those discarded on arrival,
+    ``refused_count`` those on the dead-letter queue.
+    """
+
+    query: str
+    batch: int
+    is_done: bool
+    put_count: int
+    expired_count: int
+    refused_count: int
+    changed_ms: int
+
+
+class StagedBlob(NamedTuple):
+    """A blob of a stage without its rows."""
+
+    id: int
+    row_count: int
+    size_bytes: int
+
+
+def begun(stage_id: int, place: StagePlace, now_ms: int) -> Statement:
+    """Return the statement that begins a stage."""
+    return _BEGIN, (stage_id, *place, now_ms)
+
+
+def appended(blob_id: int, stage_id: int, row_count: int, rows: bytes) -> Statement:
+    """Return the statement that adds a blob behind those of smaller id."""
+    return _APPEND, (blob_id, row_count, rows, stage_id)
+
+
+def finished(stage_id: int, row_count: int) -> Statement:
+    """Return the statement that declares a stage complete."""
+    return _FINISH, (row_count, stage_id)
+
+
+def named(stage_ids: Sequence[int]) -> Statement:
+    """Return the statement that makes stages the winners of their batch, in this order."""
+    return _NAME, (json.dumps(stage_ids),)
+
+
+def state_written(state: QueryState) -> Statement:
+    """Return the statement that keeps how far a query has come."""
+    return _WRITE_QUERY, tuple(state)
+
+
+def removed(stage_ids: Sequence[int], blob_ids: Sequence[int]) -> list[Statement]:
+    """Return the statements that remove blobs, and stages with all that they still hold."""
+    stages = json.dumps(stage_ids)
+    blobs: Statement = (_DELETE_BLOBS, (json.dumps(blob_ids),))
+    if not stage_ids:
+        return [blobs]
+    return [blobs, (_DELETE_REST, (stages,)), (_DELETE_STAGES, (stages,))]
+
+
+def forgotten(query_pattern: str, before_ms: int) -> Statement:
+    """Return the statement that forgets finished queries of a name pattern unchanged since."""
+    return _FORGET, (query_pattern, before_ms)
+
+
+class StageTable:
+    """Reads stages and queries; call it with the queue manager's latch held."""
+
+    def __init__(self, messages: Messages) -> None:
+        """Read through the connection of the persistent messages."""
+        self._fetch = messages.fetch
+
+    def query(self, query: str) -> QueryState | None:
+        """Return how far a query has come, None before its first commit."""
+        for row in self._fetch(_QUERY, (query,)):
+            state = QueryState._make(row)
+            return state._replace(is_done=bool(state.is_done))
+        return None
+
+    def find(self, place: StagePlace) -> tuple[int, int | None] | None:
+        """Return a stage's id and row count, the count None while it is written."""
+        for stage_id, row_count in self._fetch(_FIND, tuple(place)):
+            return stage_id, row_count
+        return None
+
+    def winners(self, query: str, batch: int) -> list[int]:
+        """Return the named stages of a batch that still hold rows, in their order."""
+        return [stage_id for (stage_id,) in self._fetch(_WINNERS, (query, batch))]
+
+    def losers(self, query: str, batch: int) -> list[int]:
+        """Return the stages of a query up to a batch that no commit has named."""
+        return [stage_id for (stage_id,) in self._fetch(_LOSERS, (query, batch))]
+
+    def orphans(self, before_ms: int) -> list[tuple[int, str]]:
+        """Return the stages, with their query, begun before a moment that no commit has named."""
+        return [(stage_id, query) for stage_id, query in self._fetch(_ORPHANS, (before_ms,))]
+
+    def blobs(self, stage_id: int, limit: int) -> list[StagedBlob]:
+        """Return up to ``limit`` blobs of a stage, in their order."""
+        return [StagedBlob._make(row) for row in self._fetch(limited(_BLOBS, limit), (stage_id,))]
+
+    def rows(self, blob_id: int) -> bytes:
+        """Return the rows of a blob."""
+        rows: Any = self._fetch(_ROWS, (blob_id,))[0][0]
+        assert isinstance(rows, bytes)
+        return rows

@@ -1,0 +1,57 @@
+"""Lakes written by hand: lives and balances as the files of batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mayfly.bulk.schema import ledger_batch
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, LifeRecord
+from tests.bulk.books import START_MS
+
+INSTANCE = "5" * 32
+Entry = LifeRecord | tuple[Any, ...]
+
+
+def balance(queue: str, puts: int, present: int = 0, **ended: int) -> tuple[Any, ...]:
+    """A balance row but for its position."""
+    counts = [ended.get(outcome.value, 0) for outcome in OUTCOMES]
+    return (
+        KIND_BALANCE,
+        queue,
+        *[None] * 6,
+        START_MS,
+        *[None] * 9,
+        puts,
+        present,
+        json.dumps(counts),
+    )
+
+
+def write_lake(
+    lake: Path,
+    entries: Sequence[Entry],
+    first: int = 1,
+    instance: str = INSTANCE,
+    *,
+    date: str = "2023-11-14",
+) -> Path:
+    """Write lives and balances as a file of a lake, at positions from ``first`` on."""
+    rows = [
+        (
+            first + n,
+            *((KIND_LIFE, *entry, None, None, None) if isinstance(entry, LifeRecord) else entry),
+        )
+        for n, entry in enumerate(entries)
+    ]
+    folder = lake / f"date={date}"
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_batches([ledger_batch(rows, "QM1", instance)])
+    file = folder / f"batch-{instance}-{first}.parquet"
+    pq.write_table(table, file)
+    return file

@@ -1,0 +1,76 @@
+"""What check_lake proves of any prefix, and which position it names first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly.lifetime.life import State
+from mayfly.spark.compaction import compact_lake
+from mayfly.spark.lake_check import Problem, check_lake
+from tests.bulk.books import life
+from tests.spark.lakes import INSTANCE, Entry, balance, write_lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+STORE = f"store {INSTANCE}"
+
+
+def test_every_balance_is_compared_and_the_first_that_does_not_add_up_is_named(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """At the end the books agree again: only a look at every balance finds what was wrong."""
+    entries: list[Entry] = [
+        life(1),
+        balance("Q1", 1, got=1),
+        life(2, outcome=State.EXPIRED),
+        balance("Q1", 2, got=2),
+        life(3),
+        balance("Q1", 3, got=2, expired=1),
+    ]
+    write_lake(tmp_path, entries)
+    found = check_lake(spark, tmp_path)
+    assert (found.rows, found.balances) == (6, 3)
+    where = f"queue Q1 of {STORE}"
+    assert found.problems == (
+        Problem(
+            INSTANCE,
+            4,
+            "Q1",
+            f"{where}: 2 lives got by the balances up to position 4, 1 in the lake",
+        ),
+        Problem(
+            INSTANCE,
+            4,
+            "Q1",
+            f"{where}: 0 lives expired by the balances up to position 4, 1 in the lake",
+        ),
+    )
+
+
+def test_a_prefix_before_the_problem_is_proved(spark: SparkSession, tmp_path: Path) -> None:
+    entries: list[Entry] = [
+        life(1),
+        balance("Q1", 1, got=1),
+        life(2, "Q2"),
+        balance("Q2", 4, got=1),
+        balance("Q1", 1, got=1),
+    ]
+    write_lake(tmp_path, entries)
+    for position, rows in ((1, 1), (2, 2), (3, 3)):
+        found = check_lake(spark, tmp_path, until_position=position)
+        assert (found.rows, found.texts) == (rows, [])
+    [problem] = check_lake(spark, tmp_path, until_position=4).problems
+    assert (problem.queue, problem.position) == ("Q2", 4)
+    assert "4 put, but 1 ended and 0 present at position 4" in problem.text
+
+
+def test_the_same_is_found_after_compaction(spark: SparkSession, tmp_path: Path) -> None:
+    write_lake(tmp_path, [life(1), balance("Q1", 1, got=1)])
+    write_lake(tmp_path, [life(2), balance("Q1", 3, got=3)], 3)
+    write_lake(tmp_path, [life(3), life(4)], 6)
+    before = check_lake(spark, tmp_path)
+    assert [problem.position for problem in before.problems] == [5, 4]
+    compact_lake(spark, tmp_path)
+    assert check_lake(spark, tmp_path) == before

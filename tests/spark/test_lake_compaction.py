@@ -1,0 +1,276 @@
+"""Compaction: fewer files, the same rows, for every reader, wherever it is cut off."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly.spark.compaction import FILES_LEFT_MAX, Compacted, compact_beside, compact_lake
+from mayfly.spark.errors import LakeError
+from mayfly.spark.lake import read_ledger, rows_of
+from mayfly.spark.lake_check import verify_lake
+from mayfly.spark.lake_files import Lease, Manifest, Snapshot, maintained
+from mayfly.spark.lake_upkeep import LakeBusy
+from mayfly.spark.report import ledger_report
+from tests.bulk.books import life
+from tests.spark.lakes import balance, write_lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+DATES = ("2023-11-14", "2023-11-15")
+
+
+def fill(lake: Path, batch_count: int, first: int = 1) -> int:
+    """Write batches of four lives in turn on two dates; return the position after the last."""
+    for batch in range(batch_count):
+        queues = ("Q2", "Q1", "Q2", "Q1")
+        lives = [life(first + n, queue) for n, queue in enumerate(queues)]
+        write_lake(lake, lives, first, date=DATES[batch % 2])
+        first += len(lives)
+    return first
+
+
+def positions(spark: SparkSession, lake: Path) -> list[int]:
+    """Return every position our reader sees; it leaves no lease behind."""
+    lease = Lease(lake)
+    found = rows_of(spark, lease.snapshot.files).select("position").collect()
+    lease.close()
+    return sorted(row[0] for row in found)
+
+
+def seen_by_others(lake: Path) -> list[int]:
+    """Return every position that a reader sees who knows of Parquet and dates only."""
+    table = ds.dataset(lake, format="parquet", partitioning="hive").to_table(columns=["position"])
+    return sorted(table.column("position").to_pylist())
+
+
+def files(lake: Path) -> list[str]:
+    return sorted(str(path.relative_to(lake)) for path in lake.glob("date=*/*.parquet"))
+
+
+def left_over(lake: Path) -> list[Path]:
+    """Return what a finished compaction has no use for."""
+    folders = ("_staging", "_runs")
+    return [path for name in folders for path in (lake / name).rglob("*") if path.is_file()]
+
+
+def test_one_file_a_date_sorted_by_queue_and_position(spark: SparkSession, tmp_path: Path) -> None:
+    end = fill(tmp_path, 6)
+    assert compact_lake(spark, tmp_path) == Compacted(dates=2, files_before=6, files_after=2)
+    assert len(files(tmp_path)) == 2
+    for file in files(tmp_path):
+        rows = pq.ParquetFile(tmp_path / file).read(["queue", "position"]).to_pylist()
+        order = [(row["queue"], row["position"]) for row in rows]
+        assert len(order) == 12
+        assert order == sorted(order)
+    assert positions(spark, tmp_path) == seen_by_others(tmp_path) == list(range(1, end))
+    assert left_over(tmp_path) == []
+
+
+def test_compacting_again_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    fill(tmp_path, 4)
+    compact_lake(spark, tmp_path)
+    before = files(tmp_path), Manifest.load(tmp_path)
+    assert compact_lake(spark, tmp_path) == Compacted(0, 0, 0)
+    assert (files(tmp_path), Manifest.load(tmp_path)) == before
+
+
+def test_a_date_with_one_file_is_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    fill(tmp_path, 2)
+    assert compact_lake(spark, tmp_path) == Compacted(0, 0, 0)
+    assert all("batch-" in name for name in files(tmp_path))
+
+
+def test_new_batches_join_the_run_there_is(spark: SparkSession, tmp_path: Path) -> None:
+    end = fill(tmp_path, 4)
+    compact_lake(spark, tmp_path)
+    end = fill(tmp_path, 3, end)
+    assert compact_lake(spark, tmp_path) == Compacted(dates=2, files_before=5, files_after=2)
+    assert positions(spark, tmp_path) == seen_by_others(tmp_path) == list(range(1, end))
+    assert len(files(tmp_path)) == 2
+
+
+def test_beside_a_stream_few_files_wait_and_runs_stay_few(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    end = fill(tmp_path, 2 * FILES_LEFT_MAX)
+    compact_beside(spark, tmp_path)
+    assert len(files(tmp_path)) == 2 * FILES_LEFT_MAX
+    for _ in range(6):
+        end = fill(tmp_path, 2 * FILES_LEFT_MAX + 2, end)
+        compact_beside(spark, tmp_path)
+    assert len(files(tmp_path)) <= 2 * 4
+    assert positions(spark, tmp_path) == seen_by_others(tmp_path) == list(range(1, end))
+
+
+def test_a_reader_that_began_before_finds_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    end = fill(tmp_path, 4)
+    compact_lake(spark, tmp_path)
+    end = fill(tmp_path, 4, end)
+    lease = Lease(tmp_path)
+    early = rows_of(spark, lease.snapshot.files)
+    before = files(tmp_path)
+    compact_lake(spark, tmp_path)
+    # It has read nothing yet; who comes now reads the run that lies beside the lake.
+    assert files(tmp_path) == before
+    assert positions(spark, tmp_path) == seen_by_others(tmp_path) == list(range(1, end))
+    assert early.count() == end - 1
+    hidden = Lease(tmp_path)
+    late = rows_of(spark, hidden.snapshot.files)
+    lease.close()
+    compact_lake(spark, tmp_path)
+    assert len(files(tmp_path)) == 2
+    assert late.count() == end - 1
+    hidden.close()
+    compact_lake(spark, tmp_path)
+    assert left_over(tmp_path) == []
+    assert positions(spark, tmp_path) == seen_by_others(tmp_path) == list(range(1, end))
+
+
+def test_the_lease_of_read_ledger_outlives_the_call(spark: SparkSession, tmp_path: Path) -> None:
+    end = fill(tmp_path, 4)
+    (tmp_path / "_mayfly").mkdir()
+    rows = read_ledger(spark, tmp_path)
+    compact_lake(spark, tmp_path)
+    assert len(files(tmp_path)) == 4
+    assert rows.count() == read_ledger(spark, tmp_path).count() == end - 1
+
+
+class CutOffError(BaseException):
+    """What stands in for the end of the process."""
+
+
+class Knife:
+    """Ends us just before the n-th change to a file under a folder; armed by ``cut_at``."""
+
+    EVENTS = frozenset(("os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir"))
+
+    def __init__(self) -> None:
+        self.folder = ""
+        self.left: int | None = None
+        sys.addaudithook(self._see)
+
+    def _see(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self.left is None or event not in self.EVENTS:
+            return
+        if str(arguments[0]).startswith(self.folder):
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                raise CutOffError
+
+    @contextmanager
+    def cut_at(self, folder: Path, number: int) -> Iterator[None]:
+        self.folder, self.left = str(folder), number
+        try:
+            yield
+        finally:
+            self.left = None
+
+
+@pytest.fixture(scope="module")
+def knife() -> Knife:
+    """One for all tests: an audit hook cannot be taken away."""
+    return Knife()
+
+
+def test_cut_off_at_any_change_of_a_file_nobody_sees_a_row_twice_or_misses_one(
+    spark: SparkSession, tmp_path: Path, knife: Knife
+) -> None:
+    original = tmp_path / "original"
+    end = fill(original, 4)
+    compact_lake(spark, original)
+    end = fill(original, 2, end)
+    wanted = list(range(1, end))
+    cuts, is_done = 0, False
+    while not is_done:
+        lake = tmp_path / f"cut-{cuts}"
+        shutil.copytree(original, lake)
+        with knife.cut_at(lake, cuts):
+            try:
+                compact_lake(spark, lake)
+                is_done = True
+            except CutOffError:
+                cuts += 1
+        lease = Lease(lake)
+        found = sorted(
+            position
+            for file in lease.snapshot.files
+            for position in pq.ParquetFile(file.path).read(["position"]).column(0).to_pylist()
+        )
+        lease.close()
+        assert found == wanted, f"cut {cuts}"
+        if cuts % 4 == 0 and not is_done:
+            # The next one finishes what it finds.
+            compact_lake(spark, lake)
+            assert len(files(lake)) == 2
+            assert seen_by_others(lake) == wanted
+            assert left_over(lake) == []
+            assert sum(report.lives for report in ledger_report(spark, lake)) == end - 1
+        shutil.rmtree(lake)
+    assert cuts > 20
+
+
+def test_a_batch_that_comes_again_after_it_was_compacted_is_not_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    end = fill(tmp_path, 4)
+    compact_lake(spark, tmp_path)
+    fill(tmp_path, 4)
+    assert positions(spark, tmp_path) == list(range(1, end))
+    assert sum(report.lives for report in ledger_report(spark, tmp_path)) == end - 1
+    compact_lake(spark, tmp_path)
+    assert seen_by_others(tmp_path) == list(range(1, end))
+
+
+def test_only_one_compacts_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
+    fill(tmp_path, 4)
+    with maintained(tmp_path) as is_ours:
+        assert is_ours
+        with pytest.raises(LakeBusy, match="being maintained by another process"):
+            compact_lake(spark, tmp_path)
+        compact_beside(spark, tmp_path)
+    assert len(files(tmp_path)) == 4
+    assert compact_lake(spark, tmp_path).dates == 2
+
+
+def test_a_lost_run_is_named_and_not_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+    write_lake(tmp_path, [life(1), balance("Q1", 1, got=1)])
+    write_lake(tmp_path, [life(2), balance("Q1", 2, got=2)], first=3)
+    compact_lake(spark, tmp_path)
+    assert verify_lake(spark, tmp_path) == []
+    [name] = files(tmp_path)
+    (tmp_path / name).unlink()
+    assert verify_lake(spark, tmp_path) == [f"{tmp_path / name} is missing"]
+    with pytest.raises(LakeError, match=f"{name} is missing"):
+        read_ledger(spark, tmp_path)
+
+
+def test_a_damaged_manifest_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    fill(tmp_path, 4)
+    compact_lake(spark, tmp_path)
+    manifest = tmp_path / "_mayfly" / "manifest.json"
+    for text in ("{", '{"version": 2}', '{"version": 1, "dates": {}, "novelty": 1}'):
+        manifest.write_text(text)
+        with pytest.raises(LakeError, match=r"manifest\.json is"):
+            read_ledger(spark, tmp_path)
+
+
+def test_a_copy_of_the_dates_alone_is_a_lake(spark: SparkSession, tmp_path: Path) -> None:
+    lake, copy = tmp_path / "lake", tmp_path / "copy"
+    end = fill(lake, 4)
+    compact_lake(spark, lake)
+    fill(lake, 1, end)
+    for folder in lake.glob("date=*"):
+        shutil.copytree(folder, copy / folder.name)
+    assert positions(spark, copy) == list(range(1, end + 4))
+    compact_lake(spark, copy)
+    assert positions(spark, copy) == seen_by_others(copy) == list(range(1, end + 4))
+    assert Snapshot.take(copy).unsketched == ()

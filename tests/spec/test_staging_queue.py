@@ -1,0 +1,198 @@
+"""What the staging queue shows, rules D2 and D3: the header to the byte, new and original ids."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine.schedule import Receipt
+from mayfly.engine.session import Session
+from mayfly.mqi.structures import DDH
+from mayfly.testing import VirtualClock
+from tests.spec.scene import (
+    STAGING,
+    START_MS,
+    V2,
+    ZERO_ID,
+    alias,
+    bodies,
+    lives,
+    local,
+    put_md,
+)
+
+FORMAT = "MQHDDLY"
+OWN, OTHER = b"M" * 24, b"N" * 24
+Damage = Callable[[bytes], bytes]
+
+
+def header_bytes(msg_id: bytes, *, due_ms: int, number: int = 1, correl_id: bytes = b"") -> bytes:
+    """Return the header of a message for Q1, field by field from its documented layout."""
+    return b"".join(
+        (
+            b"DDH ",
+            (1).to_bytes(4, "little"),
+            (208).to_bytes(4, "little"),
+            number.to_bytes(4, "little"),
+            due_ms.to_bytes(8, "little"),
+            b"Q1".ljust(48),
+            b"QM1".ljust(48),
+            msg_id.ljust(24, b"\0"),
+            correl_id.ljust(24, b"\0"),
+            (273).to_bytes(4, "little"),
+            (1208).to_bytes(4, "little"),
+            b"MQSTR   ",
+            bytes(24),
+        )
+    )
+
+
+@pytest.mark.parametrize("way", ["browse", "get"])
+def test_D2_header_and_data_are_exact_to_the_byte(
+    any_manager: QueueManager, persistent: bool, way: str
+) -> None:
+    local(any_manager)
+    number = any_manager.registry.queue("Q1").number
+    md = V2._replace(
+        format="MQSTR", encoding=273, coded_char_set_id=1208, persistence=int(persistent)
+    )
+    with any_manager.session() as session:
+        sent = put_md(
+            session, "Q1", b"data", md, delay_ms=5_000, correl_id=b"mine".ljust(24, b"\0")
+        ).msg_id
+        seen = next(session.browse(STAGING)) if way == "browse" else session.get(STAGING)
+    assert seen is not None
+    expected = header_bytes(sent, due_ms=START_MS + 5_000, number=number, correl_id=b"mine")
+    assert len(expected) == 208
+    assert seen.body == expected + b"data"
+    assert seen.descriptor.format == FORMAT
+    assert (seen.put_ms, seen.deliver_at_ms) == (START_MS, START_MS + 5_000)
+    assert seen.correl_id == sent
+    assert seen.msg_id not in (sent, ZERO_ID)
+    assert seen.persistent == persistent
+
+
+def test_D2_target_is_named_as_at_the_put(queue_manager: QueueManager, session: Session) -> None:
+    local(queue_manager)
+    alias(queue_manager, "A1", "Q1")
+    session.put("A1", b"x", delay_ms=1_000)
+    assert DDH.unpack(next(session.browse(STAGING)).body)["TargetQName"] == "A1"
+    assert queue_manager.counts("Q1").staged == 1
+
+
+@pytest.mark.parametrize("is_moved", [False, True], ids=["as put", "rescheduled"])
+@pytest.mark.parametrize("given", [None, OWN, b"AMQ QM1", b"\xff" * 24, b"\x00" * 23 + b"\x01"])
+def test_D3_found_by_both_ids_before_and_after_a_reschedule(
+    any_manager: QueueManager, persistent: bool, given: bytes | None, is_moved: bool
+) -> None:
+    """CorrelId is the original MsgId; the MsgId on staging is new and stays the same."""
+    local(any_manager)
+    with any_manager.session() as session:
+        session.put("Q1", b"other", delay_ms=500, persistent=persistent)
+        sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent, msg_id=given)
+        first_id = next(session.browse(STAGING, correl_id=sent)).msg_id
+        if is_moved:
+            assert session.schedule.reschedule(sent, delay_ms=7_000) is Receipt.RESCHEDULED
+        for match in (
+            {"correl_id": sent},
+            {"msg_id": first_id},
+            {"msg_id": first_id, "correl_id": sent},
+        ):
+            found = list(session.browse(STAGING, **match))
+            assert [(m.msg_id, m.correl_id) for m in found] == [(first_id, sent)]
+            assert DDH.unpack(found[0].body)["DueTime"] == START_MS + (7_000 if is_moved else 1_000)
+        for nothing in (
+            {"msg_id": sent},
+            {"correl_id": first_id},
+            {"msg_id": first_id, "correl_id": OTHER},
+            {"msg_id": OTHER, "correl_id": sent},
+        ):
+            assert list(session.browse(STAGING, **nothing)) == []
+        taken = session.get(STAGING, msg_id=first_id)
+        assert taken is not None
+        assert taken.body[208:] == b"x"
+        assert any_manager.curdepth(STAGING) == 1
+
+
+def test_D3_get_by_the_sender_s_correl_id_finds_nothing_on_staging(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    session.put("Q1", b"x", delay_ms=1_000, correl_id=OWN)
+    assert session.get(STAGING, correl_id=OWN) is None
+    assert queue_manager.curdepth(STAGING) == 1
+
+
+@pytest.mark.parametrize("delays_ms", [(1_000, 2_000), (2_000, 1_000), (1_000, 1_000)])
+def test_D3_messages_of_one_given_msg_id_are_all_found_in_due_order(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, delays_ms: tuple[int, int]
+) -> None:
+    local(any_manager)
+    bodies_sent = [b"a", b"b"]
+    in_order = bodies_sent if delays_ms[0] <= delays_ms[1] else bodies_sent[::-1]
+    with any_manager.session() as session:
+        for text, delay_ms in zip(bodies_sent, delays_ms, strict=True):
+            session.put("Q1", text, delay_ms=delay_ms, msg_id=OWN, persistent=persistent)
+        found = list(session.browse(STAGING, correl_id=OWN))
+        assert [m.body[208:] for m in found] == in_order
+        assert session.schedule.cancel(OWN) is Receipt.CANCELLED
+        assert any_manager.counts("Q1").staged == 1
+        clock.advance(2_000)
+        assert bodies(session, "Q1") == in_order[1:]
+
+
+@pytest.mark.parametrize("delays_ms", [(1_000, 2_000), (2_000, 1_000), (1_000, 1_000)])
+def test_D3_a_generated_msg_id_sent_again_hides_neither_message(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, delays_ms: tuple[int, int]
+) -> None:
+    """The generated id tells the key of the first; the second stands elsewhere."""
+    local(any_manager)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        sent = session.put("Q1", b"first", delay_ms=delays_ms[0], persistent=persistent)
+        session.put("Q1", b"again", delay_ms=delays_ms[1], msg_id=sent, persistent=persistent)
+        in_order = [b"first", b"again"] if delays_ms[0] <= delays_ms[1] else [b"again", b"first"]
+        found = list(session.browse(STAGING, correl_id=sent))
+        assert [m.body[208:] for m in found] == in_order
+        for expected in in_order:
+            taken = unit.get(STAGING, correl_id=sent)
+            assert taken is not None
+            assert taken.body[208:] == expected
+        unit.backout()
+        assert [session.schedule.cancel(sent) for _ in range(3)] == [Receipt.CANCELLED] * 3
+        assert any_manager.curdepth(STAGING) == 0
+
+
+def test_D3_ids_are_the_original_ones_on_the_target_after_a_reschedule(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    with any_manager.session() as session:
+        sent = session.put("Q1", b"x", delay_ms=1_000, correl_id=b"mine", persistent=persistent)
+        session.schedule.reschedule(sent, delay_ms=3_000)
+        staged_id = next(session.browse(STAGING)).msg_id
+        clock.advance(3_000)
+        found = session.get("Q1", msg_id=sent)
+    assert found is not None
+    assert (found.msg_id, found.correl_id) == (sent, b"mine".ljust(24, b"\0"))
+    assert (found.put_ms, found.deliver_at_ms) == (START_MS, START_MS + 3_000)
+    assert lives(any_manager, "Q1")[0].origin_id == staged_id
+    assert [r.msg_id for r in lives(any_manager, STAGING)] == [staged_id]
+
+
+@pytest.mark.xfail(strict=True, reason="the new MsgId is made of the original one alone")
+def test_D3_messages_of_one_given_msg_id_have_each_their_own_on_staging(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    for text in (b"a", b"b"):
+        session.put("Q1", text, delay_ms=1_000, msg_id=OWN)
+    assert len({m.msg_id for m in session.browse(STAGING)}) == 2
+
+
+@pytest.mark.xfail(strict=True, reason="one original MsgId turns into zeros")
+def test_D3_no_given_msg_id_becomes_no_msg_id_at_all(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    session.put("Q1", b"x", delay_ms=1_000, msg_id=b"\0\0\0d")
+    assert next(session.browse(STAGING)).msg_id != ZERO_ID
