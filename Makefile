@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := mayfly tests $(wildcard bench examples)
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test soak lint bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -24,6 +24,10 @@ demo: $(READY)
 
 test: lint
 	@$(BIN)/python -m pytest -q
+
+# Kills of Spark's driver and of compaction, for minutes; CI runs the short ones.
+soak: $(READY)
+	@$(BIN)/python -m pytest -q -m soak
 
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)

@@ -78,6 +78,7 @@ def test_held_messages_survive_a_restart_with_other_slots_and_shards(
     check_ended(ended(tmp_path), 100)
 
 
+@pytest.mark.soak
 def test_three_kills_lose_and_double_nothing(spark: SparkSession, tmp_path: Path) -> None:
     files, rows_per_file = 0, 200
     for seed in (1, 2, 3):

@@ -181,6 +181,7 @@ def knife() -> Knife:
     return Knife()
 
 
+@pytest.mark.soak
 def test_cut_off_at_any_change_of_a_file_nobody_sees_a_row_twice_or_misses_one(
     spark: SparkSession, tmp_path: Path, knife: Knife
 ) -> None:

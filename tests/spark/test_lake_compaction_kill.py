@@ -19,7 +19,7 @@ from mayfly.spark.lake_check import verify_lake
 from mayfly.spark.lake_files import Lease, Manifest
 from mayfly.spark.report import ledger_report
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 _DEADLINE_TICKS = 2_400
 _ROWS = 30
 

@@ -197,6 +197,7 @@ def put(manager: QueueManager, numbers: range) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.soak
 def test_three_kills_of_the_driver_lose_and_double_nothing(
     spark: SparkSession, token_file: Path, tmp_path: Path
 ) -> None:

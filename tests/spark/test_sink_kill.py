@@ -23,7 +23,7 @@ from tests.bulk.lives import queue_manager
 from tests.spec.scene import bodies
 from tests.spec.stage_scene import stages_left
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 ROWS_PER_FILE = 10_000
 FILES = 4
 #: Every so many rows one is past its deadline when it arrives.

@@ -242,6 +242,20 @@ def test_bulk_and_single_puts_keep_the_order_of_the_rows(
         assert len(bodies(own, "REPLIES")) == 80
 
 
+def test_P7_kinds_of_rows_that_alternate_stand_by_priority_then_in_their_order(
+    manager: QueueManager, session: Session
+) -> None:
+    """Two queues, one priority seldom enough to be put alone."""
+    alter(manager, "Q1", MSGDLVSQ=c.MQMDS_PRIORITY)
+    local(manager, "Q2", MSGDLVSQ=c.MQMDS_PRIORITY)
+    asked = [(f"Q{1 + n % 2}", 9 if n % 50 == 0 else n % 3) for n in range(300)]
+    rows = [row(b"%d" % n, q, priority=p, persistence=1) for n, (q, p) in enumerate(asked)]
+    assert write(manager, rows).put_count == 300
+    for queue in ("Q1", "Q2"):
+        own = [n for n, (name, _) in enumerate(asked) if name == queue]
+        assert numbers(session, queue) == sorted(own, key=lambda n: (-asked[n][1], n))
+
+
 def test_every_column_arrives(manager: QueueManager, session: Session) -> None:
     """The same for a row on its own and for rows in bulk."""
     asked: dict[str, Any] = {
