@@ -223,6 +223,12 @@ def _fail(batch: list[Unit], error: BaseException) -> None:
         unit.error = error
 
 
+#: What is written back while writers are held back takes about 10 ms.
+_FEW_PAGES = 500
+#: Each pass leaves what was written meanwhile, less each time unless the disk cannot keep up.
+_MOST_PASSES = 10
+
+
 class Checkpointer:
     """Moves the write-ahead log into the database beside the commit path.
 
@@ -259,6 +265,13 @@ class Checkpointer:
         self._needed.set()
         self._thread.join()
 
+    def _catch_up(self, connection: apsw.Connection) -> None:
+        """Write back beside the writers until little is left for when they are held back."""
+        for _ in range(_MOST_PASSES):
+            _pages, written_back = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if self.wal_pages - written_back <= _FEW_PAGES:
+                return
+
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self.wal_pages = pages
         if pages >= self.PAGES_BEFORE_CHECKPOINT:
@@ -276,7 +289,7 @@ class Checkpointer:
                 connection.close()
                 return
             try:
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                self._catch_up(connection)
                 with self._guard:
                     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             except (apsw.BusyError, apsw.LockedError) as error:
