@@ -310,10 +310,10 @@ def _batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.slow
 @pytest.mark.usefixtures("_batches")
 def test_T9_delays_in_memory_do_what_the_model_says() -> None:
-    run_state_machine_as_test(DelayMachine, settings=limits(400))
+    run_state_machine_as_test(DelayMachine, settings=limits(200))
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_batches")
 def test_T9_delays_on_disk_do_what_the_model_says_over_restarts() -> None:
-    run_state_machine_as_test(DelayFolderMachine, settings=limits(60))
+    run_state_machine_as_test(DelayFolderMachine, settings=limits(30))
