@@ -97,6 +97,7 @@ def test_new_batches_join_the_run_there_is(spark: SparkSession, tmp_path: Path) 
     assert len(files(tmp_path)) == 2
 
 
+@pytest.mark.soak
 def test_beside_a_stream_few_files_wait_and_runs_stay_few(
     spark: SparkSession, tmp_path: Path
 ) -> None:

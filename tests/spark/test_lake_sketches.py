@@ -112,6 +112,7 @@ def test_while_somebody_else_maintains_a_report_counts_for_itself(
     assert len(Manifest.load(tmp_path).sketches) == 2
 
 
+@pytest.mark.soak
 def test_a_part_is_from_hour_to_hour_and_of_named_queues(
     spark: SparkSession, tmp_path: Path
 ) -> None:
