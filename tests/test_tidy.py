@@ -20,7 +20,7 @@ LINE_LIMIT, FUNCTION_LIMIT, METHOD_LIMIT, ARGUMENT_LIMIT, README_LIMIT = 400, 50
 #: own __init__, which names what users import.
 ROWS: tuple[frozenset[str], ...] = (
     frozenset({"mqi"}),
-    frozenset({"lifetime"}),
+    frozenset({"lifetime", "selectors"}),
     frozenset({"store"}),
     frozenset({"engine"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
@@ -34,12 +34,13 @@ BESIDE = {
     "bulk": {"mqi", "lifetime"},
     "replay": {"mqi", "lifetime", "bulk"},
     "spark": {"mqi", "lifetime", "bulk", "replay"},
+    "pipeline": {"mqi", "lifetime", "bulk", "replay", "spark"},
 }
 
 #: What a module, or a layer, may import although its row does not say so.
 JOINS = {
     "mayfly.servers.flight": {"bulk"},  # the one place where queues and columns meet
-    "mayfly.cli": {"bulk", "spark", "replay"},  # a command may start either side
+    "mayfly.cli": {"bulk", "spark", "replay", "pipeline"},  # a command may start either side
     "mayfly.demo": {"bulk", "spark"},  # shows both sides at work on the same day
 }
 

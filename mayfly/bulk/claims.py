@@ -240,14 +240,14 @@ class QueueClient(LedgerClient):
 
 
 class MessageRows(NamedTuple):
-    """Messages of one queue on their way into a record batch.
+    """Messages on their way into a record batch, of one queue or each of its own.
 
     Each row is (msg_id, correl_id, put_ms, deliver_at_ms, expire_at_ms, backout_count, descriptor,
     payload), the descriptor a key into ``descriptors``, which gives the DESCRIBED columns.
     """
 
     manager: str
-    queue: str
+    queue: str | Sequence[str]
     rows: Sequence[tuple[Any, ...]]
     descriptors: Mapping[bytes, tuple[Any, ...]]
 
@@ -274,7 +274,7 @@ def message_batch(messages: MessageRows) -> pa.RecordBatch:
     count = len(messages.rows)
     columns = {
         "manager": pa.repeat(messages.manager, count),
-        "queue": pa.repeat(messages.queue, count),
+        "queue": _queues(messages.queue, count),
         "payload": pa.array(payloads, type=pa.binary()),
     }
     for name, values in zip(_OWN, own, strict=True):
@@ -285,6 +285,10 @@ def message_batch(messages: MessageRows) -> pa.RecordBatch:
     for name, values in zip(DESCRIBED, described, strict=True):
         columns[name] = pa.array(values, type=MESSAGE.field(name).type).take(taken)
     return pa.RecordBatch.from_arrays([columns[name] for name in MESSAGE.names], schema=MESSAGE)
+
+
+def _queues(queue: str | Sequence[str], count: int) -> pa.Array:
+    return pa.repeat(queue, count) if isinstance(queue, str) else pa.array(queue, type=pa.string())
 
 
 def _hex(identifier: bytes | None) -> str | None:

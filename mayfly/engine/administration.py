@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mayfly.engine.attributes import QLOCAL, QMGR, Value, defaults_of
-from mayfly.engine.core import Core, Work
+from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import life_of
@@ -18,6 +18,7 @@ from mayfly.engine.objects import (
 )
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.search import ANY, in_order
+from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc

@@ -16,6 +16,9 @@ QUEUE_KINDS: Final = (QLOCAL, QALIAS, QMODEL)
 Value: TypeAlias = int | str
 #: A life runs from the put, delay or not; otherwise that of a delayed message from its release.
 TTL_FROM_SEND: Final = 0
+#: Who releases delayed messages: the queue manager itself, or a pipeline on Spark.
+DDELAY_EMBEDDED: Final = 0
+DDELAY_SPARK: Final = 1
 
 
 class Attribute(NamedTuple):
@@ -158,6 +161,13 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         1,
         99_999_999,
         (("OFF", c.MQEXPI_OFF),),
+    ),
+    # Mayfly's own: who releases delayed messages (docs/SCHEDULE.md).
+    Attribute(
+        "DDELAY",
+        (QMGR,),
+        DDELAY_EMBEDDED,
+        words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK)),
     ),
 )
 

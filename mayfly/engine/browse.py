@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mayfly.engine.alive import look
-from mayfly.engine.core import Core, Work
+from mayfly.engine.core import Core
 from mayfly.engine.disposal import discard_expired
 from mayfly.engine.get import GetRequest, GetResult, seen, take_row
 from mayfly.engine.holder import Holder
@@ -13,6 +13,7 @@ from mayfly.engine.objects import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.waiting import Waiter
+from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQWI_UNLIMITED

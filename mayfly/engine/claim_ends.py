@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from mayfly.engine.core import Core, Unclaiming, Work
+from mayfly.engine.core import Core
 from mayfly.engine.disposal import original_of, send_report
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.work import Unclaiming, Work
 from mayfly.lifetime.reports import Cause, is_owed
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store import claims as store_claims

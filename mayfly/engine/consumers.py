@@ -101,7 +101,7 @@ class Consumer:
                 f"claim {number} of consumer {row.name} was released, its messages are on "
                 f"{row.queue} again: use a new checkpoint",
             )
-        was_released = row.released_after <= number and row.closed_number <= row.released_until
+        was_released = row.released_after <= number and row.closed_number <= row.released_until + 1
         if number < row.closed_number and not was_released:
             raise ClaimError(
                 "claims-closed",

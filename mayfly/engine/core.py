@@ -6,73 +6,23 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from mayfly.engine.objects import Registry
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.settings import Settings
 from mayfly.engine.staging_order import StagingOrder
 from mayfly.engine.waiting import Waits
+from mayfly.engine.work import Claiming, Moving, Unclaiming, Work
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import due_ms_of
 from mayfly.store.store import Store
-from mayfly.store.units import StoredMessage, Unit
+from mayfly.store.units import StoredMessage
 
 _LOG = logging.getLogger("mayfly")
 _FLUSH_POLL_SECONDS = 0.001
-
-
-class Moving(NamedTuple):
-    """Persistent messages that leave the staging queue for another together, by their keys."""
-
-    source: LocalQueue
-    target: LocalQueue
-    old_keys: list[int]
-    new_keys: list[int]
-
-
-class Claiming(NamedTuple):
-    """Messages that go from their queue to a claim, hidden until they have."""
-
-    queue: LocalQueue
-    keys: list[int]
-    volatile_count: int
-
-
-class Unclaiming(NamedTuple):
-    """Messages that leave a claim: for good, or back to their queue.
-
-    ``returned`` holds for each side, VOLATILE then PERSISTENT, how many come back and their lowest
-    key.
-    """
-
-    queue: LocalQueue
-    message_count: int
-    returned: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
-
-
-class Work:
-    """Changes that take effect together: a unit of the store and what follows in memory.
-
-    An arrival is already reserved (depth and uncommitted raised), a departure already hidden; the
-    end of the work settles both, its failure takes both back. Built with the latch held.
-    """
-
-    __slots__ = ("arrivals", "claims", "departures", "ended_claims", "moves", "staged", "unit")
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.unit = Unit()
-        self.arrivals: list[tuple[LocalQueue, StoredMessage, int]] = []
-        self.departures: list[tuple[LocalQueue, StoredMessage, int]] = []
-        self.moves: list[Moving] = []
-        self.claims: list[Claiming] = []
-        self.ended_claims: list[Unclaiming] = []
-        #: How many more, or fewer, staged messages wait to reach a queue.
-        self.staged: list[tuple[LocalQueue, int]] = []
 
 
 class Core:
@@ -96,6 +46,9 @@ class Core:
         self.administration = threading.RLock()
         self.registry = Registry(name)
         self.hidden: dict[int, object] = {}
+        #: Who hides what a pipeline is about to release from the staging queue; how much that is.
+        self.releasing = object()
+        self.releasing_count = 0
         #: How many messages of a queue, by its number, consumers have claimed: part of its totals,
         #: of ``locked`` and of no other counter.
         self.claimed: Counter[int] = Counter()

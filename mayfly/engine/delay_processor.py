@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from operator import attrgetter
 
+from mayfly.engine.attributes import DDELAY_SPARK
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import discard_expired
 from mayfly.engine.objects import STAGING_QUEUE
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.release import Release
 from mayfly.engine.staging import why_unsuitable
+from mayfly.engine.work import Work
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
@@ -21,6 +23,8 @@ from mayfly.store.keys import STAGING_LOW, due_ms_of, staging_key
 #: Bounded, so that a flood of due messages never holds other clients up for long; large enough
 #: that the pages which one transaction dirties are shared by many messages.
 BATCH = 2_000
+#: A staged message and its side.
+DueOfSide = tuple[Due, int]
 #: When a message can neither be delivered nor disposed of, the next try comes after this (D21).
 RETRY_MS = 10 * SECOND_MS
 
@@ -29,7 +33,9 @@ class DelayProcessor:
     """Releases due messages in batches: by delivery time, then put order.
 
     It runs whenever the staging queue lets it. On z/OS it also shuts down when the queue is not as
-    it must be, and then stays down until an operator restarts it (D28).
+    it must be, and then stays down until an operator restarts it (D28). With DDELAY(SPARK) it
+    leaves the release to a pipeline, which takes what is due here and lets it go here
+    (due_claims.py).
     """
 
     def __init__(self, core: Core) -> None:
@@ -41,15 +47,26 @@ class DelayProcessor:
         self._shut_down_because = ""
         self._enabled_count = 0
 
+    @property
+    def is_left_to_spark(self) -> bool:
+        """Whether a pipeline releases delayed messages: DDELAY(SPARK)."""
+        return self._core.registry.queue_manager.number("DDELAY") == DDELAY_SPARK
+
     def status(self) -> str:
-        """Return ``running``, or ``stopped:`` and why."""
+        """Return ``running``, ``spark`` when a pipeline is to do it, or ``stopped:`` and why."""
         with self._core.latch:
-            why = self._why_stopped()
-        return f"stopped: {why}" if why else "running"
+            why = self.why_stopped()
+        if why:
+            return f"stopped: {why}"
+        return "spark" if self.is_left_to_spark else "running"
 
     def next_due_ms(self) -> int | None:
-        """Return the earliest delivery or retry time, None when nothing waits."""
-        if self._why_stopped():
+        """Return the earliest delivery or retry time, None when nothing waits for it."""
+        return None if self.is_left_to_spark else self.next_release_ms()
+
+    def next_release_ms(self) -> int | None:
+        """Return the earliest delivery or retry time, None when nothing waits or may go."""
+        if self.why_stopped():
             return None
         due = [t for t in (self._core.staging_due_ms, self._next_retry_ms()) if t is not None]
         return min(due, default=None)
@@ -60,11 +77,19 @@ class DelayProcessor:
         due_ms = self.next_due_ms()
         if due_ms is None or due_ms > core.now_ms():
             return
-        self._release_batch()
         with core.latch:
-            core.staging_due_ms = self._earliest()
+            now_ms = core.now_ms()
+            works = self.let_go(self.due(now_ms, BATCH), now_ms)
+        if works:
+            core.run(*works)
+        self.look_ahead()
 
-    def _why_stopped(self) -> str:
+    def look_ahead(self) -> None:
+        """Note when the next message is due."""
+        with self._core.latch:
+            self._core.staging_due_ms = self._earliest()
+
+    def why_stopped(self) -> str:
         """Say why nothing is released now, empty when it is; call it with the latch held."""
         core = self._core
         if core.command_level < DELAY_COMMAND_LEVEL:
@@ -89,58 +114,86 @@ class DelayProcessor:
         self._shut_down_because = self._shut_down_because or why_unsuitable(self._core, queue)
         return self._shut_down_because
 
-    def _release_batch(self) -> None:
-        core = self._core
-        with core.latch:
-            staging = core.registry.staging()
-            if staging is None:
-                return
-            now_ms = core.now_ms()
-            release = Release(core, staging, now_ms)
-            expired = []
-            for due, side in self._due(staging, now_ms):
-                is_over = is_expired(due.expire_at_ms, now_ms)
-                if not is_over and side == PERSISTENT and release.take_in_bulk(due):
-                    continue
-                row = core.messages(side).row(due.k)
-                assert row is not None
-                if is_over:
-                    expired.append((staging, row, side))
-                elif not release.take((staging, row, side)):
-                    self._retry_at_ms[due.k] = now_ms + RETRY_MS
-            works = release.works()
-            if expired:
-                works.append(discard_expired(core, expired, now_ms))
-        if works:
-            core.run(*works)
+    def due(self, up_to_ms: int, limit: int) -> list[DueOfSide]:
+        """Return what is due, in order, without hidden messages and those that failed; latch held.
 
-    def _due(self, queue: LocalQueue, now_ms: int) -> list[tuple[Due, int]]:
-        """Return the next batch of both sides by key, without hidden ones and those that failed."""
+        Of both sides together there may be fewer than ``limit`` although more are due.
+        """
+        queue = self._core.registry.staging()
+        if queue is None:
+            return []
+        now_ms = self._core.now_ms()
         for key in [k for k, at_ms in self._retry_at_ms.items() if at_ms <= now_ms]:
             del self._retry_at_ms[key]
-        volatile, volatile_end = self._due_of_side(queue, VOLATILE, now_ms)
-        persistent, persistent_end = self._due_of_side(queue, PERSISTENT, now_ms)
-        if not volatile:
-            return [(due, PERSISTENT) for due in persistent]
-        in_memory = {due.k for due in volatile}
+        volatile, volatile_end = self._due_of_side(queue, VOLATILE, up_to_ms, limit)
+        persistent, persistent_end = self._due_of_side(queue, PERSISTENT, up_to_ms, limit)
         # Behind what was read of one side nothing of the other may go first.
         end = min(volatile_end, persistent_end)
-        both = [d for d in merge(volatile, persistent, key=attrgetter("k")) if d.k < end][:BATCH]
-        return [(due, VOLATILE if due.k in in_memory else PERSISTENT) for due in both]
+        both = _in_order(volatile, persistent)
+        return [entry for entry in both if entry[0].k < end][:limit]
 
-    def _due_of_side(self, queue: LocalQueue, side: int, now_ms: int) -> tuple[list[Due], int]:
+    def of_keys(self, keys: Sequence[int]) -> list[DueOfSide]:
+        """Return what there is of some keys, hidden or not, in order; latch held."""
+        low, high, wanted = keys[0], keys[-1] + 1, frozenset(keys)
+        volatile, persistent = (
+            [due for due in self._between(side, low, high) if due.k in wanted]
+            for side in (VOLATILE, PERSISTENT)
+        )
+        return _in_order(volatile, persistent)
+
+    def pass_over(self, key: int) -> None:
+        """Note that everything up to a key is hidden, so that nobody walks past it; latch held."""
+        queue = self._core.registry.staging()
+        if queue is not None and not self._retry_at_ms:
+            for side in (VOLATILE, PERSISTENT):
+                queue.first[side] = max(queue.first[side], key + 1)
+
+    def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Work]:
+        """Return what sends due messages to their targets, or discards them; latch held.
+
+        What fails for now stays where it is and is tried again later (D21).
+        """
+        core, staging = self._core, self._core.registry.staging()
+        if staging is None:
+            return []
+        release = Release(core, staging, now_ms)
+        expired: list[Found] = []
+        for due, side in dues:
+            is_over = is_expired(due.expire_at_ms, now_ms)
+            if not is_over and side == PERSISTENT and release.take_in_bulk(due):
+                continue
+            row = core.messages(side).row(due.k)
+            assert row is not None
+            if is_over:
+                expired.append((staging, row, side))
+            elif not release.take((staging, row, side)):
+                self._retry_at_ms[due.k] = now_ms + RETRY_MS
+        works = release.works()
+        if expired:
+            works.append(discard_expired(core, expired, now_ms))
+        return works
+
+    def _due_of_side(
+        self, queue: LocalQueue, side: int, up_to_ms: int, limit: int
+    ) -> tuple[list[Due], int]:
         """Return some messages of one side, and the key before which these are all there are."""
         core = self._core
-        low, high = STAGING_LOW, staging_key(now_ms + 1, 0)
+        low, high = max(STAGING_LOW, queue.first[side]), staging_key(up_to_ms + 1, 0)
         while queue.present[side]:
-            rows = core.messages(side).due(low, high, BATCH)
+            rows = core.messages(side).due(low, high, limit)
             free = [r for r in rows if r.k not in core.hidden and r.k not in self._retry_at_ms]
-            if len(rows) < BATCH:
+            if len(rows) < limit:
                 return free, high
             low = rows[-1].k + 1
             if free:
                 return free, low
         return [], high
+
+    def _between(self, side: int, low: int, high: int) -> Iterator[Due]:
+        while low < high:
+            rows = self._core.messages(side).due(low, high, BATCH)
+            yield from rows
+            low = rows[-1].k + 1 if len(rows) == BATCH else high
 
     def _next_retry_ms(self) -> int | None:
         return min(self._retry_at_ms.values(), default=None)
@@ -158,9 +211,13 @@ class DelayProcessor:
         return due_ms_of(min(keys)) if keys else None
 
     def _lowest_free(self, queue: LocalQueue, side: int) -> int | None:
-        messages, low = self._core.messages(side), STAGING_LOW
+        messages, low = self._core.messages(side), max(STAGING_LOW, queue.first[side])
         while (key := messages.lowest_key(low, queue.high)) is not None:
             if key not in self._core.hidden and key not in self._retry_at_ms:
                 return key
             low = key + 1
         return None
+
+
+def _in_order(volatile: list[Due], persistent: list[Due]) -> list[DueOfSide]:
+    return list(merge(((d, VOLATILE) for d in volatile), ((d, PERSISTENT) for d in persistent)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.alive import look
-from mayfly.engine.core import Core, Work
+from mayfly.engine.core import Core
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_expired, original_of, remove, send_report
 from mayfly.engine.holder import Holder
@@ -16,6 +16,7 @@ from mayfly.engine.search import ANY, Match
 from mayfly.engine.staging import shown
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import Waiter
+from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.reports import Cause
 from mayfly.lifetime.window import is_expired

@@ -15,7 +15,7 @@ from typing import Self
 from mayfly.engine.administration import set_up
 from mayfly.engine.attributes import QLOCAL, QMGR, defaults_of
 from mayfly.engine.claims import Claims
-from mayfly.engine.core import Core, Work
+from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delay_processor import DelayProcessor
@@ -27,6 +27,7 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
 from mayfly.engine.stages import Stages
+from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
 from mayfly.mqi import reasons as rc
@@ -85,7 +86,7 @@ class Manager(Core):
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan = ExpiryScan(self)
         #: What pipelines read from queues, and write to them, in bulk and exactly once.
-        self.claims, self.stages = Claims(self), Stages(self)
+        self.claims, self.stages = Claims(self, self._delay_processor), Stages(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._is_closed = False
         self._due_lock = threading.RLock()
@@ -140,7 +141,7 @@ class Manager(Core):
         return verify(self)
 
     def delay_processor_status(self) -> str:
-        """Return whether the delivery delay processor is ``running``, or ``stopped:`` why (D28)."""
+        """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""
         self.check_running()
         return self._delay_processor.status()
 

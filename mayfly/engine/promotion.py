@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.bulk_puts import BulkPuts, Lane
-from mayfly.engine.core import Core, Moving, Work
+from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
@@ -25,6 +25,7 @@ from mayfly.engine.staged_rows import (
     times_of,
 )
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
+from mayfly.engine.work import Moving, Work
 from mayfly.lifetime.life import Event, LifeRecord, State, next_state
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.times import put_date, put_time

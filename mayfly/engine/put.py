@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.core import Core, Work
+from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, check_open, check_room, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
@@ -18,6 +18,7 @@ from mayfly.engine.staging import (
     staging_path,
 )
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
+from mayfly.engine.work import Work
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window, window_at_put
 from mayfly.mqi import reasons as rc

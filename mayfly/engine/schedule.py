@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mayfly.engine.core import Core, Work
+from mayfly.engine.core import Core
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.queues import Found
 from mayfly.engine.receipts import (
@@ -26,9 +26,11 @@ from mayfly.engine.schedule_query import (
     Scheduled,
     ScheduleFilter,
     found_by_id,
+    is_shown,
     scheduled,
 )
 from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -64,13 +66,14 @@ class Schedule:
     ) -> list[Scheduled]:
         """Return delayed messages by delivery time, then put order, those after a position.
 
+        Those that a pipeline is about to release are among them until they are at their target.
         The position of the last one leads to the next page. Raises MQRC_OPTIONS_ERROR for a limit
         below 1.
         """
         self._unit_of_work()
         if limit < 1:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"limit {limit} is below 1")
-        scan = Scan(self._core, where, after, limit=limit)
+        scan = Scan(self._core, where, after, limit=limit, shows_releasing=True)
         found: list[Scheduled] = []
         while len(found) < limit and not scan.is_done:
             with self._core.latch:
@@ -82,7 +85,7 @@ class Schedule:
         self._unit_of_work()
         with self._core.latch:
             found = found_by_id(self._core, stored_id(msg_id))
-            if found is None or found[1].k in self._core.hidden:
+            if found is None or not is_shown(self._core, found[1].k):
                 return None
             return scheduled(found[1])
 
@@ -94,7 +97,7 @@ class Schedule:
             if queue is not None:
                 return registry.resolve(queue).queue.staged_for
             staging = registry.staging()
-            return 0 if staging is None else staging.depth
+            return 0 if staging is None else staging.depth + self._core.releasing_count
 
     def cancel(self, msg_id: bytes) -> Receipt:
         """Take a message off the schedule: it is never delivered, its life ends as cancelled."""
@@ -243,7 +246,10 @@ class Schedule:
     def _state(self, found: Found, unit_of_work: UnitOfWork | None) -> Receipt | None:
         """Return the receipt of a message that cannot be changed now, None when it can."""
         key = found[1].k
-        if key in self._core.hidden:
+        owner = self._core.hidden.get(key)
+        if owner is self._core.releasing:
+            return Receipt.ALREADY_RELEASED
+        if owner is not None:
             is_own = unit_of_work is not None and unit_of_work.has_taken(key)
             return Receipt.CANCELLED if is_own else Receipt.LOCKED
         is_over = is_expired(found[1].expire_at_ms, self._core.now_ms())

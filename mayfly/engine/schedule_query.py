@@ -132,11 +132,16 @@ class Scan:
         after: int | None = None,
         *,
         limit: int = _STEP,
+        shows_releasing: bool = False,
     ) -> None:
-        """Begin behind a position, at the first message without one; so many are enough a step."""
+        """Begin behind a position, at the first message without one; so many are enough a step.
+
+        ``shows_releasing`` counts in what a pipeline is about to release and nobody can change.
+        """
         self._core = core
         self._where = where
         self._limit = limit
+        self._shows_releasing = shows_releasing
         self._low, self._high = where.key_range()
         if after is not None:
             self._low = max(self._low, after + 1)
@@ -153,10 +158,20 @@ class Scan:
                 self.is_done = False
                 break
             self._low = due.k + 1
-            meant = _found(self._core, self._where, due, side)
+            meant = self._found(due, side)
             if meant is not None:
                 found.append(meant)
         return found
+
+    def _found(self, due: Due, side: int) -> Found | None:
+        core, staging = self._core, self._core.registry.staging()
+        is_hidden = not is_shown(core, due.k) if self._shows_releasing else due.k in core.hidden
+        if staging is None or is_hidden or not self._where.accepts(due):
+            return None
+        row = core.messages(side).row(due.k)
+        if row is None or not self._where.accepts_content(row):
+            return None
+        return staging, row, side
 
     def _entries(self) -> list[tuple[Due, int]]:
         """Return the next rows of both sides in order; notes whether they are the last."""
@@ -179,14 +194,10 @@ class Scan:
         return [e for e in both if e[0].k <= min(ends)]
 
 
-def _found(core: Core, where: ScheduleFilter, due: Due, side: int) -> Found | None:
-    staging = core.registry.staging()
-    if staging is None or due.k in core.hidden or not where.accepts(due):
-        return None
-    row = core.messages(side).row(due.k)
-    if row is None or not where.accepts_content(row):
-        return None
-    return staging, row, side
+def is_shown(core: Core, key: int) -> bool:
+    """Tell whether a message of the staging queue is there for all to see; latch held."""
+    owner = core.hidden.get(key)
+    return owner is None or owner is core.releasing
 
 
 def _key_at(due_ms: int) -> int:

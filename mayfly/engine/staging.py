@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.core import Core, Work
+from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects import STAGING_QUEUE, Path
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
+from mayfly.engine.work import Work
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQIT_NONE, MQMDS_FIFO

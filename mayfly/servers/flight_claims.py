@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from mayfly.engine import bulk_browse
-from mayfly.engine.claims import Limit
+from mayfly.engine.claim_holding import Limit
 from mayfly.engine.consumers import ClaimError
 from mayfly.engine.manager import Manager
 from mayfly.engine.search import Match
@@ -141,13 +141,13 @@ def _claimed(manager: Manager, consumer: str, epoch: int, rows: tuple[int, int])
     after, until = rows
     while after < until:
         try:
-            queue, found = manager.claims.page(
+            found = manager.claims.page(
                 consumer, epoch, (after, until), max_bytes=_PAGE_BYTES, max_rows=_PAGE_ROWS
             )
         except ClaimError as error:
             raise CallRefused(error.reason, error.text) from error
-        yield _page(manager, queue, [row[1:] for row in found])
-        after += len(found)
+        yield _page(manager, found.queue, [row[1:] for row in found.rows])
+        after += len(found.rows)
 
 
 def _browsed(
@@ -174,7 +174,7 @@ def _own_columns(row: StoredMessage) -> tuple[Any, ...]:
     )
 
 
-def _page(manager: Manager, queue: str, rows: list[tuple[Any, ...]]) -> Page:
+def _page(manager: Manager, queue: str | list[str], rows: list[tuple[Any, ...]]) -> Page:
     """Return rows with what their descriptors say, as bulk/claims.py MessageRows has it."""
     return (
         manager.name,

@@ -206,12 +206,12 @@ class ClaimedMessages:
 
     def consumers(self) -> list[ConsumerRow]:
         """Return all consumers."""
-        return [ConsumerRow._make(row) for row in self._fetch("SELECT * FROM consumer", ())]
+        return [ConsumerRow._make(row) for row in self.fetch("SELECT * FROM consumer", ())]
 
     def claims(self) -> list[ClaimRow]:
         """Return the open claims, by consumer and number."""
         sql = "SELECT * FROM claim ORDER BY consumer_id, number"
-        return [ClaimRow._make(row) for row in self._fetch(sql, ())]
+        return [ClaimRow._make(row) for row in self.fetch(sql, ())]
 
     def page(self, rows: Rows, max_bytes: int, max_rows: int) -> list[ClaimedRow]:
         """Return the first rows of a range whose data stays under ``max_bytes``; one at least.
@@ -238,26 +238,27 @@ class ClaimedMessages:
 
     def volatile(self, rows: Rows) -> list[StoredMessage]:
         """Return the rows of a range that are not persistent."""
-        return [StoredMessage(*values) for values in self._fetch(_VOLATILE, rows.range)]
+        return [StoredMessage(*values) for values in self.fetch(_VOLATILE, rows.range)]
 
     def descriptors(self, rows: Rows) -> list[bytes]:
         """Return the different descriptors of a range."""
-        return [descriptor for (descriptor,) in self._fetch(_DESCRIPTORS, rows.range)]
+        return [descriptor for (descriptor,) in self.fetch(_DESCRIPTORS, rows.range)]
 
     def of_descriptors(self, rows: Rows, as_json: str) -> list[StoredMessage]:
         """Return the rows of a range that have one of some descriptors, a JSON list of hex."""
-        found = self._fetch(_OF_DESCRIPTORS, (*rows.range, as_json))
+        found = self.fetch(_OF_DESCRIPTORS, (*rows.range, as_json))
         return [StoredMessage(*values) for values in found]
 
     def sides(self, rows: Rows) -> dict[int, tuple[int, int]]:
         """Return how many rows of a range are persistent (1) or not (0), and their lowest key."""
-        return {side: (count, low) for side, count, low in self._fetch(_SIDES, rows.range)}
+        return {side: (count, low) for side, count, low in self.fetch(_SIDES, rows.range)}
 
     def counts(self) -> dict[str, int]:
         """Count what is claimed one by one, by queue, to check counters."""
-        return dict(self._fetch(_COUNTS, ()))
+        return dict(self.fetch(_COUNTS, ()))
 
-    def _fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement about persistent messages."""
         with self._guard:
             self._check_open()
             rows: list[tuple[Any, ...]] = self._connection.execute(sql, bindings).fetchall()

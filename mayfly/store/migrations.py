@@ -14,7 +14,7 @@ from mayfly.mqi.structures import DDH
 from mayfly.store.keys import id_hash, staging_id
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -32,6 +32,7 @@ _NEW_IN_2 = (
     "TABLE stage",
     "INDEX stage_",
 )
+_NEW_IN_3 = ("TABLE due_claim", "INDEX due_claim")
 _STAGED_COLUMNS = ("target", "target_number", "ttl_from_release")
 _OLD_COLUMNS = tuple(c for c in StoredMessage._fields if c not in _STAGED_COLUMNS)
 _COPY = (
@@ -55,6 +56,12 @@ def _to_version_2(writer: apsw.Connection) -> None:
     writer.execute(_COPY)
     writer.executemany(_INSERT, _originals(writer.execute(_STAGED)))
     writer.execute("DROP TABLE old_message")
+
+
+def _to_version_3(writer: apsw.Connection) -> None:
+    """Pipelines may claim what is due on the staging queue."""
+    for statement in _statements(*_NEW_IN_3):
+        writer.execute(statement)
 
 
 def _statements(*words: str) -> Iterator[str]:
@@ -97,4 +104,7 @@ def _original(row: StoredMessage) -> StoredMessage:
 
 
 #: version -> what brings a database from the version before to it, in the caller's transaction.
-MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {2: _to_version_2}
+MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
+    2: _to_version_2,
+    3: _to_version_3,
+}

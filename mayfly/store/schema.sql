@@ -1,4 +1,4 @@
--- Schema version 2 (PRAGMA user_version).
+-- Schema version 3 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -135,7 +135,7 @@ CREATE TABLE consumer (
 -- Open claims.
 CREATE TABLE claim (
     consumer_id INTEGER NOT NULL,
-    number INTEGER NOT NULL,           -- from 1 on, without gaps
+    number INTEGER NOT NULL,           -- from 1 on; one is left out after a release
     after_row INTEGER NOT NULL,        -- its rows are those after this one up to the last
     last_row INTEGER NOT NULL,
     body_bytes INTEGER NOT NULL,
@@ -159,3 +159,10 @@ CREATE TABLE claimed (
     descriptor BLOB NOT NULL,
     body BLOB NOT NULL
 );
+-- What a claim of the staging queue holds: its messages stay where they are (engine/due_claims.py).
+CREATE TABLE due_claim (
+    consumer_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    keys BLOB NOT NULL                 -- 8 bytes each, in due order (store/due_claims.py)
+);
+CREATE UNIQUE INDEX due_claim_by_number ON due_claim (consumer_id, number);

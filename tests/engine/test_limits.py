@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.core import Work
 from mayfly.engine.get import GetResult, Getter
 from mayfly.engine.unit_of_work import Pending
+from mayfly.engine.work import Work
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

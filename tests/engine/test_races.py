@@ -14,10 +14,10 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import administration, staging_order
 from mayfly.engine.attributes import QLOCAL
-from mayfly.engine.core import Work
 from mayfly.engine.get import GetRequest, Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.put import PutRequest, put
+from mayfly.engine.work import Work
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -10,7 +10,40 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.session import Session
 from mayfly.testing import VirtualClock
-from tests.spec.scene import DEAD, REPLIES, alter_manager, local
+from tests.spec.releasing import SparkClock
+from tests.spec.scene import DEAD, REPLIES, START_MS, alter_manager, local
+
+#: Tests of delayed messages, whose rules hold whoever releases them.
+DELAY_TESTS = frozenset(
+    "test_delay test_delay_input test_delay_lifecycle test_flood test_release test_schedule"
+    " test_schedule_bulk test_schedule_changes test_schedule_list test_schedule_trouble"
+    " test_staging_puts test_staging_queue test_ttl_rule".split()
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of delayed messages with each delivery delay processor."""
+    if (
+        metafunc.module.__name__.rpartition(".")[2] in DELAY_TESTS
+        and "clock" in metafunc.fixturenames
+    ):
+        metafunc.parametrize("clock", ["embedded", "spark"], indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what a pipeline would not meet: a queue manager that is only in memory."""
+    items[:] = [
+        item
+        for item in items
+        if not {"memory", "spark"} <= set(item.name.partition("[")[2].rstrip("]").split("-"))
+    ]
+
+
+@pytest.fixture
+def clock(request: pytest.FixtureRequest) -> VirtualClock:
+    """A clock that stands still; ``spark``: one whose managers leave release to a pipeline."""
+    by_spark = getattr(request, "param", "embedded") == "spark"
+    return SparkClock(START_MS) if by_spark else VirtualClock(START_MS)
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ from mayfly.mqi.errors import MQError
 START_MS = 1_700_000_000_000
 STAGING = "SYSTEM.DDELAY.LOCAL.QUEUE"
 DEAD = "SYSTEM.DEAD.LETTER.QUEUE"
+#: The states of the delay processor in which delayed messages are released.
+WORKING = ("running", "spark")
 ZERO_ID = bytes(24)
 INPUT, OUTPUT, BROWSE = c.MQOO_INPUT_SHARED, c.MQOO_OUTPUT, c.MQOO_BROWSE
 #: A thread that has not come back after this never will.

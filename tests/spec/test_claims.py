@@ -10,7 +10,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.claims import CLAIM_ROWS_MAX, Claimed, Limit
+from mayfly.engine.claim_holding import CLAIM_ROWS_MAX, Limit
+from mayfly.engine.claims import Claimed
 from mayfly.engine.consumers import ClaimError, Standing
 from mayfly.engine.counting import Counts
 from mayfly.engine.session import Session
@@ -393,11 +394,22 @@ def test_after_a_release_the_old_reader_and_its_checkpoint_are_refused(
     assert error_of(again.claim) == "claims-released"
     # One that had read to claim 1 has missed nothing.
     again.at = 1
-    assert again.claim() == Claimed(3, 2)
-    assert again.read(3) == [b"2", b"3"]
-    again.end(3)
+    assert again.claim() == Claimed(4, 2)
+    assert again.read(4) == [b"2", b"3"]
+    again.end(4)
     again.at = 1
     assert error_of(again.claim) == "claims-closed"
+
+
+def test_after_a_release_a_reader_without_a_checkpoint_begins_anew(
+    manager: QueueManager, session: Session
+) -> None:
+    """Also after another release that had nothing to give back."""
+    put(session, 1, 2)
+    Reader(manager).claim()
+    assert manager.claims.release("billing") == 2
+    assert manager.claims.release("billing") == 0
+    assert Reader(manager).drain() == [b"1", b"2"]
 
 
 # Who may

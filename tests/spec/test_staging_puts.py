@@ -17,6 +17,7 @@ from tests.spec.scene import (
     REPLIES,
     STAGING,
     START_MS,
+    WORKING,
     ZERO_ID,
     End,
     alias,
@@ -186,7 +187,7 @@ def test_D14_damaged_header_is_dead_lettered_at_once_and_the_rest_goes_on(
     assert lives(queue_manager, STAGING)[0].msg_id == sent
     clock.advance(1_000)
     assert body(session.get("Q1")) == b"before"
-    assert queue_manager.delay_processor_status() == "running"
+    assert queue_manager.delay_processor_status() in WORKING
 
 
 @pytest.mark.parametrize("format_name", ["", "MQSTR", "MQDEAD"])

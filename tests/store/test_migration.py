@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.claim_holding import Limit
 from mayfly.engine.objects import STAGING_QUEUE
 from mayfly.engine.schedule import Receipt
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
@@ -207,3 +208,24 @@ def test_definitions_have_the_new_attributes_at_their_defaults(
         session.put("Q1", b"new", delay_ms=60_000, time_to_live_ms=5)
     clock.advance(60_000)
     assert old.curdepth("Q1") == 3
+
+
+def test_a_folder_of_version_2_is_opened_with_its_claims_and_goes_on(tmp_path: Path) -> None:
+    """Its claims of ordinary queues are as they were, and a pipeline may claim what is due."""
+    folder = Path(shutil.copytree(FIXTURE.with_name("version_2"), tmp_path / "OLD"))
+    assert version_of(folder) == 2
+    clock = VirtualClock(CLOSED_MS)
+    with QueueManager("OLD", folder, clock=clock) as manager, manager.session() as session:
+        assert version_of(folder) == SCHEMA_VERSION
+        [reader] = manager.claims.standings()
+        assert (reader.consumer, reader.last, reader.message_count) == ("reader", 1, 1)
+        assert manager.claims.release("reader") == 1
+        assert [m.body for m in session.browse("Q2")] == [b"claimed", b"free"]
+        assert manager.mqsc("ALTER QMGR DDELAY(SPARK)").ok
+        clock.advance(60_000)
+        assert manager.curdepth("Q1") == 0
+        epoch = manager.claims.attach("releaser", STAGING_QUEUE).epoch
+        until, count = manager.claims.claim("releaser", epoch, 0, Limit(10, 2**20))
+        assert (count, manager.claims.end("releaser", epoch, until)) == (2, 2)
+        assert [m.body for m in session.browse("Q1")] == [b"staged", b"staged 2"]
+        assert manager.verify().ok

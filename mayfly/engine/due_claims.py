@@ -1,0 +1,273 @@
+"""Claims of the staging queue: a pipeline releases delayed messages in bulk (DDELAY(SPARK)).
+
+What is due is claimed by a list of keys; the messages stay where they are, hidden from everybody
+else: who wants to change one is told that it is released already. When the claim ends they go to
+their targets as the delay processor lets them go, by the same rules.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from mayfly.engine.claim_holding import (
+    CLAIM_BYTES_MAX,
+    CLAIM_ROWS_MAX,
+    ClaimedPage,
+    Holding,
+    Limit,
+)
+from mayfly.engine.consumers import Consumer
+from mayfly.engine.core import Core
+from mayfly.engine.delay_processor import BATCH, DelayProcessor, DueOfSide
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.work import Work
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.store import due_claims as store
+from mayfly.store.claims import ClaimedRow, ClaimRow, save_claim, save_consumer
+
+_MARKS_KEPT = 64
+
+
+class DueRows(Holding):
+    """Holds what is due on the staging queue for the pipelines that release it."""
+
+    def __init__(self, core: Core, processor: DelayProcessor) -> None:
+        """Begin with no claims; ``processor`` knows what is due and how it is let go."""
+        super().__init__(core)
+        self._processor = processor
+        #: The keys of each open claim, by consumer and number.
+        self._keys: dict[tuple[int, int], array[int]] = {}
+        #: When a mark was given: what falls due later is behind it.
+        self._marked_ms: dict[int, int] = {}
+
+    def note_mark(self, mark: int) -> None:
+        """Remember when a mark was given; latch held."""
+        self._marked_ms[mark] = self._core.now_ms()
+        while len(self._marked_ms) > _MARKS_KEPT:
+            del self._marked_ms[next(iter(self._marked_ms))]
+
+    def queue(self, name: str) -> LocalQueue:
+        """Return the staging queue while a pipeline may release it.
+
+        Raises MQRC_NOT_AUTHORIZED while the queue manager does so itself, MQRC_GET_INHIBITED while
+        nobody may (D28).
+        """
+        if not self._processor.is_left_to_spark:
+            raise mq_error(
+                rc.MQRC_NOT_AUTHORIZED,
+                f"{name} is released by the queue manager; ALTER QMGR DDELAY(SPARK) leaves that "
+                "to a pipeline",
+            )
+        why = self._processor.why_stopped()
+        if why:
+            raise mq_error(rc.MQRC_GET_INHIBITED, f"nothing is released: {why}")
+        return self._core.registry.resolve(name).queue
+
+    def load(self, consumer: Consumer) -> None:
+        """Hide again what was claimed; released messages, and those lost with memory, are gone."""
+        core, row = self._core, consumer.row
+        last_row, claims = 0, []
+        by_number = store.load_keys(core.store.claimed.fetch, row.id)
+        for claim in consumer.claims:
+            keys = self._present(by_number.get(claim.number, store.keys_of(())))
+            # Rows are counted anew: readers of earlier runs are fenced.
+            claims.append(claim._replace(after_row=last_row, last_row=last_row + len(keys)))
+            last_row += len(keys)
+            self._keys[row.id, claim.number] = keys
+            if keys:
+                self._hide(keys)
+        consumer.claims = claims
+        consumer.row = row._replace(last_row=last_row)
+
+    def claim_next(self, consumer: Consumer, limit: Limit) -> ClaimRow | None:
+        """Claim what is due, by delivery time, then put order; what has expired is discarded."""
+        core, work = self._core, Work()
+        with core.latch:
+            core.check_running()
+            self.queue(consumer.queue)
+            taken, body_bytes = self._next(limit)
+            if taken:
+                row, keys = consumer.row, store.keys_of(due.k for due, _side in taken)
+                claim = ClaimRow(
+                    row.id,
+                    row.last_number + 1,
+                    row.last_row,
+                    row.last_row + len(keys),
+                    body_bytes,
+                    core.now_ms(),
+                )
+                after = row._replace(last_number=claim.number, last_row=claim.last_row)
+                work.unit.statements += [
+                    save_claim(claim),
+                    save_consumer(after),
+                    store.save_keys(row.id, claim.number, keys),
+                ]
+                self._hide(keys)
+                self._processor.pass_over(keys[-1])
+            self._processor.look_ahead()
+        core.run_deferred()
+        if not taken:
+            return None
+        try:
+            core.run(work)
+        except BaseException:
+            self._show(keys)
+            raise
+        self._keys[claim.consumer_id, claim.number] = keys
+        consumer.accept(claim)
+        return claim
+
+    def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
+        """Let the messages go to their targets: their lives on the staging queue end (D15-D22)."""
+        released, work = 0, Work()
+        for claim in group:
+            keys = self._keys[claim.consumer_id, claim.number]
+            for start in range(0, len(keys), BATCH):
+                released += self._release(keys[start : start + BATCH])
+        self._forget(consumer, group, work)
+        return released
+
+    def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
+        """Leave the messages on the staging queue; they were delivered to nobody."""
+        held = [self._keys[claim.consumer_id, claim.number] for claim in group]
+        self._forget(consumer, group, Work())
+        for keys in held:
+            self._show(keys)
+        return sum(map(len, held))
+
+    def page(
+        self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
+    ) -> ClaimedPage:
+        """Read from the table of messages; the queue of each is the target its sender named."""
+        after, until = rows
+        for claim in consumer.claims:
+            if claim.after_row <= after < claim.last_row:
+                held = self._keys.get((claim.consumer_id, claim.number), store.keys_of(()))
+                low = after - claim.after_row
+                keys = held[low : min(until - claim.after_row, low + max_rows)]
+                found = self._read(keys, max_bytes)
+                return ClaimedPage(
+                    [row.target or consumer.queue for row in found],
+                    [ClaimedRow(after + n, *row[1:-1]) for n, row in enumerate(found, start=1)],
+                )
+        return ClaimedPage(consumer.queue, [])
+
+    def _next(self, limit: Limit) -> tuple[list[DueOfSide], int]:
+        """Return what one claim takes; what has expired is on its way out."""
+        core = self._core
+        now_ms = core.now_ms()
+        up_to_ms = now_ms if limit.up_to is None else self._marked_ms.get(limit.up_to, now_ms)
+        left_bytes = min(limit.body_bytes, CLAIM_BYTES_MAX)
+        taken: list[DueOfSide] = []
+        expired: list[DueOfSide] = []
+        body_bytes = 0
+        for due, side in self._processor.due(up_to_ms, min(limit.row_count, CLAIM_ROWS_MAX)):
+            if is_expired(due.expire_at_ms, now_ms):
+                expired.append((due, side))
+                continue
+            if taken and body_bytes + due.body_bytes > left_bytes:
+                break
+            taken.append((due, side))
+            body_bytes += due.body_bytes
+        if expired:
+            core.deferred += self._processor.let_go(expired, now_ms)
+        return taken, body_bytes
+
+    def _release(self, keys: array[int]) -> int:
+        core = self._core
+        with core.latch:
+            core.check_running()
+            now_ms = core.now_ms()
+            # What the last try of this end has released is gone.
+            dues = [
+                (due, side)
+                for due, side in self._processor.of_keys(keys)
+                if core.hidden.get(due.k) is core.releasing
+            ]
+            self._unhide(due.k for due, _side in dues)
+            for due, side in dues:
+                # Should it have to stay, it can be seen.
+                self._staging().reveal(due.k, side)
+            works = self._processor.let_go(dues, now_ms)
+        try:
+            core.run(*works)
+        except BaseException:
+            # It is still claimed: the next try goes on with what is left.
+            with core.latch:
+                self._hide([key for key in self._present(keys) if key not in core.hidden])
+            raise
+        return len(dues)
+
+    def _read(self, keys: Sequence[int], max_bytes: int) -> list[store.DueRow]:
+        """Return the first messages of claimed keys, empty when one is not there any more."""
+        core = self._core
+        fetch = core.store.claimed.fetch
+        lengths = store.lengths_of_keys(fetch, keys)
+        in_memory = [key for key in keys if key not in lengths]
+        if in_memory:
+            with core.latch:
+                lengths |= store.lengths_of_keys(core.messages(VOLATILE).fetch, in_memory)
+        count = 0
+        for key in keys:
+            max_bytes -= lengths.get(key, 0)
+            if count and max_bytes < 0:
+                break
+            count += 1
+        wanted = keys[:count]
+        found = {row.k: row for row in store.rows_of_keys(fetch, wanted)}
+        if len(found) < count:
+            with core.latch:
+                rows = store.rows_of_keys(core.messages(VOLATILE).fetch, wanted)
+            found |= {row.k: row for row in rows}
+        return [found[key] for key in wanted] if len(found) == count else []
+
+    def _present(self, keys: Sequence[int]) -> array[int]:
+        """Return those of some keys that the store holds messages of."""
+        core = self._core
+        found = store.lengths_of_keys(core.store.claimed.fetch, keys)
+        with core.latch:
+            found |= store.lengths_of_keys(core.messages(VOLATILE).fetch, keys)
+        return store.keys_of(key for key in keys if key in found)
+
+    def _forget(self, consumer: Consumer, group: list[ClaimRow], work: Work) -> None:
+        work.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
+        self._close(consumer, group, work)
+        for claim in group:
+            del self._keys[claim.consumer_id, claim.number]
+
+    def _hide(self, keys: Sequence[int]) -> None:
+        """Keep everybody else away from messages; latch held."""
+        core, staging = self._core, self._staging()
+        core.hidden.update(dict.fromkeys(keys, core.releasing))
+        staging.depth -= len(keys)
+        staging.locked += len(keys)
+        core.releasing_count += len(keys)
+
+    def _unhide(self, keys: Iterable[int]) -> None:
+        core, staging, count = self._core, self._staging(), 0
+        for key in keys:
+            del core.hidden[key]
+            count += 1
+        staging.depth += count
+        staging.locked -= count
+        core.releasing_count -= count
+
+    def _show(self, keys: Sequence[int]) -> None:
+        """Let messages be seen again that are not released."""
+        core = self._core
+        with core.latch:
+            present = self._present(keys)
+            self._unhide(key for key in present if core.hidden.get(key) is core.releasing)
+            for key in present:
+                for side in (VOLATILE, PERSISTENT):
+                    # Whichever side it is on: reading starts early rather than late.
+                    core.reveal(self._staging(), key, side)
+        core.run_deferred()
+
+    def _staging(self) -> LocalQueue:
+        staging = self._core.registry.staging()
+        assert staging is not None, "a queue with claims is not deleted"
+        return staging

@@ -1,0 +1,58 @@
+"""One piece of work: changes that take effect together, in the store and in memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.queues import LocalQueue
+from mayfly.store.units import StoredMessage, Unit
+
+
+class Moving(NamedTuple):
+    """Persistent messages that leave the staging queue for another together, by their keys."""
+
+    source: LocalQueue
+    target: LocalQueue
+    old_keys: list[int]
+    new_keys: list[int]
+
+
+class Claiming(NamedTuple):
+    """Messages that go from their queue to a claim, hidden until they have."""
+
+    queue: LocalQueue
+    keys: list[int]
+    volatile_count: int
+
+
+class Unclaiming(NamedTuple):
+    """Messages that leave a claim: for good, or back to their queue.
+
+    ``returned`` holds for each side, VOLATILE then PERSISTENT, how many come back and their lowest
+    key.
+    """
+
+    queue: LocalQueue
+    message_count: int
+    returned: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+
+
+class Work:
+    """Changes that take effect together: a unit of the store and what follows in memory.
+
+    An arrival is already reserved (depth and uncommitted raised), a departure already hidden; the
+    end of the work settles both, its failure takes both back. Built with the latch held.
+    """
+
+    __slots__ = ("arrivals", "claims", "departures", "ended_claims", "moves", "staged", "unit")
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.unit = Unit()
+        self.arrivals: list[tuple[LocalQueue, StoredMessage, int]] = []
+        self.departures: list[tuple[LocalQueue, StoredMessage, int]] = []
+        self.moves: list[Moving] = []
+        self.claims: list[Claiming] = []
+        self.ended_claims: list[Unclaiming] = []
+        #: How many more, or fewer, staged messages wait to reach a queue.
+        self.staged: list[tuple[LocalQueue, int]] = []

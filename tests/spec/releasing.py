@@ -1,0 +1,110 @@
+"""Plays the pipeline that releases delayed messages: the same D-rules hold under DDELAY(SPARK).
+
+It makes the calls that Spark's source makes, through the same interface, whenever something is due;
+tests/spark/test_delay_by_spark.py does the same with Spark itself.
+"""
+
+from __future__ import annotations
+
+from mayfly.engine import administration
+from mayfly.engine.attributes import DDELAY_SPARK, QMGR
+from mayfly.engine.claim_holding import Limit
+from mayfly.engine.manager import Manager
+from mayfly.lifetime.times import Driven
+from mayfly.mqi.errors import MQError
+from mayfly.testing import VirtualClock
+from tests.spec.scene import STAGING
+
+#: Small, so that what falls due together takes more than one claim.
+LIMIT = Limit(1_500, 2**22)
+TRIGGER_MS = 1_000
+_CONSUMER = "releaser"
+
+
+class Pipeline:
+    """One reader of the staging queue; its batches are claimed, read and ended one by one."""
+
+    def __init__(self, manager: Manager) -> None:
+        """Attach when first needed: a staging queue may be missing, or closed for get."""
+        self._manager = manager
+        self._is_running = False
+        #: After a failure it comes again at the next trigger.
+        self._not_before_ms = 0
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next message is due, if it may be released."""
+        manager = self._manager
+        if manager.is_stopped or manager._is_closed:
+            return None
+        with manager.latch:
+            due_ms = manager._delay_processor.next_release_ms()
+        return None if due_ms is None else max(due_ms - manager.ahead_ms, self._not_before_ms)
+
+    def run_due(self) -> None:
+        """Release what is due, as batches of a pipeline."""
+        if self._is_running:
+            return
+        self._is_running = True
+        try:
+            self._release()
+        finally:
+            self._is_running = False
+
+    def _release(self) -> None:
+        claims = self._manager.claims
+        try:
+            standing = claims.attach(_CONSUMER, STAGING)
+            after = standing.closed
+            while True:
+                claims.end(_CONSUMER, standing.epoch, after)
+                claimed = claims.claim(_CONSUMER, standing.epoch, after, LIMIT)
+                if not claimed.message_count:
+                    return
+                self._read(standing.epoch, after, claimed.until, claimed.message_count)
+                after = claimed.until
+        except MQError:
+            # A full disk, or a manager that closes.
+            self._not_before_ms = self._manager.clock.now_ms() + TRIGGER_MS
+
+    def _read(self, epoch: int, after: int, until: int, count: int) -> None:
+        low, high = self._manager.claims.edges(_CONSUMER, epoch, after, until)
+        assert high - low == count
+        while low < high:
+            page = self._manager.claims.page(
+                _CONSUMER, epoch, (low, high), max_bytes=2**20, max_rows=500
+            )
+            assert page.rows
+            assert len(page.queue) == len(page.rows)
+            low += len(page.rows)
+
+
+class SparkClock(VirtualClock):
+    """A clock whose queue managers leave their delayed messages to a pipeline each."""
+
+    def __init__(self, start_ms: int) -> None:
+        """Stand still."""
+        super().__init__(start_ms)
+        self._pipelines: dict[int, Pipeline] = {}
+
+    def attach(self, driven: Driven) -> None:
+        """Drive a queue manager; its pipeline comes first, so that what comes in time is there."""
+        if isinstance(driven, Manager):
+            self._pipelines[id(driven)] = Pipeline(driven)
+            super().attach(self._pipelines[id(driven)])
+        super().attach(driven)
+        if isinstance(driven, Manager):
+            administration.alter(driven, QMGR, "", {"DDELAY": DDELAY_SPARK})
+
+    def detach(self, driven: Driven) -> None:
+        """Drive it no longer."""
+        pipeline = self._pipelines.pop(id(driven), None)
+        if pipeline is not None:
+            super().detach(pipeline)
+        super().detach(driven)
+
+    def wake(self, driven: Driven) -> None:
+        """Run what is due now."""
+        pipeline = self._pipelines.get(id(driven))
+        if pipeline is not None:
+            super().wake(pipeline)
+        super().wake(driven)
