@@ -14,6 +14,7 @@ PARTS = (
     "staged",
     "pipeline",
     "queue_source",
+    "release_by_spark",
     "sink",
     "delay_line",
     "replay",
