@@ -239,16 +239,16 @@ class QueueClient(LedgerClient):
             return from_flight(error, self.url)
 
 
-class MessageRows(NamedTuple):
+class MessageColumns(NamedTuple):
     """Messages on their way into a record batch, of one queue or each of its own.
 
-    Each row is (msg_id, correl_id, put_ms, deliver_at_ms, expire_at_ms, backout_count, descriptor,
-    payload), the descriptor a key into ``descriptors``, which gives the DESCRIBED columns.
+    ``columns`` are msg_id, correl_id, put_ms, deliver_at_ms, expire_at_ms, backout_count,
+    descriptor, payload; a descriptor is a key into ``descriptors``, which gives the DESCRIBED ones.
     """
 
     manager: str
     queue: str | Sequence[str]
-    rows: Sequence[tuple[Any, ...]]
+    columns: Sequence[Sequence[Any]]
     descriptors: Mapping[bytes, tuple[Any, ...]]
 
 
@@ -268,10 +268,10 @@ DESCRIBED = (
 _OWN = ("msg_id", "correl_id", "put_ms", "deliver_at_ms", "expire_at_ms", "backout_count")
 
 
-def message_batch(messages: MessageRows) -> pa.RecordBatch:
+def message_batch(messages: MessageColumns) -> pa.RecordBatch:
     """Return one or more messages as a record batch of schema MESSAGE."""
-    *own, packed, payloads = zip(*messages.rows, strict=True)
-    count = len(messages.rows)
+    *own, packed, payloads = messages.columns
+    count = len(packed)
     columns = {
         "manager": pa.repeat(messages.manager, count),
         "queue": _queues(messages.queue, count),

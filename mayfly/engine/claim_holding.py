@@ -10,7 +10,13 @@ from mayfly.engine.consumers import Consumer
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.work import Work
-from mayfly.store.claims import ClaimedRow, ClaimRow, ConsumerRow, forget_claims, save_consumer
+from mayfly.store.claims import (
+    ClaimedColumns,
+    ClaimRow,
+    ConsumerRow,
+    forget_claims,
+    save_consumer,
+)
 
 #: What one transaction takes or ends: nobody else's commit waits long for it.
 CLAIM_ROWS_MAX = 4_000
@@ -28,8 +34,13 @@ class Limit(NamedTuple):
 class ClaimedPage(NamedTuple):
     """Some claimed messages in order, with the queue of all of them or of each."""
 
-    queue: str | list[str]
-    rows: Sequence[ClaimedRow]
+    queue: str | Sequence[str]
+    columns: ClaimedColumns
+
+    @property
+    def message_count(self) -> int:
+        """How many there are."""
+        return len(self.columns.body)
 
 
 class Holding(ABC):

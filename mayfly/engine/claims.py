@@ -158,7 +158,7 @@ class Claims:
         # Looked at again: what was read may have been given back meanwhile.
         self._fenced(name, epoch)
         after, until = rows
-        if after < until and not found.rows:
+        if after < until and not found.message_count:
             raise ClaimError(
                 "claims-closed", f"rows after {after} of consumer {name} are no longer claimed"
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from mayfly.engine.claim_holding import (
     CLAIM_BYTES_MAX,
@@ -26,7 +27,14 @@ from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store import due_claims as store
-from mayfly.store.claims import ClaimedRow, ClaimRow, save_claim, save_consumer
+from mayfly.store.claims import (
+    NO_MESSAGES,
+    ClaimedColumns,
+    ClaimRow,
+    save_claim,
+    save_consumer,
+)
+from mayfly.store.messages import limited
 
 _MARKS_KEPT = 64
 
@@ -148,12 +156,8 @@ class DueRows(Holding):
                 held = self._keys.get((claim.consumer_id, claim.number), store.keys_of(()))
                 low = after - claim.after_row
                 keys = held[low : min(until - claim.after_row, low + max_rows)]
-                found = self._read(keys, max_bytes)
-                return ClaimedPage(
-                    [row.target or consumer.queue for row in found],
-                    [ClaimedRow(after + n, *row[1:-1]) for n, row in enumerate(found, start=1)],
-                )
-        return ClaimedPage(consumer.queue, [])
+                return self._read(consumer.queue, keys, max_bytes)
+        return ClaimedPage(consumer.queue, NO_MESSAGES)
 
     def _next(self, limit: Limit) -> tuple[list[DueOfSide], int]:
         """Return what one claim takes; what has expired is on its way out."""
@@ -201,10 +205,20 @@ class DueRows(Holding):
             raise
         return len(dues)
 
-    def _read(self, keys: Sequence[int], max_bytes: int) -> list[store.DueRow]:
-        """Return the first messages of claimed keys, empty when one is not there any more."""
-        core = self._core
-        fetch = core.store.claimed.fetch
+    def _read(self, queue: str, keys: Sequence[int], max_bytes: int) -> ClaimedPage:
+        """Return the first messages of claimed keys, none when one is not there any more."""
+        between = limited(store.BETWEEN, len(keys))
+        rows = self._core.store.claimed.first_rows(between, (keys[0], keys[-1]), max_bytes)
+        if [row[0] for row in rows] != list(keys[: len(rows)]) or not rows:
+            # Something has come in between, or some are in memory.
+            rows = self._read_one_by_one(keys, max_bytes)
+        if not rows:
+            return ClaimedPage(queue, NO_MESSAGES)
+        _keys, targets, *columns = zip(*rows, strict=True)
+        return ClaimedPage([target or queue for target in targets], ClaimedColumns(*columns))
+
+    def _read_one_by_one(self, keys: Sequence[int], max_bytes: int) -> list[tuple[Any, ...]]:
+        core, fetch = self._core, self._core.store.claimed.fetch
         lengths = store.lengths_of_keys(fetch, keys)
         in_memory = [key for key in keys if key not in lengths]
         if in_memory:
@@ -217,11 +231,11 @@ class DueRows(Holding):
                 break
             count += 1
         wanted = keys[:count]
-        found = {row.k: row for row in store.rows_of_keys(fetch, wanted)}
+        found = {row[0]: row for row in store.rows_of_keys(fetch, wanted)}
         if len(found) < count:
             with core.latch:
                 rows = store.rows_of_keys(core.messages(VOLATILE).fetch, wanted)
-            found |= {row.k: row for row in rows}
+            found |= {row[0]: row for row in rows}
         return [found[key] for key in wanted] if len(found) == count else []
 
     def _present(self, keys: Sequence[int]) -> array[int]:

@@ -303,7 +303,7 @@ def _ledger_batch(rows: Page, manager: ServedManager) -> pa.RecordBatch:
 
 
 def _message_batch(page: Page, _manager: ServedManager) -> pa.RecordBatch:
-    return claims.message_batch(claims.MessageRows(*page))
+    return claims.message_batch(claims.MessageColumns(*page))
 
 
 def _ledger_info(manager: ServedManager, request: Request) -> Any:

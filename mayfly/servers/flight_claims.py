@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
@@ -13,6 +13,7 @@ from mayfly.engine.manager import Manager
 from mayfly.engine.search import Match
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.servers.flight_calls import CallRefused, Page, Request, ServedManager
+from mayfly.store.claims import ClaimedColumns
 from mayfly.store.units import StoredMessage
 
 #: Data and rows read at once from what is claimed.
@@ -146,8 +147,8 @@ def _claimed(manager: Manager, consumer: str, epoch: int, rows: tuple[int, int])
             )
         except ClaimError as error:
             raise CallRefused(error.reason, error.text) from error
-        yield _page(manager, found.queue, [row[1:] for row in found.rows])
-        after += len(found.rows)
+        yield _page(manager, found.queue, found.columns)
+        after += found.message_count
 
 
 def _browsed(
@@ -158,30 +159,26 @@ def _browsed(
     while low is not None:
         queue, found, low = bulk_browse.page(manager, name, (low, high), match, priority)
         if found:
-            yield _page(manager, queue, [_own_columns(row) for row in found])
+            yield _page(manager, queue, _columns(found))
 
 
-def _own_columns(row: StoredMessage) -> tuple[Any, ...]:
-    return (
-        row.msg_id,
-        row.correl_id or None,
-        row.put_ms,
-        row.deliver_at_ms,
-        row.expire_at_ms,
-        row.backout_count,
-        row.descriptor,
-        row.body,
+def _columns(rows: list[StoredMessage]) -> ClaimedColumns:
+    return ClaimedColumns(
+        [row.msg_id for row in rows],
+        [row.correl_id or None for row in rows],
+        [row.put_ms for row in rows],
+        [row.deliver_at_ms for row in rows],
+        [row.expire_at_ms for row in rows],
+        [row.backout_count for row in rows],
+        [row.descriptor for row in rows],
+        [row.body for row in rows],
     )
 
 
-def _page(manager: Manager, queue: str | list[str], rows: list[tuple[Any, ...]]) -> Page:
-    """Return rows with what their descriptors say, as bulk/claims.py MessageRows has it."""
-    return (
-        manager.name,
-        queue,
-        rows,
-        {packed: _described(packed) for packed in {row[-2] for row in rows}},
-    )
+def _page(manager: Manager, queue: str | Sequence[str], columns: ClaimedColumns) -> Page:
+    """Return messages with what their descriptors say, as bulk/claims.py MessageColumns has it."""
+    described = {packed: _described(packed) for packed in set(columns.descriptor)}
+    return manager.name, queue, columns, described
 
 
 def _described(packed: bytes) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ before it up to its own last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -76,19 +76,24 @@ _COUNTS = (
 Statement = tuple[str, tuple[Any, ...]]
 
 
-class ClaimedRow(NamedTuple):
-    """What a reader needs of a claimed message; ``correl_id`` is None when the putter gave none."""
+class ClaimedColumns(NamedTuple):
+    """What a reader needs of claimed messages, in columns; a CorrelId is None when none was given.
 
-    r: int
-    msg_id: bytes
-    correl_id: bytes | None
-    put_ms: int
-    deliver_at_ms: int | None
-    expire_at_ms: int | None
-    backout_count: int
-    descriptor: bytes
-    body: bytes
+    In columns, since they leave in columns: a row of Python values for each would cost more than
+    reading it.
+    """
 
+    msg_id: Sequence[bytes]
+    correl_id: Sequence[bytes | None]
+    put_ms: Sequence[int]
+    deliver_at_ms: Sequence[int | None]
+    expire_at_ms: Sequence[int | None]
+    backout_count: Sequence[int]
+    descriptor: Sequence[bytes]
+    body: Sequence[bytes]
+
+
+NO_MESSAGES = ClaimedColumns(*((),) * len(ClaimedColumns._fields))
 
 #: What a claim looks at before it takes a message: key, deadline and length of its data.
 Head = tuple[int, int | None, int]
@@ -213,18 +218,28 @@ class ClaimedMessages:
         sql = "SELECT * FROM claim ORDER BY consumer_id, number"
         return [ClaimRow._make(row) for row in self.fetch(sql, ())]
 
-    def page(self, rows: Rows, max_bytes: int, max_rows: int) -> list[ClaimedRow]:
+    def page(self, rows: Rows, max_bytes: int, max_rows: int) -> ClaimedColumns:
         """Return the first rows of a range whose data stays under ``max_bytes``; one at least.
 
-        It is empty when rows are no longer claimed.
+        There are none when rows are no longer claimed.
         """
+        low, _high = rows.range
+        found = self.first_rows(limited(_PAGE, max_rows), rows.range, max_bytes)
+        if not found or found[-1][0] != low + len(found):
+            return NO_MESSAGES
+        _r, *columns = zip(*found, strict=True)
+        return ClaimedColumns(*columns)
+
+    def first_rows(
+        self, sql: str, bindings: tuple[Any, ...], max_bytes: int
+    ) -> list[tuple[Any, ...]]:
+        """Return the first rows of a statement, with their data last, as :meth:`page` does."""
         found: list[Any] = []
-        low, high = rows.range
         with self._guard:
             self._check_open()
             cursor = self._connection.cursor()
             try:
-                for row in cursor.execute(limited(_PAGE, max_rows), (low, high)):
+                for row in cursor.execute(sql, bindings):
                     max_bytes -= len(row[-1])
                     if found and max_bytes < 0:
                         break
@@ -232,9 +247,7 @@ class ClaimedMessages:
             finally:
                 # A statement left open would keep the log from being written back.
                 cursor.close()
-        if not found or found[-1][0] != low + len(found):
-            return []
-        return list(map(ClaimedRow._make, found))
+        return found
 
     def volatile(self, rows: Rows) -> list[StoredMessage]:
         """Return the rows of a range that are not persistent."""

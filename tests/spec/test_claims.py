@@ -60,11 +60,11 @@ class Reader:
         after, last = self.claims.edges(self.name, self.epoch, self.at, until)
         found: list[bytes] = []
         while after < last:
-            _queue, rows = self.claims.page(
+            page = self.claims.page(
                 self.name, self.epoch, (after, last), max_bytes=max_bytes, max_rows=max_rows
             )
-            found += [row.body for row in rows]
-            after += len(rows)
+            found += page.columns.body
+            after += page.message_count
         return found
 
     def end(self, until: int) -> int:
