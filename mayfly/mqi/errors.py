@@ -176,6 +176,7 @@ _REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {
         rc.MQRC_TOPIC_STRING_ERROR,
         rc.MQRC_SUB_NAME_ERROR,
         rc.MQRC_PROPERTY_NAME_ERROR,
+        rc.MQRC_SELECTION_STRING_ERROR,
         rc.MQRC_SELECTOR_SYNTAX_ERROR,
         rc.MQRC_SELECTOR_ALWAYS_FALSE,
         rc.MQRC_HMSG_ERROR,

@@ -168,6 +168,7 @@ MQRC_PUT_NOT_RETAINED = 2479
 MQRC_PUBLICATION_FAILURE = 2502
 MQRC_SUB_INHIBITED = 2503
 MQRC_SELECTOR_ALWAYS_FALSE = 2504
+MQRC_SELECTION_STRING_ERROR = 2519
 MQRC_HOST_NOT_AVAILABLE = 2538
 MQRC_CHANNEL_CONFIG_ERROR = 2539
 MQRC_UNKNOWN_CHANNEL_NAME = 2540
@@ -340,6 +341,7 @@ _FAILURES = {
     MQRC_NO_RETAINED_MSG: "No retained publication exists.",
     MQRC_SUB_NAME_ERROR: "The subscription name is missing or not valid.",
     MQRC_PROPERTY_NAME_ERROR: "The property name is not valid.",
+    MQRC_SELECTION_STRING_ERROR: "The selection string is too long or cannot be read.",
     MQRC_SELECTOR_SYNTAX_ERROR: "The selection string has a syntax error.",
     MQRC_HMSG_ERROR: "The message handle is not valid.",
     MQRC_PROPERTY_NOT_AVAILABLE: "The property does not exist.",

@@ -1,0 +1,265 @@
+"""The names of a selector for one message: MQMD, headers of JMS and properties, read when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from mayfly.lifetime.times import put_date, put_time
+from mayfly.lifetime.window import remaining_tenths
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.properties import FORMAT, Header, Value
+from mayfly.selectors.folders import NONE, Folder, find_folder, header_of, may_hold, value_in
+from mayfly.selectors.identifiers import correlation_bytes, id_bytes, id_text
+from mayfly.selectors.names import MQMD
+
+_ZERO_ID = bytes(24)
+_TOKEN_BYTES = 32
+_USER_FOLDER, _JMS, _MCD = b"<usr", b"<jms", b"<mcd"
+
+
+class Row(Protocol):
+    """What is read of a message beside its descriptor; a row of the store has it."""
+
+    @property
+    def msg_id(self) -> bytes:
+        """MsgId."""
+
+    @property
+    def correl_id(self) -> bytes:
+        """CorrelId; empty when there is none."""
+
+    @property
+    def put_ms(self) -> int:
+        """When it was put."""
+
+    @property
+    def expire_at_ms(self) -> int | None:
+        """When it expires."""
+
+    @property
+    def backout_count(self) -> int:
+        """How often it was backed out."""
+
+    @property
+    def body(self) -> bytes:
+        """The body with its headers; not read for names that stand in the descriptor."""
+
+
+class MessageFields:
+    """The values of names for a message, seen at one moment; ``value`` is the resolver."""
+
+    __slots__ = ("_user", "descriptor", "row", "seen_ms")
+
+    def __init__(self, row: Row, descriptor: Descriptor, seen_ms: int) -> None:
+        """Nothing is read yet."""
+        self.row = row
+        self.descriptor = descriptor
+        self.seen_ms = seen_ms
+        self._user: Folder | None = None
+
+    def value(self, name: str) -> Value:
+        """Return the value of a name, None when the message has none.
+
+        A name with dots is a folder, its groups and a property; without, it is in ``usr``.
+        """
+        reader = _READERS.get(name)
+        if reader is not None:
+            return reader(self)
+        if "." in name:
+            folder, _, rest = name.partition(".")
+            return value_in(self.folder(b"<" + folder.encode()), rest)
+        user = self._user
+        if user is None:
+            user = self._user = self.folder(_USER_FOLDER)
+        return value_in(user, name)
+
+    def may_hold(self, ending: bytes) -> bool:
+        """Tell whether the MQRFH2 may hold a text that ends like this; False is certain."""
+        descriptor = self.descriptor
+        if descriptor.format != FORMAT:
+            return False
+        return may_hold(ending, descriptor.encoding, self.row.body)
+
+    def header(self) -> Header | None:
+        """Return all that the MQRFH2 says; None without one."""
+        descriptor = self.descriptor
+        if descriptor.format != FORMAT:
+            return None
+        return header_of(descriptor.encoding, descriptor.coded_char_set_id, self.row.body)
+
+    def folder(self, start: bytes) -> Folder:
+        """Return a folder of the MQRFH2 by its start, as ``<jms``; an empty one without it."""
+        descriptor = self.descriptor
+        if descriptor.format != FORMAT:
+            return NONE
+        return find_folder(start, descriptor.encoding, descriptor.coded_char_set_id, self.row.body)
+
+
+Reader = Callable[[MessageFields], Value]
+
+
+def _delivery_mode(fields: MessageFields) -> Value:
+    return "PERSISTENT" if fields.descriptor.persistence else "NON_PERSISTENT"
+
+
+def _own_headers(fields: MessageFields) -> Folder:
+    """Return the headers of JMS; what a report carries of its original's are not its own."""
+    return NONE if fields.descriptor.msg_type == c.MQMT_REPORT else fields.folder(_JMS)
+
+
+def _text(folder: Folder, name: str) -> str | None:
+    value = value_in(folder, name)
+    return None if value is None else str(value)
+
+
+def _timestamp(fields: MessageFields) -> Value:
+    jms = _own_headers(fields)
+    if not jms:
+        return fields.row.put_ms
+    # Who sends without a timestamp leaves it out.
+    sent = (_text(jms, "Tms") or "0").strip()
+    is_number = sent.isdecimal() and sent.isascii() and len(sent) < 20
+    return int(sent) if is_number else fields.row.put_ms
+
+
+def _correlation_id(fields: MessageFields) -> Value:
+    """Return the text only when it stands for the CorrelId, so that an index on that one serves."""
+    correl_id = fields.row.correl_id or _ZERO_ID
+    text = _text(_own_headers(fields), "Cid")
+    if text is not None and id_bytes(text) is None and correlation_bytes(text) == correl_id:
+        return text
+    return id_text(correl_id)
+
+
+def _type(fields: MessageFields) -> Value:
+    """Return the type alone, or the URI of a message with a set or a format."""
+    mcd = fields.folder(_MCD)
+    type_, set_, form = (_text(mcd, name) for name in ("Type", "Set", "Fmt"))
+    if set_ is None and form is None:
+        return type_
+    domain = _text(mcd, "Msd") or ""
+    return f"mcd://{domain}/{set_ or ''}/{type_ or ''}{'' if form is None else f'?format={form}'}"
+
+
+def _group_id(fields: MessageFields) -> Value:
+    return _text(fields.folder(_JMS), "Gid") or id_text(fields.descriptor.group_id)
+
+
+def _group_seq(fields: MessageFields) -> Value:
+    if _group_id(fields) is not None:
+        return fields.descriptor.msg_seq_number
+    sequence = _text(fields.folder(_JMS), "Seq") or ""
+    return int(sequence) if sequence.isdecimal() and len(sequence) < 10 else None
+
+
+def _is_last_in_group(fields: MessageFields) -> Value:
+    flags = fields.descriptor.msg_flags
+    if flags & (c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP):
+        return bool(flags & c.MQMF_LAST_MSG_IN_GROUP)
+    return None
+
+
+def _feedback(fields: MessageFields) -> Value:
+    descriptor = fields.descriptor
+    is_there = descriptor.feedback or descriptor.msg_type == c.MQMT_REPORT
+    return descriptor.feedback if is_there else None
+
+
+def _data_format(fields: MessageFields) -> Value:
+    header = fields.header()
+    return fields.descriptor.format if header is None else header.data_format
+
+
+def _data_encoding(fields: MessageFields) -> Value:
+    header = fields.header()
+    return fields.descriptor.encoding if header is None else header.data_encoding
+
+
+def _put_date(fields: MessageFields) -> Value:
+    return (fields.descriptor.put_date or put_date(fields.row.put_ms)).strip()
+
+
+def _put_time(fields: MessageFields) -> Value:
+    return (fields.descriptor.put_time or put_time(fields.row.put_ms)).strip()
+
+
+def _report_reader(bits: int) -> Reader:
+    return lambda fields: fields.descriptor.report & bits or None
+
+
+def _descriptor_reader(attribute: str) -> Reader:
+    index = Descriptor._fields.index(attribute)
+
+    def read(fields: MessageFields) -> Value:
+        value: Value = fields.descriptor[index]
+        return value.strip() if type(value) is str else value
+
+    return read
+
+
+#: Properties of JMS that the descriptor holds as they are -> its attribute.
+_ATTRIBUTES = {
+    "JMSPriority": "priority",
+    "JMSXUserID": "user_identifier",
+    "JMSXAppID": "put_appl_name",
+    "JMS_IBM_MsgType": "msg_type",
+    "JMS_IBM_PutApplType": "put_appl_type",
+    f"{MQMD}Report": "report",
+    f"{MQMD}MsgType": "msg_type",
+    f"{MQMD}Feedback": "feedback",
+    f"{MQMD}Encoding": "encoding",
+    f"{MQMD}CodedCharSetId": "coded_char_set_id",
+    f"{MQMD}Format": "format",
+    f"{MQMD}Priority": "priority",
+    f"{MQMD}Persistence": "persistence",
+    f"{MQMD}ReplyToQ": "reply_to_q",
+    f"{MQMD}ReplyToQMgr": "reply_to_q_mgr",
+    f"{MQMD}UserIdentifier": "user_identifier",
+    f"{MQMD}ApplIdentityData": "appl_identity_data",
+    f"{MQMD}PutApplType": "put_appl_type",
+    f"{MQMD}PutApplName": "put_appl_name",
+    f"{MQMD}ApplOriginData": "appl_origin_data",
+    f"{MQMD}MsgSeqNumber": "msg_seq_number",
+    f"{MQMD}Offset": "offset",
+    f"{MQMD}MsgFlags": "msg_flags",
+    f"{MQMD}OriginalLength": "original_length",
+}
+_REPORT_BITS = {
+    "JMS_IBM_Report_Exception": c.MQRO_EXCEPTION_WITH_FULL_DATA,
+    "JMS_IBM_Report_Expiration": c.MQRO_EXPIRATION_WITH_FULL_DATA,
+    "JMS_IBM_Report_COA": c.MQRO_COA_WITH_FULL_DATA,
+    "JMS_IBM_Report_COD": c.MQRO_COD_WITH_FULL_DATA,
+    "JMS_IBM_Report_PAN": c.MQRO_PAN,
+    "JMS_IBM_Report_NAN": c.MQRO_NAN,
+    "JMS_IBM_Report_Pass_Msg_ID": c.MQRO_PASS_MSG_ID,
+    "JMS_IBM_Report_Pass_Correl_ID": c.MQRO_PASS_CORREL_ID,
+    "JMS_IBM_Report_Discard_Msg": c.MQRO_DISCARD_MSG,
+}
+_READERS: dict[str, Reader] = {
+    **{name: _descriptor_reader(attribute) for name, attribute in _ATTRIBUTES.items()},
+    **{name: _report_reader(bits) for name, bits in _REPORT_BITS.items()},
+    "JMSDeliveryMode": _delivery_mode,
+    "JMSMessageID": lambda fields: id_text(fields.row.msg_id),
+    "JMSTimestamp": _timestamp,
+    "JMSCorrelationID": _correlation_id,
+    "JMSType": _type,
+    "JMSXGroupID": _group_id,
+    "JMSXGroupSeq": _group_seq,
+    "JMSXDeliveryCount": lambda fields: fields.row.backout_count + 1,
+    "JMS_IBM_Last_Msg_In_Group": _is_last_in_group,
+    "JMS_IBM_Feedback": _feedback,
+    "JMS_IBM_Format": _data_format,
+    "JMS_IBM_Encoding": _data_encoding,
+    "JMS_IBM_PutDate": _put_date,
+    "JMS_IBM_PutTime": _put_time,
+    f"{MQMD}Expiry": lambda fields: remaining_tenths(fields.row.expire_at_ms, fields.seen_ms),
+    f"{MQMD}MsgId": lambda fields: fields.row.msg_id,
+    f"{MQMD}CorrelId": lambda fields: fields.row.correl_id or _ZERO_ID,
+    f"{MQMD}BackoutCount": lambda fields: fields.row.backout_count,
+    f"{MQMD}AccountingToken": lambda f: f.descriptor.accounting_token.ljust(_TOKEN_BYTES, b"\0"),
+    f"{MQMD}GroupId": lambda fields: fields.descriptor.group_id.ljust(24, b"\0"),
+    f"{MQMD}PutDate": _put_date,
+    f"{MQMD}PutTime": _put_time,
+}

@@ -1,0 +1,92 @@
+"""Which names a selector may use, and how a literal is compared with what a name stands for."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from mayfly.selectors.errors import syntax_error
+from mayfly.selectors.identifiers import canonical
+
+RESERVED = frozenset("NULL TRUE FALSE NOT AND OR BETWEEN LIKE IN IS ESCAPE".split())
+MQMD = "Root.MQMD."
+_TEXT_FIELDS = (
+    "Format ReplyToQ ReplyToQMgr UserIdentifier ApplIdentityData PutApplName PutDate PutTime"
+    " ApplOriginData".split()
+)
+_OTHER_FIELDS = (
+    "Report MsgType Expiry Feedback Encoding CodedCharSetId Priority Persistence MsgId CorrelId"
+    " BackoutCount AccountingToken PutApplType GroupId MsgSeqNumber Offset MsgFlags"
+    " OriginalLength".split()
+)
+#: All of the MQMD but StrucId and Version, which are no properties.
+MQMD_NAMES = frozenset(MQMD + field for field in [*_TEXT_FIELDS, *_OTHER_FIELDS])
+#: The header fields that JMS lets a selector use.
+HEADERS = frozenset(
+    "JMSDeliveryMode JMSPriority JMSMessageID JMSTimestamp JMSCorrelationID JMSType".split()
+)
+REPORTS = frozenset(
+    "JMS_IBM_Report_Exception JMS_IBM_Report_Expiration JMS_IBM_Report_COA JMS_IBM_Report_COD"
+    " JMS_IBM_Report_PAN JMS_IBM_Report_NAN JMS_IBM_Report_Pass_Msg_ID"
+    " JMS_IBM_Report_Pass_Correl_ID JMS_IBM_Report_Discard_Msg".split()
+)
+#: Names whose values are known without the body of the message, where an MQRFH2 would be.
+WITHOUT_BODY = (
+    MQMD_NAMES
+    | REPORTS
+    | {"JMSDeliveryMode", "JMSPriority", "JMSMessageID"}
+    | {"JMSXDeliveryCount", "JMSXUserID", "JMSXAppID", "JMS_IBM_Last_Msg_In_Group"}
+    | {"JMS_IBM_MsgType", "JMS_IBM_Feedback", "JMS_IBM_PutApplType"}
+    | {"JMS_IBM_PutDate", "JMS_IBM_PutTime"}
+)
+_BLANK_PADDED = frozenset(MQMD + field for field in _TEXT_FIELDS) | {"JMS_IBM_Format"}
+_IDENTIFIERS = frozenset({"JMSMessageID", "JMSCorrelationID"})
+#: Java's name for a character set, which nothing below the JMS client knows.
+_NOT_HERE = "JMS_IBM_Character_Set"
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_START_CATEGORIES = frozenset("Lu Ll Lt Lm Lo Nl Sc Pc".split())
+_PART_CATEGORIES = _START_CATEGORIES | frozenset("Nd Mn Mc Cf".split())
+
+
+def check_name(name: str, index: int) -> None:
+    """Raise MQRC_SELECTOR_SYNTAX_ERROR unless a selector may use this name, found at this index.
+
+    A name is a Java identifier, or several with dots between them: a folder, its groups and a
+    property (IBM MQ, "Mapping from property names to MQRFH2 folder and element names").
+    """
+    start = 0
+    for part in name.split("."):
+        if _PLAIN.fullmatch(part) is None:
+            _check_identifier(part, index + start)
+        start += len(part) + 1
+    if name.startswith("JMS") and not name.startswith(("JMSX", "JMS_")) and name not in HEADERS:
+        raise syntax_error(index, f"one of {', '.join(sorted(HEADERS))}", name)
+    if name == _NOT_HERE:
+        raise syntax_error(index, "Root.MQMD.CodedCharSetId", name)
+    if name.startswith("Root.") and name not in MQMD_NAMES:
+        raise syntax_error(index, "Root.MQMD. and a field of the MQMD", name)
+
+
+def is_property(name: str) -> bool:
+    """Tell whether a name can only be a property in the ``usr`` folder."""
+    return not name.startswith("JMS") and "." not in name
+
+
+def comparable(name: str, literal: str) -> str:
+    """Return a literal in the form in which the value of this name is given.
+
+    Fields of the MQMD come without their padding, ids with 48 lower case digits.
+    """
+    if name in _BLANK_PADDED:
+        return literal.rstrip(" ")
+    return canonical(literal) if name in _IDENTIFIERS else literal
+
+
+def _check_identifier(part: str, index: int) -> None:
+    if not part:
+        raise syntax_error(index, "a name before and after each dot", "none")
+    allowed = _START_CATEGORIES
+    for offset, char in enumerate(part):
+        if unicodedata.category(char) not in allowed and char != "$":
+            raise syntax_error(index + offset, "a name as in Java", repr(char))
+        allowed = _PART_CATEGORIES
