@@ -34,10 +34,12 @@ KIND, QUEUE, OUTCOME = (LEDGER_COLUMNS.index(n) for n in ("kind", "queue", "outc
 
 
 @contextmanager
-def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def process(
+    *arguments: str, module: str = "tests.spark.drive_queue_source"
+) -> Iterator[subprocess.Popen[str]]:
     """A process in a group of its own; whatever is left of it is killed at the end."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.drive_queue_source", *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -60,6 +62,8 @@ class Reader:
     One batch in four is written and not committed, as if the reader had died there: it comes again.
     """
 
+    consumer, queue = "billing", "Q1"
+
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self.committed = 0
@@ -71,7 +75,7 @@ class Reader:
 
     def run(self, client: QueueClient) -> None:
         """Read on and on, beginning with the batch that was under way."""
-        consumer = client.attach("billing", "Q1")
+        consumer = client.attach(self.consumer, self.queue)
         while True:
             self.run_batch(client, consumer)
 
@@ -90,11 +94,15 @@ class Reader:
         found = [int(b) for batch in batches for b in batch.column("payload").to_pylist()]
         before = self.output.setdefault(self.committed, found)
         self.repeated += before is not found
-        assert before == found, "a repeated batch has other messages"
+        self.check_repeat(before, found)
         if self._rng.random() < 0.25:
             return len(found)
         self.committed, self.planned = self.planned, None
         return len(found)
+
+    def check_repeat(self, before: list[int], found: list[int]) -> None:
+        """Compare what a batch has brought at first and now."""
+        assert before == found, "a repeated batch has other messages"
 
 
 def read_until_killed(url: str, reader: Reader, child: subprocess.Popen[str], after: float) -> None:
