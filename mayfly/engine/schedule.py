@@ -36,6 +36,9 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of
 
+#: A page may begin behind any key but the last that there is.
+_LARGEST = 2**63 - 2
+
 __all__ = ["AuditEntry", "Receipt", "Schedule", "ScheduleFilter", "Scheduled"]
 
 
@@ -55,10 +58,9 @@ class Schedule:
         self._unit_of_work = unit_of_work
 
     def audit(self, limit: int = 20) -> list[AuditEntry]:
-        """Return the latest changes of the schedule, newest first."""
+        """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
         self._unit_of_work()
-        if limit < 1:
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"limit {limit} is below 1")
+        _check_whole("limit", limit, 1)
         return read_audit(self._core, limit)
 
     def list(
@@ -68,11 +70,12 @@ class Schedule:
 
         Those that a pipeline is about to release are among them until they are at their target.
         The position of the last one leads to the next page. Raises MQRC_OPTIONS_ERROR for a limit
-        below 1.
+        below 1, and for what is no whole number of 63 bits.
         """
         self._unit_of_work()
-        if limit < 1:
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"limit {limit} is below 1")
+        _check_whole("limit", limit, 1)
+        if after is not None:
+            _check_whole("after", after, -_LARGEST)
         scan = Scan(self._core, where, after, limit=limit, shows_releasing=True)
         found: list[Scheduled] = []
         while len(found) < limit and not scan.is_done:
@@ -270,6 +273,11 @@ class Schedule:
             unit_of_work.note(AUDIT, entry)
         else:
             work.unit.statements.extend(((AUDIT, entry), TRIM_AUDIT))
+
+
+def _check_whole(name: str, value: int, least: int) -> None:
+    if type(value) is not int or not least <= value <= _LARGEST:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} {value!r} is no number from {least} on")
 
 
 def _spelled(where: ScheduleFilter) -> str:

@@ -1,5 +1,7 @@
 """The list of delayed messages and its filters, how many there are, and who changed them."""
 
+from typing import Any
+
 import pytest
 
 from mayfly import QueueManager
@@ -84,12 +86,18 @@ def test_list_page_goes_on_where_it_was_whatever_happens_meanwhile(
     assert [m.deliver_at_ms - START_MS - 10_000 for m in second] == [4, 5, 6, 7, 8, 9]
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_list_and_audit_want_a_limit(session: Session, limit: int) -> None:
+@pytest.mark.parametrize("limit", [0, -1, 2**63 - 1, 10**30, "5", 1.0, True])
+def test_list_and_audit_want_a_limit(session: Session, limit: Any) -> None:
     with refused(rc.MQRC_OPTIONS_ERROR):
         session.schedule.list(limit=limit)
     with refused(rc.MQRC_OPTIONS_ERROR):
         session.schedule.audit(limit)
+
+
+@pytest.mark.parametrize("after", [2**63 - 1, -(2**63), 10**30, "1", b"id"])
+def test_list_wants_a_position_that_can_be_one(session: Session, after: Any) -> None:
+    with refused(rc.MQRC_OPTIONS_ERROR):
+        session.schedule.list(after=after)
 
 
 FILTERS: list[tuple[ScheduleFilter, list[bytes]]] = [
