@@ -17,10 +17,12 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.bulk.errors import NoToken, ServerFailed, from_flight
+from mayfly.bulk.errors import NoRoots, NoToken, ServerFailed, from_flight
 
 #: Where a token is taken from when neither ``token`` nor ``token_file`` is given.
 TOKEN_VARIABLE = "MAYFLY_TOKEN"
+#: Names the file of the certificates that servers are checked against.
+ROOTS_VARIABLE = "MAYFLY_TLS_ROOTS"
 #: The verb of reading the ledger, in a ticket.
 LEDGER_VERB = "ledger"
 #: The action that answers with a LedgerInfo.
@@ -72,6 +74,16 @@ def read_token(token_file: str | Path | None = None) -> str:
     return token
 
 
+def _trusted_roots() -> bytes | None:
+    file = os.environ.get(ROOTS_VARIABLE)
+    if not file:
+        return None
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise NoRoots(f"{ROOTS_VARIABLE}: {file} cannot be read: {error.strerror}") from error
+
+
 class LedgerClient:
     """A connection to the ledger of one queue manager; use it in a ``with`` block."""
 
@@ -86,13 +98,17 @@ class LedgerClient:
     ) -> None:
         """Prepare a connection; the first call makes it.
 
-        ``manager`` names the queue manager where the server serves several. Raises ValueError for
-        a url or token that cannot be one and NoToken when there is no token to be found.
+        ``manager`` names the queue manager where the server serves several. With TLS the server's
+        certificate is checked against ``tls_root_certs``, PEM, without them those of the file in
+        MAYFLY_TLS_ROOTS, else what gRPC trusts. Raises ValueError for a url or token that cannot be
+        one, NoToken when there is no token, NoRoots when there is no such file.
         """
         self.url = check_url(url)
         self._manager = manager
         bearer = check_token(read_token(token_file) if token is None else token)
         self._headers = [(b"authorization", f"Bearer {bearer}".encode())]
+        if tls_root_certs is None and url.startswith("grpc+tls:"):
+            tls_root_certs = _trusted_roots()
         self._flight = flight.connect(url, tls_root_certs=tls_root_certs)
 
     def __repr__(self) -> str:

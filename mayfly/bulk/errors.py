@@ -45,6 +45,12 @@ class NoToken(BulkError):
     reason = "no-token"
 
 
+class NoRoots(BulkError):
+    """The file of trusted certificates that MAYFLY_TLS_ROOTS names cannot be read."""
+
+    reason = "no-roots"
+
+
 class BadRequest(BulkError):
     """The server cannot make sense of what was asked."""
 

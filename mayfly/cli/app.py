@@ -9,11 +9,13 @@ import typer
 from mayfly import __version__
 from mayfly.cli.browse import browse
 from mayfly.cli.claims import claims
+from mayfly.cli.cluster import cluster
 from mayfly.cli.demo import demo
 from mayfly.cli.get import get
 from mayfly.cli.ledger import ledger
 from mayfly.cli.mqsc import mqsc
 from mayfly.cli.outcomes import EXIT_CODES, Commands
+from mayfly.cli.pipeline import pipeline
 from mayfly.cli.put import put
 from mayfly.cli.replay import replay
 from mayfly.cli.schedule import schedule
@@ -56,8 +58,9 @@ def _mayfly(
     del version
 
 
-for command in (mqsc, put, get, browse, verify, serve, demo, replay):
+for command in (mqsc, put, get, browse, verify, serve, demo, replay, cluster):
     app.command()(command)
 app.add_typer(ledger)
 app.add_typer(claims)
 app.add_typer(schedule)
+app.add_typer(pipeline)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of, opened
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.serve import SERVED_FILE
+from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.engine.consumers import ClaimError, Standing
 from mayfly.mqi.errors import FolderInUse
@@ -111,15 +110,14 @@ def _claims(name: str, path: Path | None) -> Iterator[_Claims]:
 
 @contextmanager
 def _served(folder: Path, name: str) -> Iterator[_Claims]:
-    file = folder / SERVED_FILE
-    if not file.exists():
+    served = served_at(folder)
+    if served is None:
         raise CommandFailed(ExitCode.FILE, f"{folder} is in use, and not by mayfly serve")
     from mayfly.bulk.claims import QueueClient
     from mayfly.bulk.errors import BulkError
 
-    served = json.loads(file.read_text(encoding="utf-8"))
     try:
-        with QueueClient(served["url"], token_file=served["token_file"], manager=name) as client:
+        with QueueClient(served.url, token_file=served.token_file, manager=name) as client:
             yield client
     except BulkError as error:
         raise CommandFailed(ExitCode.PIPELINE, error.text) from error

@@ -1,4 +1,4 @@
-"""``mayfly demo``: one real day of flights live, the whole year in Spark, both compared."""
+"""``mayfly demo``: a real day of flights on two clocks, the whole year in Spark, all compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
@@ -23,6 +23,7 @@ from mayfly.cli.show import moment, print_json
 if TYPE_CHECKING:
     from mayfly.demo.day import Seen
     from mayfly.demo.run import DemoResult
+    from mayfly.demo.wall_clock import WallSeen
 
 OutOption = Annotated[
     Path, typer.Option("--out", metavar="FOLDER", help="Where files are written.")
@@ -36,11 +37,13 @@ _DATE = re.compile(r"2013-(\d{2})-(\d{2})")
 def demo(
     *, out: OutOption = Path("out"), date: DateOption = "2013-03-08", as_json: JsonOption = False
 ) -> None:
-    """Live through a day of real flights, then replay their year in Spark.
+    """Live through a day of real flights twice, then replay their year in Spark.
 
     Each flight that left New York in 2013 is a boarding call: put 3 hours before its schedule, kept
-    back for an hour, got when the flight leaves, expired half an hour after its schedule. Exit code
-    1 when queue manager, lake, replay and the known answer do not agree.
+    back for an hour, got when the flight leaves, expired half an hour after its schedule. The day
+    passes on a virtual clock, exact to the millisecond, and on the wall clock, an hour a second:
+    there Spark puts the calls. Exit code 1 when queue managers, lakes, replay and the known answer
+    do not agree.
 
     \b
     Example, the day before Thanksgiving:
@@ -82,25 +85,38 @@ def _month_and_day(date: str) -> tuple[int, int]:
 
 
 class _Watcher:
-    """Shows what is under way, with a bar and a line of counts for the live day."""
+    """Shows what is under way, with a bar and counts, or a picture, of the day that goes by."""
 
-    def __init__(self, progress: Progress, counts: Text) -> None:
+    def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._counts = counts
+        self._below: RenderableType = Text()
         self._task: TaskID | None = None
+
+    def picture(self) -> RenderableType:
+        return Group(self._progress, self._below)
 
     def step(self, text: str) -> None:
         self.finish()
         self._task = self._progress.add_task(text, total=None)
 
     def day(self, seen: Seen, done: float, lake_rows: int) -> None:
-        if self._task is not None:
-            self._progress.update(self._task, completed=done, total=1)
-        self._counts.plain = (
+        self._done(done)
+        self._below = Text(
             f"  {moment(seen.now_ms)[-8:-3]}  waiting {seen.staged_count:>3}   "
             f"on the queues {seen.available_count:>3}   got {seen.got_count:>3}   "
-            f"expired {seen.expired_count:>3}   in the lake {lake_rows:>5,}"
+            f"expired {seen.expired_count:>3}   in the lake {lake_rows:>5,}",
+            style="bold",
         )
+
+    def wall(self, seen: WallSeen) -> None:
+        from mayfly.cli.demo_picture import picture
+
+        self._done(seen.done)
+        self._below = picture(seen)
+
+    def _done(self, done: float) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, completed=done, total=1)
 
     def finish(self) -> None:
         if self._task is not None:
@@ -118,9 +134,8 @@ def _watcher(terminal: TextIO) -> Iterator[_Watcher]:
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
     )
-    progress, counts = Progress(*columns), Text(style="bold")
-    watcher = _Watcher(progress, counts)
-    live = Live(Group(progress, counts), console=console, refresh_per_second=10)
+    watcher = _Watcher(Progress(*columns))
+    live = Live(get_renderable=watcher.picture, console=console, refresh_per_second=10)
     with live if console.is_terminal else nullcontext():
         yield watcher
         watcher.finish()

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mayfly.cli.show import moment
-from mayfly.demo import summary
+from mayfly.demo import summary, wall_check
 from mayfly.demo.day import Day
 from mayfly.demo.flights import (
     DELAY_MS,
@@ -19,9 +19,13 @@ from mayfly.demo.flights import (
 )
 from mayfly.demo.plots import AIRPORTS
 from mayfly.demo.run import DemoResult
+from mayfly.demo.wall_check import Lateness
+from mayfly.demo.wall_clock import WallDay
 from mayfly.lifetime.times import SECOND_MS
 
 _BAR_WIDTH = 20
+#: So many calls that ended otherwise on the wall clock are named.
+_NAMED_MISSES = 3
 
 
 def print_summary(result: DemoResult) -> None:
@@ -37,6 +41,7 @@ def print_summary(result: DemoResult) -> None:
     console.print(_airports(result.lives))
     _title(console, "The whole of 2013, replayed in Spark")
     console.print(_airports(result.year_outcomes))
+    _print_wall(console, result)
     _print_checks(console, result)
     _title(console, "Look")
     for file in result.files:
@@ -125,6 +130,41 @@ def _shares(key: str, rows: list[tuple[str, dict[str, int | float]]]) -> Table:
         bar = "█" * round(share * _BAR_WIDTH)
         table.add_row(name, *counts, f"{share:.1%}", f"[red]{bar}[/red]")
     return table
+
+
+def _print_wall(console: Console, result: DemoResult) -> None:
+    wall = result.wall
+    counts = wall_check.counts_of(wall)
+    hours = wall.compression.minutes(SECOND_MS) / 60
+    put_late = _late(wall, wall_check.put_lateness(wall))
+    got_late = _late(wall, wall_check.get_lateness(wall))
+    changed = wall_check.changed(wall, result.day.got_ms)
+    ended = f"{counts['got']:,} got + {counts['expired']:,} expired + {counts['present']:,} present"
+    arrived = f"{wall.rows_during_day:,} of them while the day went on"
+    _title(console, f"The same day once more, on the wall clock: {hours:g} h of 2013 a second")
+    _facts(
+        console,
+        ("conserved", f"{counts['calls']:,} put = {ended}, as the lake says"),
+        ("put", f"by Spark in {wall.batch_count} batches, {put_late}"),
+        ("got", f"by gates at departure, {got_late}"),
+        ("reports", f"{len(wall.reported):,}, one for each call that expired"),
+        ("lake", f"{wall.lake_rows:,} rows, {arrived}"),
+        ("the same?", f"{len(wall.flights) - len(changed):,} of {len(wall.flights):,} ended alike"),
+        *(_miss(wall, miss) for miss in changed[:_NAMED_MISSES]),
+    )
+    if len(changed) > _NAMED_MISSES:
+        _facts(console, ("", f"and {len(changed) - _NAMED_MISSES} more"))
+
+
+def _late(wall: WallDay, late: Lateness) -> str:
+    half, most = (f"{ms} ms ({wall.compression.minutes(ms):.1f} min of the day)" for ms in late)
+    return f"half of them within {half}, all within {most}"
+
+
+def _miss(wall: WallDay, miss: wall_check.Changed) -> tuple[str, str]:
+    spare, late = (wall.compression.minutes(ms) for ms in (miss.spare_ms, miss.late_ms))
+    name = spelled(miss.flight.correl_id)
+    return "", f"{name} left {spare:.1f} min before its deadline, its call was {late:.1f} min late"
 
 
 def _print_checks(console: Console, result: DemoResult) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from mayfly.cli.ledger_spark import (
 from mayfly.cli.ledger_upkeep import compact, export
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.serve import SERVED_FILE
+from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms
@@ -233,15 +232,12 @@ def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
     """Return url and token file of the server that has a queue manager open."""
     if qmgr is None:
         raise CommandFailed(ExitCode.USAGE, "name the server with --url, or --qmgr")
-    file = folder_of(qmgr, path) / SERVED_FILE
-    try:
-        served = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    served = served_at(folder_of(qmgr, path))
+    if served is None:
         raise CommandFailed(
             ExitCode.PIPELINE, f"{qmgr} is not served; start it: mayfly serve {qmgr}"
-        ) from None
-    token_file = served["token_file"]
-    return served["url"], None if token_file is None else Path(token_file)
+        )
+    return served.url, None if served.token_file is None else Path(served.token_file)
 
 
 class _Upkeep:

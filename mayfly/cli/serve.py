@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of, opened
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.served import Served, announced
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
 from mayfly.mqi.constants import MQEXPI_OFF
@@ -22,8 +22,6 @@ from mayfly.queue_manager import QueueManager
 if TYPE_CHECKING:
     from mayfly.servers.flight import FlightServer
 
-#: What tells others of this machine where a folder is served, while it is.
-SERVED_FILE = "served.json"
 TOKEN_FILE = "token"
 #: The scan runs this often unless the queue manager says otherwise (X9).
 EXPIRY_INTERVAL_SECONDS = 5
@@ -41,6 +39,17 @@ TokenOption = Annotated[
         help="File with the token that readers must show; without it MAYFLY_TOKEN, else one is "
         "made in the folder.",
     ),
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-certificate",
+        metavar="FILE",
+        help="Certificate chain, PEM; with --tls-key nobody overhears messages and token.",
+    ),
+]
+KeyOption = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key, PEM.")
 ]
 IntervalOption = Annotated[
     int | None,
@@ -60,11 +69,13 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = None,
     token_file: TokenOption = None,
+    tls_certificate: CertificateOption = None,
+    tls_key: KeyOption = None,
     expiry_interval_seconds: IntervalOption = None,
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep queue managers open and serve their ledgers.
+    """Keep queue managers open and serve their ledgers, and their queues to pipelines.
 
     Delayed messages are released and expired ones discarded at their time. Runs until it is
     interrupted or terminated, which ends it in good order. Meanwhile the folders belong to it.
@@ -82,12 +93,17 @@ def serve(
         for manager in managers:
             _set_scan(manager, expiry_interval_seconds)
         token, shown_file = _token(token_file, folders[0])
-        server = stack.enter_context(_started(managers, host, port, token))
-        served = {"url": server.url, "token_file": shown_file and str(shown_file.absolute())}
+        pair = _certificate(tls_certificate, tls_key)
+        server = stack.enter_context(_started(managers, (host, port), token, pair))
+        served = Served(
+            server.url,
+            None if shown_file is None else str(shown_file.absolute()),
+            None if tls_certificate is None else str(tls_certificate.absolute()),
+        )
         for folder in folders:
-            stack.enter_context(_announced(folder / SERVED_FILE, served))
+            stack.enter_context(announced(folder, served))
         if as_json:
-            print_json({"managers": names, **served}, indent=None)
+            print_json({"managers": names, **served._asdict()}, indent=None)
         else:
             with_token = shown_file or "the one in MAYFLY_TOKEN"
             print(f"serving {', '.join(names)} at {server.url}, token: {with_token}")
@@ -124,13 +140,35 @@ def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
         raise CommandFailed(ExitCode.USAGE, str(error)) from error
 
 
+def _certificate(chain: Path | None, key: Path | None) -> tuple[bytes, bytes] | None:
+    """Return what TLS needs, None where it is not wanted."""
+    if chain is None and key is None:
+        return None
+    if chain is None or key is None:
+        raise CommandFailed(ExitCode.USAGE, "--tls-certificate and --tls-key go together")
+    try:
+        return chain.read_bytes(), key.read_bytes()
+    except OSError as error:
+        raise CommandFailed(ExitCode.FILE, f"{error.filename}: {error.strerror}") from error
+
+
 @contextlib.contextmanager
 def _started(
-    managers: Sequence[QueueManager], host: str, port: int | None, token: str
+    managers: Sequence[QueueManager],
+    address: tuple[str, int | None],
+    token: str,
+    tls_certificate: tuple[bytes, bytes] | None,
 ) -> Iterator[FlightServer]:
     from mayfly.servers.flight import DEFAULT_PORT, FlightServer
 
-    server = FlightServer(managers, host, DEFAULT_PORT if port is None else port, token=token)
+    host, port = address
+    server = FlightServer(
+        managers,
+        host,
+        DEFAULT_PORT if port is None else port,
+        token=token,
+        tls_certificate=tls_certificate,
+    )
     try:
         server.start()
     except OSError as error:
@@ -139,12 +177,3 @@ def _started(
         yield server
     finally:
         server.stop()
-
-
-@contextlib.contextmanager
-def _announced(file: Path, served: dict[str, Any]) -> Iterator[None]:
-    file.write_text(json.dumps(served), encoding="utf-8")
-    try:
-        yield
-    finally:
-        file.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from mayfly.lifetime.times import ms_of_tenths
@@ -73,28 +74,41 @@ def build_report(cause: Cause, original: Original, manager_name: str, reason: in
     descriptor = original.descriptor
     options = descriptor.report
     body = _data(cause, original)
-    passes_on = bool(options & c.MQRO_PASS_DISCARD_AND_EXPIRY)
-    report = c.MQRO_DISCARD_MSG if passes_on and options & c.MQRO_DISCARD_MSG else c.MQRO_NONE
     return Report(
-        descriptor=descriptor._replace(
-            report=report,
-            msg_type=c.MQMT_REPORT,
-            feedback=_FEEDBACK.get(cause, reason),
-            format=descriptor.format if body else "",
-            reply_to_q="",
-            reply_to_q_mgr=manager_name,
-            put_appl_type=c.MQAT_QMGR,
-            put_appl_name=manager_name[:28],
-            appl_origin_data="",
-            put_date="",
-            put_time="",
-            original_length=_original_length(descriptor, original.body),
+        descriptor=_report_descriptor(
+            descriptor,
+            manager_name,
+            _FEEDBACK.get(cause, reason),
+            bool(body),
+            _original_length(descriptor, original.body),
         ),
         msg_id=original.msg_id if options & c.MQRO_PASS_MSG_ID else None,
         correl_id=original.correl_id if options & c.MQRO_PASS_CORREL_ID else original.msg_id,
         body=body,
-        life_ms=_life_ms(cause, original) if passes_on else None,
+        life_ms=_life_ms(cause, original) if options & c.MQRO_PASS_DISCARD_AND_EXPIRY else None,
         reply_to_q=descriptor.reply_to_q,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _report_descriptor(
+    descriptor: Descriptor, manager_name: str, feedback: int, has_data: bool, original_length: int
+) -> Descriptor:
+    """Return the descriptor of a report; most messages of a program share one, so do those."""
+    passed_on = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
+    return descriptor._replace(
+        report=(c.MQRO_DISCARD_MSG if descriptor.report & passed_on == passed_on else c.MQRO_NONE),
+        msg_type=c.MQMT_REPORT,
+        feedback=feedback,
+        format=descriptor.format if has_data else "",
+        reply_to_q="",
+        reply_to_q_mgr=manager_name,
+        put_appl_type=c.MQAT_QMGR,
+        put_appl_name=manager_name[:28],
+        appl_origin_data="",
+        put_date="",
+        put_time="",
+        original_length=original_length,
     )
 
 

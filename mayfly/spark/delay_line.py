@@ -25,7 +25,17 @@ from mayfly.spark.checkpoints import tie_checkpoint
 from mayfly.spark.ending import ENDED, end_rows
 from mayfly.spark.errors import OptionError
 from mayfly.spark.messages import ASKED_COLUMNS, as_messages
-from mayfly.spark.slots import LEAVING, NOW_COLUMN, PACKED, Batches, Slots, packer, unpacker
+from mayfly.spark.slots import (
+    DUE,
+    LEAVING,
+    NOW_COLUMN,
+    PACKED,
+    Batches,
+    Slots,
+    batch_ms,
+    packer,
+    unpacker,
+)
 
 TtlRule = Literal["send", "release"]
 
@@ -109,7 +119,7 @@ def lifetime(
         check_session(spark)
     rows = _windowed(as_messages(messages, ADDED_COLUMNS), cap_ms, ttl_rule)
     now = f.unix_millis(f.current_timestamp()) if as_of_ms is None else f.lit(as_of_ms)
-    timed = rows.withColumn(NOW_COLUMN, now.cast("bigint"))
+    timed = rows.withColumn(NOW_COLUMN, now.cast("string"))
     if streams:
         return _held(timed, rows.schema, slot_ms, shards, manager_name)
     return timed.mapInArrow(_ending(manager_name), _ended_type(rows.schema))
@@ -208,8 +218,9 @@ def _held(
     expected = to_arrow_schema(
         row_type, timezone=timed.sparkSession.conf.get("spark.sql.session.timeZone")
     )
+    pack = packer(slot_ms, shards, due_shards(timed.sparkSession))
     return (
-        timed.mapInArrow(packer(slot_ms, shards), from_arrow_schema(PACKED))
+        timed.mapInArrow(pack, from_arrow_schema(PACKED))
         .groupBy("shard", "slot")
         .transformWithStateInPandas(
             Slots(), from_arrow_schema(LEAVING), outputMode="Append", timeMode="ProcessingTime"
@@ -218,12 +229,25 @@ def _held(
     )
 
 
+def due_shards(spark: SparkSession) -> list[int]:
+    """Return a shard for each task of a stage, such that slot DUE of each is another task's work.
+
+    Taken in order, 0 and 1 for example, shards may well hash to one and the same task.
+    """
+    tasks = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    shard, slot = f.col("id").cast("int"), f.lit(DUE).cast("bigint")
+    # Of so many shards none of a thousand tasks is likely to get none; it would only idle.
+    found = spark.range(16 * tasks).select("id", f.pmod(f.hash(shard, slot), f.lit(tasks)))
+    # The lowest of each task wins.
+    by_task = {int(task): int(shard) for shard, task in sorted(found.collect(), reverse=True)}
+    return sorted(by_task.values())
+
+
 def _ending(manager_name: str) -> Any:
     def end(batches: Batches) -> Batches:
         for batch in batches:
             if batch.num_rows:
-                now_ms = batch[NOW_COLUMN][0].as_py()
-                yield end_rows(batch.drop_columns([NOW_COLUMN]), now_ms, manager_name)
+                yield end_rows(batch.drop_columns([NOW_COLUMN]), batch_ms(batch), manager_name)
 
     return end
 

@@ -8,10 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mayfly.lifetime.columns import Mask, ints, is_due, is_expired
+from mayfly.lifetime.columns import (
+    NONE,
+    Mask,
+    ints,
+    is_due,
+    is_expired,
+    nullable,
+    windows_at_put,
+)
 from mayfly.lifetime.life import State
-from mayfly.lifetime.reports import Cause, Original, build_report, is_owed
-from mayfly.lifetime.window import remaining_ms, window_at_put
+from mayfly.lifetime.reports import Cause, Original, build_report
+from mayfly.lifetime.window import remaining_ms
 from mayfly.mqi.constants import MQRO_NONE
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.reasons import MQRC_NONE
@@ -29,8 +37,7 @@ _RELEASED, _EXPIRED, _REFUSED, _HELD = range(4)
 _OUTCOMES = pa.array(
     [State.RELEASED.value, State.EXPIRED.value, State.DEAD_LETTERED.value, State.DELAYED.value]
 )
-_DESCRIPTOR_FIELDS = frozenset(Descriptor._fields)
-_DESCRIBED = tuple(name for name in REPORT.names if name in _DESCRIPTOR_FIELDS)
+_OWED = ENDED.field("report_owed").type
 _CAUSES = {_EXPIRED: Cause.EXPIRATION, _REFUSED: Cause.EXCEPTION}
 
 
@@ -62,12 +69,18 @@ def _ends(rows: pa.RecordBatch, now_ms: int) -> Any:
 
 def _reports_owed(rows: pa.RecordBatch, ends: Any, now_ms: int, manager_name: str) -> pa.Array:
     """Return the report of each row that owes one, null for the others."""
-    owed: list[dict[str, Any] | None] = [None] * rows.num_rows
+    place = np.full(rows.num_rows, NONE)
+    owed = []
+    count = 0
     for end, cause in _CAUSES.items():
         at = np.flatnonzero((ends == end) & _asks(rows, cause))
-        for index, row in zip(at, rows.take(pa.array(at)).to_pylist(), strict=True):
-            owed[index] = _report(cause, row, now_ms, manager_name)
-    return pa.array(owed, type=ENDED.field("report_owed").type)
+        if at.size:
+            place[at] = np.arange(count, count + at.size)
+            owed.append(_reports(cause, rows.take(pa.array(at)), now_ms, manager_name))
+            count += at.size
+    if not owed:
+        return pa.nulls(rows.num_rows, _OWED)
+    return pa.concat_arrays(owed).take(nullable(place))
 
 
 def _asks(rows: pa.RecordBatch, cause: Cause) -> Mask:
@@ -79,38 +92,53 @@ def _asks(rows: pa.RecordBatch, cause: Cause) -> Mask:
     return mask
 
 
-def _report(
-    cause: Cause, row: dict[str, Any], now_ms: int, manager_name: str
-) -> dict[str, Any] | None:
-    """Return the report about a row as a row of REPORT, None where its kind never owes one."""
-    given = {name: row[name] for name in row.keys() & _DESCRIPTOR_FIELDS if row[name] is not None}
-    descriptor = Descriptor(**given)
-    if not is_owed(cause, descriptor):
-        return None
-    original = Original(
-        descriptor,
-        _bytes(row.get("msg_id")),
-        _bytes(row.get("correl_id")),
-        _bytes(row["payload"]),
-        remaining_ms(row["expire_at_ms"], now_ms),
+def _reports(cause: Cause, rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.Array:
+    """Return the reports about rows that asked for one as rows of REPORT."""
+    descriptors = _descriptors(rows)
+    originals = map(
+        Original,
+        descriptors,
+        _values(rows, "msg_id", b""),
+        _values(rows, "correl_id", b""),
+        _values(rows, "payload", b""),
+        (remaining_ms(expire_at_ms, now_ms) for expire_at_ms in rows["expire_at_ms"].to_pylist()),
     )
-    made = build_report(cause, original, manager_name, row["reason"])
-    window = window_at_put(now_ms, made.life_ms)
-    return {
-        **{name: getattr(made.descriptor, name) for name in _DESCRIBED},
+    made = [
+        build_report(cause, original, manager_name, reason)
+        for original, reason in zip(originals, rows["reason"].to_pylist(), strict=True)
+    ]
+    lives = pa.array([report.life_ms for report in made], pa.int64())
+    window = windows_at_put(now_ms, lives)
+    fields = zip(*(report.descriptor for report in made), strict=True)
+    columns: dict[str, Any] = {
+        **dict(zip(Descriptor._fields, fields, strict=True)),
         # R2: it goes where the original asked for it.
-        "manager": descriptor.reply_to_q_mgr,
-        "queue": made.reply_to_q,
-        "reply_to_q": "",
-        "msg_id": made.msg_id,
-        "correl_id": made.correl_id,
-        "put_ms": window.put_ms,
-        "deliver_at_ms": window.deliver_at_ms,
-        "expire_at_ms": window.expire_at_ms,
-        "backout_count": 0,
-        "payload": made.body,
+        "manager": [descriptor.reply_to_q_mgr for descriptor in descriptors],
+        "queue": [report.reply_to_q for report in made],
+        "reply_to_q": [""] * len(made),
+        "msg_id": [report.msg_id for report in made],
+        "correl_id": [report.correl_id for report in made],
+        "put_ms": [now_ms] * len(made),
+        "deliver_at_ms": nullable(window.deliver_at_ms),
+        "expire_at_ms": nullable(window.expire_at_ms),
+        "backout_count": [0] * len(made),
+        "payload": [report.body for report in made],
     }
+    return pa.StructArray.from_arrays(
+        [pa.array(columns[field.name], field.type) for field in REPORT], fields=[*REPORT]
+    )
 
 
-def _bytes(value: bytes | None) -> bytes:
-    return b"" if value is None else value
+def _descriptors(rows: pa.RecordBatch) -> list[Descriptor]:
+    """Return the descriptors of rows; what is null or not there has its default."""
+    return list(
+        map(Descriptor, *(_values(rows, *field) for field in Descriptor._field_defaults.items()))
+    )
+
+
+def _values(rows: pa.RecordBatch, name: str, default: int | str | bytes) -> list[Any]:
+    """Return the values of a message column, with a default for what is null or not there."""
+    if name not in rows.schema.names or name not in REPORT.names:
+        return [default] * rows.num_rows
+    values: list[Any] = rows[name].fill_null(default).to_pylist()
+    return values

@@ -6,7 +6,9 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from mayfly.spark.jvm import ensure_java
@@ -15,13 +17,15 @@ from mayfly.spark.source import MayflyDataSource
 #: As a URL: a path may hold spaces, which would end a Java option.
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 # A stopping query unwinds regular expressions on its thread; the default stack is too small.
-_JAVA_OPTIONS = f"-Xss8m -Dlog4j2.configurationFile={_LOG_SETTINGS}"
+_STACK = "-Xss8m"
+_JAVA_OPTIONS = f"{_STACK} -Dlog4j2.configurationFile={_LOG_SETTINGS}"
+_FAST_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
+#: Set by spark-submit for the program it runs, which finds its Java waiting there.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
-#: What a session on one machine needs; a conf handed in wins over each.
-_LOCAL = {
-    # Else Spark listens on the address the machine has to the outside.
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+#: What a pipeline needs wherever it runs; a conf handed in wins over each.
+_ALWAYS = {
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -34,6 +38,15 @@ _LOCAL = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+    _EXECUTOR_OPTIONS: _STACK,
+}
+
+#: When all of Spark is on this machine: else it listens on the address that is seen from outside.
+#: Executors find the log settings where the driver has them.
+_THIS_MACHINE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    _EXECUTOR_OPTIONS: _JAVA_OPTIONS,
 }
 
 #: For tests: a small session whose jobs start in tenths of a second.
@@ -47,7 +60,8 @@ _FAST = {
     "spark.shuffle.compress": "false",
     "spark.rdd.compress": "false",
     "spark.sql.streaming.stateStore.maintenanceInterval": "600s",
-    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {_FAST_JAVA_OPTIONS}",
+    _EXECUTOR_OPTIONS: f"{_JAVA_OPTIONS} {_FAST_JAVA_OPTIONS}",
 }
 
 
@@ -63,18 +77,48 @@ def create_session(
     Java is found by ``ensure_java``, which raises JavaNotFound; workers run this very Python.
     ``conf`` has the last word. ``fast`` trades throughput for short jobs, as tests want it. Where a
     session is active already, that one is returned and only its SQL settings change.
+
+    In a program that spark-submit runs, Java, Python, master and whatever else was said to
+    spark-submit are as they are; only ``conf`` goes before it.
     """
-    # Spark reads these from the environment when it starts its JVM and its workers.
-    os.environ["JAVA_HOME"] = str(ensure_java().path)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    if master.startswith("local"):
-        # Else it looks for an outer address and says at length what it found.
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(master).appName(app_name)
-    settings = {**_LOCAL, **(_FAST if fast else {}), **(conf or {})}
-    for name, value in settings.items():
+    submitted = _submitted()
+    if submitted is None:
+        _prepare_environment(master)
+        settings = {"spark.master": master, "spark.app.name": app_name}
+    else:
+        settings = submitted
+        master = submitted["spark.master"]
+    defaults = {
+        **_ALWAYS,
+        **(_THIS_MACHINE if _is_this_machine(master) else {}),
+        **(_FAST if fast else {}),
+    }
+    builder = SparkSession.builder
+    for name, value in {**defaults, **settings, **(conf or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF" if fast else "ERROR")
     spark.dataSource.register(MayflyDataSource)
     return spark
+
+
+def _submitted() -> dict[str, str] | None:
+    """Return the settings that spark-submit was given, None when it does not run this program."""
+    if _SUBMITTED not in os.environ:
+        return None
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def _prepare_environment(master: str) -> None:
+    """Set what Spark reads when it starts its JVM and its workers."""
+    os.environ["JAVA_HOME"] = str(ensure_java().path)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if _is_this_machine(master):
+        # Else it looks for an outer address and says at length what it found.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _is_this_machine(master: str) -> bool:
+    """Whether driver and executors reach each other on the loopback interface."""
+    return master.startswith("local") or urlsplit(master).hostname in ("127.0.0.1", "localhost")

@@ -2,7 +2,8 @@
 
 Each task puts its rows on a stage of their queue manager, under query, batch, partition and
 attempt; the driver's commit names the stages that count, and the queue manager puts their rows. A
-batch that Spark repeats, after whatever has failed, changes nothing (engine/stages.py).
+batch that Spark repeats, after whatever has failed, changes nothing (engine/stages.py). So does a
+write of a plain DataFrame that is told of which application and batch it is.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from mayfly.spark.options import Given
 #: Columns of a message that tell of the life it had before; a put begins a new one.
 IGNORED_COLUMNS = ("put_ms", "backout_count")
 _PAYLOAD, _QUEUE, _MANAGER, _PERSISTENCE = "payload", "queue", "manager", "persistence"
+#: The names that Delta gave to these two, for the same purpose.
+_APPLICATION, _VERSION, _JOB = "txnAppId", "txnVersion", "jobId"
+_VERSION_LIMIT = 2**63
 _QUERY_PROPERTY, _BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
 _ASYNCHRONOUS = "asyncProgressTracking"
 #: What Spark itself reads of a stream's options.
@@ -51,7 +55,11 @@ _WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint", "byte", "short", "inte
 
 
 class SinkOptions(NamedTuple):
-    """The options of writing, checked; ``persistence`` None leaves it to the queue."""
+    """The options of writing, checked; ``persistence`` None leaves it to the queue.
+
+    ``transaction`` is (txnAppId, txnVersion): a DataFrame is written as that batch of that
+    application. A version that is not above the last one written changes nothing.
+    """
 
     url: str
     token_file: str | None
@@ -60,6 +68,7 @@ class SinkOptions(NamedTuple):
     dead_letter_queue: str
     persistence: int | None
     job_id: str
+    transaction: tuple[str, int] | None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -85,18 +94,39 @@ class SinkOptions(NamedTuple):
             queue=given.optional(_QUEUE),
             dead_letter_queue=given.text("deadLetterQueue", ""),
             persistence=_PERSISTENCES[persistence.lower()],
-            job_id=given.text("jobId", secrets.token_hex(16)),
+            job_id=given.text(_JOB, secrets.token_hex(16)),
+            transaction=_transaction(given, has_job=any(n.lower() == "jobid" for n in options)),
         )
         if parsed.queue == "":
             raise OptionError("option queue is empty: leave it out when each row names its queue")
         if not parsed.job_id:
-            raise OptionError("option jobId is empty")
+            raise OptionError(f"option {_JOB} is empty")
         given.refuse_the_rest()
         return parsed
 
     def connect(self, manager: str | None) -> StageClient:
         """Return a new connection to a queue manager; the token is read now."""
         return StageClient(self.url, token_file=self.token_file, manager=manager)
+
+
+def _transaction(given: Given, *, has_job: bool) -> tuple[str, int] | None:
+    """Return application and version, None without them; raises OptionError for one alone."""
+    application, version = given.optional(_APPLICATION), given.optional(_VERSION)
+    if application is None and version is None:
+        return None
+    if not application or version is None:
+        missing = _VERSION if application else _APPLICATION
+        raise OptionError(f"option {missing} is missing: {_APPLICATION} and {_VERSION} go together")
+    if has_job:
+        raise OptionError(f"option {_JOB} beside {_APPLICATION}: each says what a repeat is")
+    if application.startswith(JOB_PREFIX):
+        raise OptionError(
+            f"option {_APPLICATION}: {application!r} begins with {JOB_PREFIX!r}, as names do that "
+            "are forgotten after a day"
+        )
+    if not version.isdecimal() or int(version) >= _VERSION_LIMIT:
+        raise OptionError(f"option {_VERSION}: {version!r} is not a whole number from 0 to 2^63-1")
+    return application, int(version)
 
 
 @dataclass
@@ -134,19 +164,23 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 class BatchSink(DataSourceArrowWriter):
-    """Writes a DataFrame once: as the only batch of a job, whose id is made when it is planned."""
+    """Writes a DataFrame once: as the batch of an application that the options name.
+
+    Without one it is the only batch of a job, whose id is made when the write is planned.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         """Hold nothing but the options: this travels to the workers."""
         self._options = options
+        self._batch = options.transaction or (JOB_PREFIX + options.job_id, 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Put the rows of a task on stages."""
-        return _write(self._options, (JOB_PREFIX + self._options.job_id, 0), iterator)
+        return _write(self._options, self._batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Have the rows put; of a job that was committed before, what is left of them."""
-        _commit(self._options, messages, 0)
+        """Have the rows put; of a batch that was committed before, what is left of them."""
+        _commit(self._options, messages, self._batch[1])
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Leave the stages: they are swept by age."""
@@ -159,6 +193,8 @@ def stream_sink(
     if overwrite:
         raise OptionError('output mode "complete": a queue only takes more; use "append"')
     parsed = SinkOptions.parse(options)
+    if parsed.transaction is not None:
+        raise OptionError(f"option {_APPLICATION}: a stream has its own in its checkpoint")
     check_columns(schema, parsed.queue)
     return StreamSink(parsed)
 

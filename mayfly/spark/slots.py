@@ -7,7 +7,8 @@ exact types of the rows, which pandas would not, and the shuffle moves few large
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,7 +32,8 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 #: The slot of rows that need not wait; no moment is before 1970.
 DUE = 0
-#: The column that brings the time of the micro-batch to the workers.
+#: The column that brings the time of the micro-batch to the workers, as text: a number would stand
+#: in the code that Spark generates for the stage, which it then compiled anew in each micro-batch.
 NOW_COLUMN = "_mayfly_now_ms"
 
 #: What travels to the state, and what comes out of it.
@@ -50,23 +52,29 @@ LEAVING = pa.schema(
 )
 #: Rows are packed together up to here, so that a slot gets few blobs from a task.
 _GATHERED_BYTES = 32 * 2**20
-_BLOB_BYTES = 4 * 2**20
+#: Small enough that a few tens of thousands of rows that are due keep all tasks busy.
+_BLOB_BYTES = 2**20
 
 
-def packer(slot_ms: int, shards: int) -> Callable[[Batches], Batches]:
-    """Return the function for mapInArrow that makes PACKED of rows with window and NOW_COLUMN."""
+def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Batches], Batches]:
+    """Return the function for mapInArrow that makes PACKED of rows with window and NOW_COLUMN.
+
+    Rows that are due go to ``due_shards`` in turn.
+    """
 
     def pack(batches: Batches) -> Batches:
         context = TaskContext.get()
         assert context is not None
         shard = context.partitionId()
+        first = shard % len(due_shards)
+        due = cycle([*due_shards[first:], *due_shards[:first]])
         for rows in _gathered(batches):
             packed = []
             for slot, blob in blobs_by_slot(rows, slot_ms):
-                packed.append((shard % shards, slot, blob))
-                # The next shard only where there is much: each (shard, slot) costs as much as
-                # hundreds of rows.
-                shard += len(blob) > _BLOB_BYTES // 4
+                packed.append((next(due) if slot == DUE else shard % shards, slot, blob))
+                # The next shard only where there is much: each (shard, slot) that is held costs as
+                # much as hundreds of rows.
+                shard += slot != DUE and len(blob) > _BLOB_BYTES // 2
             yield _packed(packed)
 
     return pack
@@ -153,7 +161,7 @@ def blobs_by_slot(rows: pa.RecordBatch, slot_ms: int) -> Iterator[tuple[int, byt
     """Yield rows by slot, in their order inside each; many bytes are cut into several blobs."""
     if not rows.num_rows:
         return
-    slots = _slots(rows, rows[NOW_COLUMN][0].as_py(), slot_ms)
+    slots = _slots(rows, batch_ms(rows), slot_ms)
     order = np.argsort(slots, kind="stable")
     slots = slots[order]
     sorted_rows = rows.drop_columns([NOW_COLUMN]).take(pa.array(order))
@@ -161,6 +169,11 @@ def blobs_by_slot(rows: pa.RecordBatch, slot_ms: int) -> Iterator[tuple[int, byt
     for start, end in zip(starts, [*starts[1:], len(slots)], strict=True):
         for page in pages(sorted_rows.slice(start, end - start), _BLOB_BYTES):
             yield int(slots[start]), _blob(page)
+
+
+def batch_ms(rows: pa.RecordBatch) -> int:
+    """Return the time of the micro-batch that one or more rows bring with them."""
+    return int(rows[NOW_COLUMN][0].as_py())
 
 
 def _slots(rows: pa.RecordBatch, now_ms: int, slot_ms: int) -> Ints:

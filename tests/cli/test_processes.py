@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.bulk.client import LedgerClient
-from mayfly.bulk.errors import WrongToken
+from mayfly.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.serve import SERVED_FILE
+from mayfly.cli.served import SERVED_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 
 
@@ -45,6 +46,38 @@ def outcomes(client: LedgerClient) -> list[str]:
     """Return how the lives in a ledger ended."""
     batches = client.read(0, client.info().last_position)
     return [outcome for batch in batches for outcome in batch.column("outcome").to_pylist()]
+
+
+@pytest.mark.slow
+def test_serve_with_tls_is_trusted_by_the_commands_of_this_machine(
+    queue: Invoke, home: Path, tmp_path: Path
+) -> None:
+    """A client that knows nothing of the certificate does not send its token."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl makes the certificate")
+    subprocess.run(
+        f"{openssl} req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost "
+        "-addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem".split(),
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    refused = queue("serve", "QM1", "--tls-key", str(key))
+    assert (refused.exit_code, "go together" in refused.stderr) == (2, True)
+    missing = queue("serve", "QM1", "--tls-key", str(key), "--tls-certificate", "nowhere.pem")
+    assert (missing.exit_code, "nowhere.pem: No such file" in missing.stderr) == (4, True)
+    given = ("--tls-certificate", str(certificate), "--tls-key", str(key))
+    with serving(home, "QM1", *given) as (_process, served):
+        assert served["url"].startswith("grpc+tls://127.0.0.1:")
+        with (
+            LedgerClient(served["url"], token_file=served["token_file"]) as client,
+            pytest.raises(ServerNotReachable, match="certificate"),
+        ):
+            client.info()
+        listed = run_process(home, "claims", "list", "QM1")
+        assert (listed.returncode, listed.stderr) == (1, "mayfly: QM1 has no consumers\n")
 
 
 @pytest.mark.slow

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from mayfly.spark import create_session
 from tests.spark.delay_line_input import delay_line
+from tests.spark.drive_transfer import CONF
 
 
-def main(folder: str, warehouse: str) -> None:
-    spark = create_session("local[2]", conf={"spark.sql.warehouse.dir": warehouse}, fast=True)
+def main(folder: str, warehouse: str, master: str = "local[2]") -> None:
+    spark = create_session(master, conf={**CONF, "spark.sql.warehouse.dir": warehouse}, fast=True)
     delay_line(spark, Path(folder)).start().awaitTermination()
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly.bulk.schema import MESSAGE
-from mayfly.lifetime.reports import Cause, Original, build_report
+from mayfly.lifetime.reports import Cause, Original, build_report, is_owed
+from mayfly.lifetime.window import is_expired, remaining_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR
@@ -138,34 +139,82 @@ def test_D22_an_exception_report_carries_the_reason_as_feedback() -> None:
     assert report["format"] == "MQSTR"
 
 
-@given(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=120), st.booleans())
-def test_reports_are_those_of_the_rule_module(options: int, body: bytes, expired: bool) -> None:
-    """Every option bit: the same report as the queue manager would send, or none."""
-    cause = Cause.EXPIRATION if expired else Cause.EXCEPTION
-    reason = 0 if expired else MQRC_EXPIRY_ERROR
-    report = owed(T + 300, report=options, payload=body, reason=reason)
-    assert (report is not None) == bool(options & cause.value)
-    if report is None:
-        return
-    descriptor = Descriptor(
-        report=options,
-        msg_type=c.MQMT_REQUEST,
-        encoding=546,
-        coded_char_set_id=1208,
-        priority=5,
-        persistence=1,
-        format="MQSTR",
-        reply_to_q="R1",
-        reply_to_q_mgr="QM2",
-        user_identifier="ann",
+def report_by_rule(row: dict[str, Any], now_ms: int) -> dict[str, Any] | None:
+    """The report a message owes at ``now_ms``, from the rule for one message."""
+    cause = Cause.EXCEPTION if row["reason"] else Cause.EXPIRATION
+    given_fields = row.keys() & set(Descriptor._fields)
+    descriptor = Descriptor(**{n: row[n] for n in given_fields if row[n] is not None})
+    gone = bool(row["reason"]) or is_expired(row["expire_at_ms"], now_ms)
+    if not (gone and is_owed(cause, descriptor)):
+        return None
+    original = Original(
+        descriptor,
+        row["msg_id"] or b"",
+        row["correl_id"] or b"",
+        row["payload"],
+        remaining_ms(row["expire_at_ms"], now_ms),
     )
-    rule = build_report(cause, Original(descriptor, b"M" * 24, b"C" * 24, body, 0), "LINE", reason)
-    assert (report["queue"], report["payload"]) == (rule.reply_to_q, rule.body)
-    assert (report["msg_id"], report["correl_id"]) == (rule.msg_id, rule.correl_id)
-    life_ms = rule.life_ms
-    assert report["expire_at_ms"] == (None if life_ms is None else T + 300 + life_ms)
-    for name in set(REPORT.names) & set(Descriptor._fields):
-        assert report[name] == getattr(rule.descriptor, name), name
+    made = build_report(cause, original, "LINE", row["reason"])
+    fields = made.descriptor._asdict()
+    return {
+        **{name: fields[name] for name in REPORT.names if name in fields},
+        "manager": descriptor.reply_to_q_mgr,
+        "queue": made.reply_to_q,
+        "msg_id": made.msg_id,
+        "correl_id": made.correl_id,
+        "put_ms": now_ms,
+        "deliver_at_ms": now_ms,
+        "expire_at_ms": None if made.life_ms is None else now_ms + made.life_ms,
+        "backout_count": 0,
+        "payload": made.body,
+    }
+
+
+_options = st.integers(-(2**31), 2**31 - 1) | st.sampled_from(
+    [c.MQRO_EXPIRATION, c.MQRO_EXPIRATION_WITH_FULL_DATA, c.MQRO_EXCEPTION_WITH_DATA]
+)
+_ends = st.sampled_from(
+    [
+        {},
+        {"expire_at_ms": None},
+        {"deliver_at_ms": T + 301},
+        {"expire_at_ms": T + 300},
+        {"reason": MQRC_EXPIRY_ERROR, "expire_at_ms": None, "deliver_at_ms": None},
+        {"reason": MQRC_EXPIRY_ERROR, "expire_at_ms": T + 400},
+    ]
+)
+_messages = st.builds(
+    lambda changed, end: message(**changed, **end),
+    st.fixed_dictionaries(
+        {"report": st.none() | _options, "payload": st.binary(max_size=120)},
+        optional={
+            "format": st.sampled_from([None, "", "MQDEAD", "MQXMIT"]),
+            "msg_id": st.none(),
+            "correl_id": st.none() | st.just(b""),
+            "priority": st.none() | st.integers(0, 9),
+            "reply_to_q": st.none() | st.just("R2"),
+            "reply_to_q_mgr": st.none(),
+            "user_identifier": st.text("ab", max_size=2),
+        },
+    ),
+    _ends,
+)
+
+
+@given(st.lists(_messages, min_size=1, max_size=12))
+def test_reports_of_many_rows_are_those_of_the_rule_for_one(rows: list[dict[str, Any]]) -> None:
+    """Every option bit, whatever stands beside: what the queue manager would send, or none."""
+    ended = end(T + 300, *rows)
+    assert [row["report_owed"] for row in ended] == [report_by_rule(row, T + 300) for row in rows]
+
+
+def test_a_column_that_is_no_part_of_a_message_says_nothing_in_a_report() -> None:
+    """A column of Kafka's, say; a descriptor has fields of these names."""
+    rows = pa.RecordBatch.from_pylist([message(report=c.MQRO_EXPIRATION)], WITH_REASON)
+    beside = rows.append_column("version", pa.array(["2"])).append_column("offset", pa.array([7]))
+    [row] = end_rows(beside, T + 200, "LINE").to_pylist()
+    assert row["report_owed"] == owed(T + 200, report=c.MQRO_EXPIRATION)
+    assert (row["version"], row["offset"]) == ("2", 7)
 
 
 def test_a_row_without_optional_columns_owes_nothing_and_ends_all_the_same() -> None:

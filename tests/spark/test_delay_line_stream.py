@@ -7,14 +7,19 @@ import random
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mayfly.spark.delay_line import due_shards
+from mayfly.spark.slots import DUE, NOW_COLUMN, PACKED, packer
 from tests.spark.delay_line_input import check_ended, commit_count, delay_line, ended, write_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -76,6 +81,27 @@ def test_held_messages_survive_a_restart_with_other_slots_and_shards(
     again = delay_line(session, tmp_path, slot_ms=250, shards=5)
     run_until(again.start(), tmp_path, 100)
     check_ended(ended(tmp_path), 100)
+
+
+@pytest.mark.parametrize("tasks", [2, 4])
+def test_rows_that_are_due_keep_every_task_busy(spark: SparkSession, tasks: int) -> None:
+    """Shards taken in order all go to one task of two; what is held goes to the shards allowed."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", tasks)
+    rows = session.range(6_000, numPartitions=1).select(
+        f.expr("cast(repeat('x', 1024) as binary)").alias("payload"),
+        f.expr("if(id % 10 = 0, 1001, 1000)").cast("bigint").alias("deliver_at_ms"),
+        f.lit(None).cast("bigint").alias("expire_at_ms"),
+        f.lit(0).alias("reason"),
+        f.lit("1000").alias(NOW_COLUMN),
+    )
+    packed = rows.mapInArrow(packer(250, 1, due_shards(session)), from_arrow_schema(PACKED))
+    sent = packed.repartition(tasks, "shard", "slot").select("*", f.spark_partition_id())
+    blobs = sent.drop("blob").collect()
+    due_by_task = Counter(task for _, slot, task in blobs if slot == DUE)
+    assert sorted(due_by_task) == list(range(tasks))
+    assert max(due_by_task.values()) - min(due_by_task.values()) <= 1
+    assert {(shard, slot) for shard, slot, _ in blobs if slot != DUE} == {(0, 1_250)}
 
 
 @pytest.mark.soak

@@ -55,6 +55,9 @@ def test_options_are_known_in_any_case_and_have_defaults() -> None:
     assert parse(persistence="asQueue").persistence is None
     assert parse(persistence="nonPersistent").persistence == 0
     assert parse().job_id != parse().job_id
+    assert parse().transaction is None
+    assert parse(TXNAPPID="app", txnversion="0").transaction == ("app", 0)
+    assert parse(txnAppId="app", txnVersion=str(2**63 - 1)).transaction == ("app", 2**63 - 1)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +73,19 @@ def test_options_are_known_in_any_case_and_have_defaults() -> None:
                 "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
             },
             "option asyncProgressTrackingEnabled: a batch",
+        ),
+        ({"txnAppId": "a"}, "option txnVersion is missing: txnAppId and txnVersion go together"),
+        ({"txnVersion": "1"}, "option txnAppId is missing"),
+        ({"txnAppId": "", "txnVersion": "1"}, "option txnAppId is missing"),
+        ({"txnAppId": "a", "txnVersion": "-1"}, "option txnVersion: '-1' is not a whole number"),
+        (
+            {"txnAppId": "a", "txnVersion": str(2**63)},
+            "option txnVersion: '9223372036854775808' is not a whole number",
+        ),
+        ({"txnAppId": "job:1", "txnVersion": "1"}, "option txnAppId: 'job:1' begins with 'job:'"),
+        (
+            {"txnAppId": "a", "txnVersion": "1", "JobId": "1"},
+            "option jobId beside txnAppId",
         ),
         ({"deadLetterQ": "X"}, "option deadLetterQ \\('X'\\) is not one"),
     ],
@@ -114,6 +130,13 @@ def test_modes_that_would_empty_a_queue_are_refused() -> None:
         batch_sink({"url": URL}, PLAIN, overwrite=True)
     with pytest.raises(OptionError, match="complete"):
         stream_sink({"url": URL}, PLAIN, overwrite=True)
+
+
+def test_a_stream_takes_no_transaction_beside_its_own() -> None:
+    given = {"url": URL, "txnAppId": "a", "txnVersion": "1"}
+    with pytest.raises(OptionError, match="option txnAppId: a stream has its own"):
+        stream_sink(given, PLAIN, overwrite=False)
+    batch_sink(given, PLAIN, overwrite=False)
 
 
 def test_options_say_what_rows_leave_open() -> None:
@@ -169,6 +192,37 @@ def test_a_dataframe_is_written_once_whatever_the_number_of_calls(
     for _ in range(2):
         numbered(spark, 30).write.format("mayfly").options(**own).mode("append").save()
     assert Counter(all_numbers(manager, "Q0", "Q1", "Q2")) == dict.fromkeys(range(30), 2)
+    assert manager.verify().ok
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_version_that_is_not_above_the_last_one_changes_nothing(
+    spark: SparkSession, manager: QueueManager, manager_server: FlightServer, token_file: Path
+) -> None:
+    """What foreachBatch needs: the fence of a stream, and one for each application."""
+
+    def write(application: str, version: int, first: int) -> None:
+        given = options(
+            manager_server, token_file, txnAppId=application, txnVersion=str(version), queue="Q1"
+        )
+        rows = numbered(spark, 20).select(
+            (f.col("payload").cast("string").cast("int") + first)
+            .cast("string")
+            .cast("binary")
+            .alias("payload")
+        )
+        rows.write.format("mayfly").options(**given).mode("append").save()
+
+    write("app/a", 0, 0)
+    write("app/a", 0, 100)
+    write("app/a", 3, 200)
+    write("app/a", 2, 300)
+    write("app/b", 2, 400)
+    found = sorted(all_numbers(manager, "Q1"))
+    assert found == [*range(20), *range(200, 220), *range(400, 420)]
+    states = [manager.stages.state(name) for name in ("app/a", "app/b")]
+    assert [(s.batch, s.is_done) for s in states if s is not None] == [(3, True), (2, True)]
     assert manager.verify().ok
 
 

@@ -1,0 +1,276 @@
+"""``mayfly pipeline``: run a pipeline of a TOML file, check it, and say in words what it does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+
+from mayfly.cli.ledger_spark import pipeline_errors
+from mayfly.cli.managers import JsonOption
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.quiet import quiet_stderr
+from mayfly.cli.show import print_json
+from mayfly.lifetime.times import SECOND_MS
+
+if TYPE_CHECKING:
+    from mayfly.pipeline.check import Problem
+    from mayfly.pipeline.config import PipelineConfig
+    from mayfly.pipeline.metrics import MetricsFile, MetricsServer
+    from mayfly.pipeline.progress import Progress
+    from mayfly.pipeline.supervise import Ending
+
+pipeline = typer.Typer(
+    name="pipeline",
+    help="Run a pipeline of queues, files and topics that is written down in a TOML file.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, as TOML.")]
+MasterOption = Annotated[str, typer.Option("--master", help="Where Spark runs.")]
+OnceOption = Annotated[
+    bool, typer.Option("--once", help="End when all that is there now has gone through.")
+]
+MetricsFileOption = Annotated[
+    Path | None,
+    typer.Option("--metrics-file", metavar="FILE", help="Keep metrics for Prometheus there."),
+]
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Answer GET /metrics on this port of 127.0.0.1; 0 is any.",
+    ),
+]
+WithoutSparkOption = Annotated[
+    bool,
+    typer.Option("--without-spark", help="Leave out what only Spark can tell: expressions."),
+]
+
+
+@pipeline.command()
+def run(
+    file: File,
+    *,
+    master: MasterOption = "local[*]",
+    once: OnceOption = False,
+    metrics_file: MetricsFileOption = None,
+    metrics_port: MetricsPortOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a pipeline until it is interrupted or, with --once, has nothing left to do.
+
+    Goes on where an earlier run ended. When its query fails, it is started again after a while;
+    what no restart mends ends it. SIGINT or SIGTERM lets the batch in work finish, a second one
+    does not wait. --json prints a line for each batch in which a row came or left.
+
+    \b
+    Examples:
+      mayfly pipeline run calls.toml
+      mayfly pipeline run calls.toml --master 'local[2]' --metrics-port 9415
+      mayfly pipeline run calls.toml --once --json
+    """
+    with _errors():
+        from mayfly.pipeline.run import problems_before
+        from mayfly.pipeline.run import run as run_pipeline
+
+        config = _loaded(file)
+        for problem in problems_before(config):
+            raise CommandFailed(ExitCode.PIPELINE, _line(problem, file))
+        with contextlib.ExitStack() as stack:
+            shown, url = stack.enter_context(_metrics(config.name, metrics_file, metrics_port))
+            terminal = stack.enter_context(quiet_stderr())
+            watcher = stack.enter_context(_watching(terminal, config.name, as_json=as_json))
+            if url is not None:
+                watcher.say(f"metrics at {url}")
+            ending = run_pipeline(config, watcher, master=master, is_once=once, shown=shown)
+    _end(ending, as_json=as_json)
+
+
+@pipeline.command()
+def check(
+    file: File, *, without_spark: WithoutSparkOption = False, as_json: JsonOption = False
+) -> None:
+    """Find what would keep a pipeline from running.
+
+    Looks at the file, its servers and queues, the checkpoint and, by Spark, the expressions. Exit
+    code 1 when something is wrong; a warning alone is none.
+
+    \b
+    Examples:
+      mayfly pipeline check calls.toml
+      mayfly pipeline check calls.toml --without-spark
+    """
+    with _errors():
+        problems = _problems(_loaded(file), without_spark=without_spark)
+    wrong = [problem for problem in problems if not problem.is_warning]
+    if as_json:
+        print_json({"ok": not wrong, "problems": [problem._asdict() for problem in problems]})
+    else:
+        for problem in problems:
+            print(_line(problem))
+        if not wrong:
+            print(f"{file} can be run")
+    if wrong:
+        counted = "1 problem" if len(wrong) == 1 else f"{len(wrong)} problems"
+        raise CommandFailed(ExitCode.NOTHING, f"{counted} in {file}")
+
+
+@pipeline.command()
+def explain(file: File) -> None:
+    """Say in plain words what a pipeline does, and what of it happens exactly once.
+
+    \b
+    Example:
+      mayfly pipeline explain calls.toml
+    """
+    with _errors():
+        from mayfly.pipeline.explain import explain as explained
+
+        print(explained(_loaded(file)).rstrip("\n"))
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    """Turn what can go wrong into one line and exit code 5, what is wrong in the file too."""
+    with pipeline_errors():
+        from mayfly.pipeline.errors import PipelineError
+
+        try:
+            yield
+        except PipelineError as error:
+            raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
+
+
+def _loaded(file: Path) -> PipelineConfig:
+    from mayfly.pipeline.config import load
+
+    return load(file)
+
+
+def _problems(config: PipelineConfig, *, without_spark: bool) -> list[Problem]:
+    from mayfly.pipeline.check import check as find_problems
+
+    # What is wrong in the file itself is known before Java starts.
+    found = find_problems(config, None)
+    if without_spark or any(not problem.is_warning for problem in found):
+        return found
+    from mayfly.pipeline.build import session_settings
+    from mayfly.spark.session import create_session
+
+    with quiet_stderr():
+        spark = create_session("local[1]", "mayfly pipeline check", session_settings(config))
+        try:
+            return find_problems(config, spark)
+        finally:
+            spark.stop()
+
+
+def _line(problem: Problem, file: Path | None = None) -> str:
+    kind = "warning: " if problem.is_warning else ""
+    place = f"{file}: " if file else ""
+    return f"{place}{kind}{problem.where}: {problem.text}"
+
+
+@contextlib.contextmanager
+def _metrics(
+    name: str, file: Path | None, port: int | None
+) -> Iterator[tuple[list[MetricsFile | MetricsServer], str | None]]:
+    """Open what shows metrics, and where a server answers; fails at once where it cannot."""
+    from mayfly.pipeline.metrics import MetricsFile, MetricsServer
+    from mayfly.pipeline.progress import Progress
+
+    shown: list[MetricsFile | MetricsServer] = [] if file is None else [MetricsFile(file)]
+    with contextlib.ExitStack() as stack:
+        url = None
+        if port is not None:
+            try:
+                server = stack.enter_context(contextlib.closing(MetricsServer(port)))
+            except OSError as error:
+                text = f"--metrics-port {port}: {error.strerror}"
+                raise CommandFailed(ExitCode.PIPELINE, text) from error
+            url = server.url
+            shown.append(server)
+        for one in shown:
+            one.show(Progress(name), is_up=False)
+        yield shown, url
+
+
+def _end(ending: Ending, *, as_json: bool) -> None:
+    """End the command as the pipeline has ended."""
+    from mayfly.pipeline.supervise import End
+
+    if ending.end is End.FAILED:
+        raise CommandFailed(ExitCode.PIPELINE, ending.text)
+    if ending.end is End.INTERRUPTED:
+        raise CommandFailed(ExitCode.INTERRUPTED, "interrupted")
+    if not as_json:
+        print(f"{ending.end.value}: {status(ending.progress)}")
+
+
+def status(progress: Progress) -> str:
+    """Return the counts of a pipeline as one line."""
+    held = "?" if progress.held is None else f"{progress.held:,}"
+    cells = [
+        f"{progress.pipeline}",
+        f"in {progress.rows_in:,}",
+        f"held {held}",
+        f"released {progress.released:,}",
+        f"expired {progress.expired:,}",
+        f"refused {progress.dead_lettered:,}",
+        f"reports {progress.reports:,}",
+    ]
+    if progress.lag_ms is not None:
+        cells.append(f"lag {progress.lag_ms / SECOND_MS:,.1f} s")
+    if progress.restarts:
+        cells.append(f"restarts {progress.restarts}")
+    return "  ".join(cells)
+
+
+class _Watcher:
+    """Tells people by a line that changes, and programs by a line for each batch."""
+
+    def __init__(self, console: Console, spinner: Spinner, *, as_json: bool) -> None:
+        self._console = console
+        self._spinner = spinner
+        self._as_json = as_json
+        self._before: Progress | None = None
+
+    def started(self, progress: Progress) -> None:
+        self._before = progress
+        self._spinner.update(text=f"{progress.pipeline}  started, the first batch takes a while")
+
+    def batch(self, progress: Progress) -> None:
+        speed = f"  {progress.rows_per_second:,.0f} rows/s" if progress.rows_per_second else ""
+        self._spinner.update(text=f"{status(progress)}  batch {progress.batch}{speed}")
+        if self._as_json and self._before and progress.has_moved_since(self._before):
+            print_json(progress._asdict(), indent=None)
+            typer.get_text_stream("stdout").flush()
+        self._before = progress
+
+    def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        self.say(f"{failure}; starting again in {wait_ms / SECOND_MS:g} s")
+        self._spinner.update(text=f"{progress.pipeline}  waiting to start again")
+
+    def say(self, text: str) -> None:
+        self._console.print(f"mayfly: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _watching(terminal: TextIO, name: str, *, as_json: bool) -> Iterator[_Watcher]:
+    """Yield a watcher that draws on a terminal and says nothing in a pipe but what goes wrong."""
+    console = Console(file=terminal)
+    spinner = Spinner("dots", text=f"{name}  starting Spark")
+    live = Live(spinner, console=console, refresh_per_second=10, transient=True)
+    with live if console.is_terminal and not as_json else contextlib.nullcontext():
+        yield _Watcher(console, spinner, as_json=as_json)

@@ -1,0 +1,1 @@
+"""Pipelines written down in TOML: sources, limit, delay line, routes and sinks of one query."""

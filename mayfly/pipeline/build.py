@@ -1,0 +1,96 @@
+"""Start a pipeline: one streaming query from its sources to its sinks."""
+
+from __future__ import annotations
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mayfly.pipeline.marks import tie_checkpoint, tie_output
+from mayfly.pipeline.parts import FileSink, PipelineConfig, QueueSink
+from mayfly.pipeline.rows import routed_rows
+from mayfly.pipeline.sinks import Part, check_sinks, parts_of
+from mayfly.spark.delay_line import SESSION_SETTINGS, write_stream
+
+_NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
+_CHECKPOINT = "checkpointLocation"
+
+
+def session_settings(config: PipelineConfig) -> dict[str, str]:
+    """Return the settings for create_session(conf=…): what the pipeline needs, and its [spark]."""
+    return {
+        # A value that cannot be cast is null, and its row malformed; else it would stop the query.
+        "spark.sql.ansi.enabled": "false",
+        **SESSION_SETTINGS,
+        # With timers, Spark goes on for ever without data.
+        _NO_DATA_BATCHES: str(not config.is_available_now).lower(),
+        **config.spark,
+    }
+
+
+def start(config: PipelineConfig, spark: SparkSession) -> StreamingQuery:
+    """Start the query; raises PipelineError, OptionError and CheckpointError.
+
+    Sets the session as `session_settings` say, as far as a running one can be set.
+    """
+    prepare(config, spark)
+    rows = routed_rows(config, spark)
+    check_sinks(config, rows)
+    fence = tie_checkpoint(config, spark)
+    for sink in config.sinks:
+        if isinstance(sink, FileSink):
+            tie_output(sink, fence, spark)
+    if config.has_delay_line:
+        writer = write_stream(rows, config.checkpoint)
+    else:
+        writer = rows.writeStream.option(_CHECKPOINT, config.checkpoint)
+    writer = writer.queryName(config.name).foreachBatch(BatchWriter(config, fence))
+    if config.is_available_now:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=config.trigger)
+    return writer.start()
+
+
+def prepare(config: PipelineConfig, spark: SparkSession) -> None:
+    """Set of `session_settings` what a session that runs can be set to."""
+    for name, value in session_settings(config).items():
+        if spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
+
+
+class BatchWriter:
+    """Writes each batch to the sinks, one after the other; a repeat changes nothing at any."""
+
+    def __init__(self, config: PipelineConfig, fence: str) -> None:
+        """Take the pipeline and the id of its checkpoint."""
+        self._parts = parts_of(config, fence)
+        # A file sink would make a folder of each batch without rows.
+        self._is_direct = len(self._parts) == 1 and isinstance(config.sinks[0], QueueSink)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a batch."""
+        if not self._parts:
+            # Counted, and no more: their queue manager puts them where they belong.
+            batch.write.format("noop").mode("overwrite").save()
+            return
+        if self._is_direct:
+            [part] = self._parts
+            part.write(batch.where(part.rows), batch_id)
+            return
+        # Else each part would read the sources and change the state again.
+        batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            for part in self._with_rows(batch):
+                part.write(batch.where(part.rows), batch_id)
+        finally:
+            batch.unpersist()
+
+    def _with_rows(self, batch: DataFrame) -> list[Part]:
+        """Return the parts that have rows in a batch, by a look at each of its rows."""
+        seen = Observation()
+        counts = [f.count_if(p.rows).alias(str(n)) for n, p in enumerate(self._parts)]
+        batch.observe(seen, *counts).write.format("noop").mode("overwrite").save()
+        found = seen.get
+        return [part for n, part in enumerate(self._parts) if found[str(n)]]

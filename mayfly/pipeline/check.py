@@ -1,0 +1,136 @@
+"""Find what would keep a pipeline from running, before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from mayfly.bulk.claims import QueueClient, QueueManagerRefused
+from mayfly.bulk.errors import BulkError
+from mayfly.mqi.reasons import MQRC_UNKNOWN_OBJECT_NAME
+from mayfly.pipeline.build import prepare, session_settings
+from mayfly.pipeline.dead_letters import DEAD_LETTER_QUEUE
+from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.marks import MARK, SPARKS_OWN, check_mark
+from mayfly.pipeline.parts import (
+    ClaimedSource,
+    FileSource,
+    PipelineConfig,
+    QueueSink,
+    QueueSource,
+)
+from mayfly.pipeline.rows import routed_rows
+from mayfly.pipeline.sinks import check_sinks
+from mayfly.spark.errors import CheckpointError
+
+
+class Problem(NamedTuple):
+    """What is wrong where in the file; a warning does not keep the pipeline from running."""
+
+    where: str
+    text: str
+    is_warning: bool = False
+
+
+def check(config: PipelineConfig, spark: SparkSession | None) -> list[Problem]:
+    """Return the problems found; without a session, those that can be seen without one.
+
+    Queue managers are asked, nothing is changed there. Folders are looked at where they are on
+    this machine, expressions and types only with a session.
+    """
+    found = [
+        *_sources(config),
+        *_sinks(config),
+        *_loops(config),
+        *_checkpoint(config),
+    ]
+    if spark is not None:
+        found += _planned(config, spark)
+    return found
+
+
+def _sources(config: PipelineConfig) -> Iterator[Problem]:
+    for number, source in enumerate(config.sources, 1):
+        where = f"[[source]] {number}"
+        if isinstance(source, ClaimedSource):
+            yield from _queues(source, where, [("queue", source.queue)])
+        elif isinstance(source, FileSource) and not _is_there(source.path):
+            yield Problem(f"{where}, path", f"{source.path} is no folder")
+
+
+def _sinks(config: PipelineConfig) -> Iterator[Problem]:
+    for number, sink in enumerate(config.sinks, 1):
+        if not isinstance(sink, QueueSink):
+            continue
+        named = [("queue", sink.queue), ("dead_letter_queue", sink.dead_letter_queue)]
+        gets_refused = config.has_delay_line and config.dead_letter == sink.name
+        if gets_refused and sink.dead_letter_queue is None:
+            named.append(("dead_letter_queue", DEAD_LETTER_QUEUE))
+        queues = [(key, queue) for key, queue in named if queue is not None]
+        yield from _queues(sink, f"[[sink]] {number}", queues)
+
+
+def _is_there(path: str) -> bool:
+    """Tell whether there is a folder; of one elsewhere nothing is known here."""
+    return "://" in path or Path(path).is_dir()
+
+
+def _queues(
+    part: ClaimedSource | QueueSink, where: str, queues: list[tuple[str, str]]
+) -> Iterator[Problem]:
+    """Ask a queue manager for queues; one that cannot be browsed is there all the same."""
+    try:
+        with QueueClient(part.url, token_file=part.token_file, manager=part.manager) as client:
+            client.info()
+            for key, queue in queues:
+                try:
+                    client.ranges(queue, 1)
+                except QueueManagerRefused as error:
+                    is_unknown = str(MQRC_UNKNOWN_OBJECT_NAME) in error.text
+                    if is_unknown or isinstance(part, ClaimedSource):
+                        yield Problem(f"{where}, {key}", f"{queue!r}: {error.text}")
+    except (BulkError, ValueError) as error:
+        yield Problem(where, str(error))
+
+
+def _loops(config: PipelineConfig) -> Iterator[Problem]:
+    """Warn of a queue that is read and written: its messages would go round for ever."""
+    read = {
+        (source.url, source.manager, source.queue)
+        for source in config.sources
+        if isinstance(source, QueueSource)
+    }
+    for number, sink in enumerate(config.sinks, 1):
+        if isinstance(sink, QueueSink) and (sink.url, sink.manager, sink.queue) in read:
+            text = f"{sink.queue!r} is a source as well: what is put there is read again"
+            yield Problem(f"[[sink]] {number}, queue", text, is_warning=True)
+
+
+def _checkpoint(config: PipelineConfig) -> Iterator[Problem]:
+    folder = Path(config.checkpoint)
+    if "://" in config.checkpoint or not folder.is_dir():
+        return
+    if (folder / MARK).is_file():
+        try:
+            check_mark((folder / MARK).read_text("utf-8"), config)
+        except CheckpointError as error:
+            yield Problem("checkpoint", str(error))
+    elif any((folder / name).exists() for name in SPARKS_OWN):
+        yield Problem("checkpoint", f"{folder} is that of another query")
+
+
+def _planned(config: PipelineConfig, spark: SparkSession) -> Iterator[Problem]:
+    """Plan the query, with its settings; the first thing that is wrong ends that."""
+    before = {name: spark.conf.get(name, None) for name in session_settings(config)}
+    prepare(config, spark)
+    try:
+        check_sinks(config, routed_rows(config, spark))
+    except PipelineError as error:
+        yield Problem(error.where, error.text)
+    finally:
+        for name, value in before.items():
+            if spark.conf.isModifiable(name):
+                spark.conf.unset(name) if value is None else spark.conf.set(name, value)

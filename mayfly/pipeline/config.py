@@ -1,0 +1,371 @@
+"""Read a pipeline from its TOML file, and check it as far as the file alone can be checked."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from mayfly.bulk.client import check_url
+from mayfly.lifetime.life import State
+from mayfly.lifetime.window import LONGEST_LIFE_MS
+from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.parts import (
+    AVAILABLE_NOW,
+    STAGING_QUEUE,
+    ClaimedSource,
+    DelayLine,
+    FileSink,
+    FileSource,
+    KafkaSink,
+    KafkaSource,
+    Limit,
+    PipelineConfig,
+    QueueLimit,
+    QueueSink,
+    QueueSource,
+    Route,
+    Sink,
+    Source,
+    StagingSource,
+)
+from mayfly.pipeline.tables import Table, suggestion
+
+__all__ = ["AVAILABLE_NOW", "PipelineConfig", "load"]
+
+#: What leaves the delay line, and so what a route may be about.
+OUTCOMES = (State.RELEASED.value, State.EXPIRED.value, State.DEAD_LETTERED.value)
+#: Columns that a pipeline adds to the rows of its sources.
+ADDED_COLUMNS = ("reason", "outcome", "ended_ms", "report_owed", "refusal", "refused_row")
+SOURCE_FORMATS = ("json", "csv", "text", "parquet", "orc")
+#: Of Spark's formats, those that hold a payload, which is binary.
+SINK_FORMATS = ("parquet", "orc", "json")
+PERSISTENCES = ("persistent", "non_persistent", "as_queue")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+_INTERVAL = re.compile(r"\d+ (milliseconds?|seconds?|minutes?|hours?)")
+_TEXT_SCHEMA = "value string"
+_QUEUE_NAME_LENGTH = 48
+_SLOT_MS_MAX, _SHARDS_MAX = 3_600_000, 1_000
+_Part = TypeVar("_Part")
+
+
+def load(path: Path) -> PipelineConfig:
+    """Return a pipeline.
+
+    Raises PipelineError, which names file, table, key and value, and OSError when the file cannot
+    be read.
+    """
+    try:
+        values = tomllib.loads(path.read_bytes().decode())
+    except ValueError as error:
+        raise PipelineError(path, "", f"is not TOML: {error}") from error
+    top = Table(values, path)
+    sources = _parts(top, "source", SOURCES)
+    # What a queue manager releases goes to no sink.
+    needs_sink = not all(isinstance(source, StagingSource) for source in sources)
+    sinks = _parts(top, "sink", SINKS, is_needed=needs_sink)
+    config = PipelineConfig(
+        path=path,
+        name=_name(top, "name"),
+        checkpoint=_place(top, "checkpoint"),
+        trigger=_trigger(top),
+        sources=sources,
+        sinks=sinks,
+        spark=top.texts("spark"),
+        limit=_limit(top.table("limit")),
+        delay_line=_delay_line(top.table("delay_line")),
+        routes=tuple(_route(table, sinks) for table in top.tables("route")),
+        dead_letter=_dead_letter(top, sources, sinks),
+        reports=_reports(top, sinks),
+    )
+    top.refuse_the_rest()
+    _check_consumers(top, config)
+    _check_routes(top, config)
+    _check_sinks(top, config)
+    return config
+
+
+def _parts(
+    top: Table, key: str, kinds: dict[str, Callable[[Table], _Part]], *, is_needed: bool = True
+) -> tuple[_Part, ...]:
+    tables = top.tables(key)
+    if is_needed and not tables:
+        top.fail(f"[[{key}]]", f"is missing: a pipeline has at least one {key}")
+    parts = []
+    for table in tables:
+        kind = table.one_of("kind", kinds)
+        parts.append(kinds[kind](table))
+        table.refuse_the_rest()
+    return tuple(parts)
+
+
+# Sources
+
+
+def _queue_source(table: Table) -> QueueSource:
+    queue = _queue_name(table, "queue")
+    if queue == STAGING_QUEUE:
+        table.fail("queue", f'{queue} is read by kind = "staging": what is there has a target')
+    return QueueSource(
+        url=_url(table),
+        queue=queue,
+        consumer=table.text("consumer"),
+        token_file=table.place("token_file"),
+        manager=table.plain_text("manager"),
+        rows_per_batch=table.number("rows_per_batch"),
+        bytes_per_batch=table.number("bytes_per_batch", most=2**63 - 1),
+        partitions=table.number("partitions", most=1_000),
+    )
+
+
+def _file_source(table: Table) -> FileSource:
+    file_format = table.one_of("format", SOURCE_FORMATS)
+    return FileSource(
+        format=file_format,
+        path=_place(table, "path"),
+        schema=table.text("schema", _TEXT_SCHEMA if file_format == "text" else None),
+        columns=_columns(table),
+        files_per_batch=table.number("files_per_batch"),
+        options=table.texts("options"),
+    )
+
+
+def _kafka_source(table: Table) -> KafkaSource:
+    return KafkaSource(
+        bootstrap_servers=table.text("bootstrap_servers"),
+        topic=table.text("topic"),
+        columns=_columns(table),
+        starting_offsets=table.text("starting_offsets", "earliest"),
+        rows_per_batch=table.number("rows_per_batch"),
+        options=table.texts("options"),
+    )
+
+
+def _staging_source(table: Table) -> StagingSource:
+    return StagingSource(
+        url=_url(table),
+        consumer=table.text("consumer"),
+        token_file=table.place("token_file"),
+        manager=table.plain_text("manager"),
+        rows_per_batch=table.number("rows_per_batch"),
+        bytes_per_batch=table.number("bytes_per_batch", most=2**63 - 1),
+        partitions=table.number("partitions", most=1_000),
+    )
+
+
+def _columns(table: Table) -> dict[str, str]:
+    columns = {name.lower(): expression for name, expression in table.texts("columns").items()}
+    for name in columns:
+        if name in ADDED_COLUMNS or name.startswith("_mayfly"):
+            table.fail(f"columns.{name}", "is a column that the pipeline adds")
+        if name == "time_to_live_ms":
+            table.fail(f"columns.{name}", "is called life_ms here, did you mean 'life_ms'?")
+        if not re.fullmatch(r"\w+", name):
+            table.fail(f"columns.{name}", "is not a name of letters, digits and underscores")
+    return columns
+
+
+# Sinks
+
+
+def _queue_sink(table: Table) -> QueueSink:
+    return QueueSink(
+        name=_name(table, "name"),
+        url=_url(table),
+        token_file=table.place("token_file"),
+        manager=table.plain_text("manager"),
+        queue=_optional_queue_name(table, "queue"),
+        dead_letter_queue=_optional_queue_name(table, "dead_letter_queue"),
+        persistence=table.one_of("persistence", PERSISTENCES, "persistent"),
+    )
+
+
+def _file_sink(table: Table) -> FileSink:
+    return FileSink(
+        name=_name(table, "name"),
+        format=table.one_of("format", SINK_FORMATS, "parquet"),
+        path=_place(table, "path"),
+        options=table.texts("options"),
+    )
+
+
+def _kafka_sink(table: Table) -> KafkaSink:
+    plain = KafkaSink(
+        name=_name(table, "name"),
+        bootstrap_servers=table.text("bootstrap_servers"),
+        topic=table.text("topic"),
+        options=table.texts("options"),
+    )
+    key, value = table.optional_text("key"), table.optional_text("value")
+    return KafkaSink(
+        name=plain.name,
+        bootstrap_servers=plain.bootstrap_servers,
+        topic=plain.topic,
+        key=plain.key if key is None else key,
+        value=plain.value if value is None else value,
+        options=plain.options,
+    )
+
+
+SOURCES: dict[str, Callable[[Table], Source]] = {
+    "queue": _queue_source,
+    "files": _file_source,
+    "kafka": _kafka_source,
+    "staging": _staging_source,
+}
+SINKS: dict[str, Callable[[Table], Sink]] = {
+    "queue": _queue_sink,
+    "files": _file_sink,
+    "kafka": _kafka_sink,
+}
+
+
+# Limit, delay line and routes
+
+
+def _limit(table: Table) -> Limit:
+    queues = []
+    for one in table.tables("queue"):
+        name, cap_ms = one.text("name"), one.number("cap_ms", most=LONGEST_LIFE_MS)
+        if "*" in name[:-1] or len(name) > _QUEUE_NAME_LENGTH:
+            one.fail("name", f"{name!r} is no name of a queue; an asterisk may stand at its end")
+        if cap_ms is None:
+            one.fail("cap_ms", "is missing")
+        one.refuse_the_rest()
+        queues.append(QueueLimit(name, cap_ms))
+    limit = Limit(table.number("cap_ms", most=LONGEST_LIFE_MS), tuple(queues))
+    table.refuse_the_rest()
+    return limit
+
+
+def _delay_line(table: Table) -> DelayLine:
+    slot_ms = table.number("slot_ms", most=_SLOT_MS_MAX)
+    line = DelayLine(
+        ttl_rule=table.one_of("ttl_rule", ("send", "release"), DelayLine.ttl_rule),
+        slot_ms=DelayLine.slot_ms if slot_ms is None else slot_ms,
+        shards=table.number("shards", most=_SHARDS_MAX),
+    )
+    table.refuse_the_rest()
+    return line
+
+
+def _route(table: Table, sinks: Iterable[Sink]) -> Route:
+    route = Route(
+        to=_sink_name(table, "to", table.text("to"), sinks),
+        when=table.optional_text("when"),
+        outcome=table.one_of("outcome", OUTCOMES, Route.outcome),
+    )
+    if route.when is not None and re.search(r"\boutcome\b", route.when):
+        table.fail("when", f'{route.when!r}: outcome is a key of its own, outcome = "expired"')
+    table.refuse_the_rest()
+    return route
+
+
+def _dead_letter(top: Table, sources: Iterable[Source], sinks: tuple[Sink, ...]) -> str | None:
+    name = top.plain_text("dead_letter")
+    if name is not None:
+        return _sink_name(top, "dead_letter", name, sinks)
+    for sink in sinks:
+        if isinstance(sink, QueueSink):
+            return sink.name
+    if all(isinstance(source, ClaimedSource) for source in sources):
+        return None
+    raise top.error(
+        "dead_letter", "is missing: it names the sink of refused rows, where none is a queue"
+    )
+
+
+def _reports(top: Table, sinks: tuple[Sink, ...]) -> str | None:
+    queues = [sink for sink in sinks if isinstance(sink, QueueSink)]
+    name = top.plain_text("reports")
+    if name is not None:
+        _sink_name(top, "reports", name, sinks)
+        if name not in [sink.name for sink in queues]:
+            raise top.error("reports", f"{name!r} is no sink of kind queue")
+        return name
+    return queues[0].name if queues else None
+
+
+# Checks of several parts together
+
+
+def _check_consumers(top: Table, config: PipelineConfig) -> None:
+    queues = [source for source in config.sources if isinstance(source, ClaimedSource)]
+    seen = {(source.url, source.manager, source.consumer) for source in queues}
+    if len(seen) < len(queues):
+        top.fail("[[source]]", "two sources have the same consumer: each needs a name of its own")
+
+
+def _check_routes(top: Table, config: PipelineConfig) -> None:
+    for number, route in enumerate(config.routes, 1):
+        if route.outcome != State.RELEASED.value and not config.has_delay_line:
+            top.fail(
+                f"[[route]] {number}, outcome",
+                f"{route.outcome!r} is none that messages of queues have here: all are released",
+            )
+
+
+def _check_sinks(top: Table, config: PipelineConfig) -> None:
+    names = [sink.name for sink in config.sinks]
+    if len(set(names)) < len(names):
+        top.fail("[[sink]]", f"two have the same name: {', '.join(names)}")
+    folders = [part.path for part in config.sinks if isinstance(part, FileSink)]
+    inputs = [part.path for part in config.sources if isinstance(part, FileSource)]
+    if len(set(folders)) < len(folders) or set(folders) & set(inputs):
+        top.fail("[[sink]]", "writes to a folder that another part reads or writes, too")
+
+
+# Values
+
+
+def _name(table: Table, key: str) -> str:
+    name = table.text(key)
+    if not _NAME.fullmatch(name):
+        table.fail(key, f"{name!r} is not a name of letters, digits, '.', '_' and '-'")
+    return name
+
+
+def _sink_name(table: Table, key: str, name: str, sinks: Iterable[Sink]) -> str:
+    names = [sink.name for sink in sinks]
+    if name not in names:
+        table.fail(key, f"no sink is named {name!r}{suggestion(name, names)}")
+    return name
+
+
+def _trigger(top: Table) -> str:
+    trigger = top.text("trigger", "1 second")
+    if trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(trigger):
+        top.fail("trigger", f"{trigger!r} is neither {AVAILABLE_NOW!r} nor like '1 second'")
+    return trigger
+
+
+def _place(table: Table, key: str) -> str:
+    place = table.place(key)
+    if place is None:
+        raise table.error(key, "is missing")
+    return place
+
+
+def _url(table: Table) -> str:
+    try:
+        return check_url(table.text("url"))
+    except PipelineError:
+        raise
+    except ValueError as error:
+        raise table.error("url", str(error)) from error
+
+
+def _queue_name(table: Table, key: str) -> str:
+    name = table.text(key)
+    if len(name) > _QUEUE_NAME_LENGTH:
+        table.fail(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
+    return name
+
+
+def _optional_queue_name(table: Table, key: str) -> str | None:
+    name = table.plain_text(key)
+    if name is not None and len(name) > _QUEUE_NAME_LENGTH:
+        table.fail(key, f"{name!r} is longer than {_QUEUE_NAME_LENGTH} characters")
+    return name

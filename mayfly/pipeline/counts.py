@@ -1,0 +1,48 @@
+"""The counts of a pipeline's batches, as Spark reports them with each batch's progress.
+
+They are ``observedMetrics`` of a StreamingQueryProgress. Each source has one, IN_PREFIX and the
+number of its table in the file, from 1: ``mayfly_in_1``. OUT is what left the delay line.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from mayfly.lifetime.life import State
+
+#: Name of a source's metric, up to its number; the only field is ROWS.
+IN_PREFIX = "mayfly_in_"
+ROWS = "rows"
+#: Name of the metric in front of the sinks, and its fields.
+OUT = "mayfly_out"
+RELEASED = "released"
+EXPIRED = "expired"
+DEAD_LETTERED = "dead_lettered"
+REPORTS = "reports"
+#: Released rows of queues whose deadline has passed: the receiving queue manager discards them.
+OVERDUE = "overdue"
+#: The longest time, in ms, for which a row could have left before it did; null without rows.
+LATE_MS_MAX = "late_ms_max"
+
+
+def counts_in() -> list[Column]:
+    """Return what is counted behind a source."""
+    return [f.count(f.lit(1)).alias(ROWS)]
+
+
+def counts_out() -> list[Column]:
+    """Return what is counted of rows with their outcome."""
+    outcome = f.col("outcome")
+    deadline = f.col("expire_at_ms")
+    is_released = outcome == State.RELEASED.value
+    due = f.least(f.coalesce("deliver_at_ms", "put_ms"), deadline)
+    late = f.when(outcome != State.DEAD_LETTERED.value, f.col("ended_ms") - due)
+    return [
+        f.count_if(is_released).alias(RELEASED),
+        f.count_if(outcome == State.EXPIRED.value).alias(EXPIRED),
+        f.count_if(outcome == State.DEAD_LETTERED.value).alias(DEAD_LETTERED),
+        f.count_if(f.col("report_owed").isNotNull()).alias(REPORTS),
+        f.count_if(is_released & (deadline <= f.col("ended_ms"))).alias(OVERDUE),
+        f.max(late).alias(LATE_MS_MAX),
+    ]

@@ -1,0 +1,87 @@
+"""Refused rows as dead letters: an MQDLH with the reason, and the row behind it.
+
+A row that is a message keeps its data and ids. One that is none becomes JSON that says why, with
+the row as it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from mayfly.bulk.stages import STAGED
+from mayfly.lifetime.times import put_date, put_time
+from mayfly.mqi.constants import MQAT_UNIX, MQCCSI_Q_MGR, MQENC_NATIVE
+from mayfly.mqi.structures import DLH
+
+#: Every queue manager has it.
+DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
+_FORMAT, _TEXT_FORMAT = "MQDEAD", "MQSTR"
+_UTF8 = 1208
+#: What a letter has of the message that was refused; of what is no message, nothing is believed.
+_KEPT = ("msg_id", "correl_id", "priority", "persistence", "user_identifier")
+_DESCRIBED = ("format", "encoding", "coded_char_set_id")
+_LETTER = pa.schema([STAGED.field(name) for name in ("queue", *_DESCRIBED, "payload", *_KEPT)])
+_NAME_LENGTH, _APPLICATION_LENGTH, _FORMAT_LENGTH = 48, 28, 8
+_Batches: TypeAlias = Iterator[pa.RecordBatch]
+
+
+def dead_letters(rows: DataFrame, queue: str | None, application: str) -> DataFrame:
+    """Return refused rows as messages for a dead-letter queue, from a pipeline of that name."""
+    is_message = f.col("refused_row").isNull()
+    reasoned = f.to_json(f.struct("refusal", f.col("refused_row").alias("row"))).cast("binary")
+    columns = [f.when(is_message, f.col(name)).alias(name) for name in (*_KEPT, *_DESCRIBED)]
+    given = rows.select(
+        "queue",
+        *columns,
+        f.when(is_message, f.col("payload")).otherwise(reasoned).alias("payload"),
+        is_message.alias("is_message"),
+        "reason",
+        "ended_ms",
+    )
+    name = DEAD_LETTER_QUEUE if queue is None else queue
+    return given.mapInArrow(_writer(name, application), from_arrow_schema(_LETTER))
+
+
+def _writer(queue: str, application: str) -> Callable[[_Batches], _Batches]:
+    def write(batches: _Batches) -> _Batches:
+        for batch in batches:
+            letters = [_letter(row, queue, application) for row in batch.to_pylist()]
+            yield pa.RecordBatch.from_pylist(letters, schema=_LETTER)
+
+    return write
+
+
+def _letter(row: dict[str, Any], queue: str, application: str) -> dict[str, Any]:
+    header = {
+        "Reason": row["reason"],
+        "DestQName": _field(row["queue"], _NAME_LENGTH),
+        "PutApplType": MQAT_UNIX,
+        "PutApplName": _field(application, _APPLICATION_LENGTH),
+        "PutDate": put_date(row["ended_ms"]),
+        "PutTime": put_time(row["ended_ms"]),
+    }
+    if row["is_message"]:
+        header["Format"] = _field(row["format"], _FORMAT_LENGTH)
+        described = {"Encoding": "encoding", "CodedCharSetId": "coded_char_set_id"}
+        header |= {name: row[key] for name, key in described.items() if row[key] is not None}
+    else:
+        header |= {"Format": _TEXT_FORMAT, "Encoding": MQENC_NATIVE, "CodedCharSetId": _UTF8}
+    return {
+        **{name: row[name] for name in _KEPT},
+        "queue": queue,
+        "format": _FORMAT,
+        "encoding": MQENC_NATIVE,
+        "coded_char_set_id": MQCCSI_Q_MGR,
+        "payload": DLH.pack(header) + row["payload"],
+    }
+
+
+def _field(text: str | None, length: int) -> str:
+    """Return a text as it fits into a field of the header."""
+    return ("" if text is None else text).encode("ascii", "replace").decode()[:length]

@@ -1,0 +1,99 @@
+"""Why a pipeline's query could not start or has failed, in one line, and whether to try again.
+
+What is raised in one of Spark's workers or in its planner comes back as text with a traceback in
+it; our errors are found again by their names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # has no types
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    StreamingQueryException,
+)
+
+from mayfly.bulk import claims, stages
+from mayfly.bulk.errors import BulkError, ServerFailed, ServerNotReachable
+from mayfly.pipeline.errors import PipelineError
+from mayfly.spark import errors as spark_errors
+from mayfly.spark.jvm import JavaNotFound
+
+#: What starting or watching a query may raise that is no mistake in our code.
+RAISED = (
+    PipelineError,
+    spark_errors.PipelineError,
+    BulkError,
+    JavaNotFound,
+    PySparkException,
+    Py4JError,
+    ConnectionError,
+)
+#: What every call of Spark raises once its Java is gone; Py4JJavaError is what Java itself throws.
+JAVA_ENDED = (Py4JError, ConnectionError)
+#: These may be over in a while; all others of ours come again at every start.
+_PASSING = (
+    ServerNotReachable,
+    ServerFailed,
+    claims.QueueManagerRefused,
+    stages.RowsRefused,
+    stages.StageLost,
+)
+#: Raised while a query is planned: its settings or expressions are wrong.
+_PLANNING = (AnalysisException, IllegalArgumentException, ParseException)
+#: The last line of a traceback: the name of an exception with its modules, and what it says.
+_NAMED = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+_OURS = re.compile(r"\b(mayfly(?:\.\w+)+): (.+)")
+_PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
+_SUFFIX = re.compile(r"(?: SQLSTATE: \w+;?)+$")
+
+
+class Failure(NamedTuple):
+    """What went wrong, in one line; ``is_final`` when no restart mends it."""
+
+    text: str
+    is_final: bool
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return what an error of RAISED, or the one a query ended with, says."""
+    if isinstance(error, JAVA_ENDED) and not isinstance(error, Py4JJavaError):
+        return Failure("the Java process of Spark has ended", is_final=True)
+    if not isinstance(error, PySparkException | Py4JJavaError):
+        return Failure(_one_line(str(error)), is_final=not isinstance(error, _PASSING))
+    is_planning = isinstance(error, _PLANNING) and not isinstance(error, StreamingQueryException)
+    return _of_text(str(error), is_final=is_planning)
+
+
+def _of_text(text: str, *, is_final: bool) -> Failure:
+    """Return what Spark's text says, in our words where the cause is one of our errors."""
+    kinds = _kinds()
+    # The innermost comes last.
+    for name, said in reversed(_OURS.findall(text)):
+        if name in kinds:
+            return Failure(_one_line(said), is_final=not issubclass(kinds[name], _PASSING))
+    said = _PREFIX.sub("", text.strip()).partition("\n")[0]
+    raised = _NAMED.findall(text) if "Traceback" in text else []
+    if raised:
+        said = ": ".join(raised[-1])
+    return Failure(f"Spark: {_one_line(said)}", is_final)
+
+
+def _one_line(text: str) -> str:
+    return _SUFFIX.sub("", " ".join(text.split()))
+
+
+def _kinds() -> dict[str, type[Exception]]:
+    """Return our errors by their full names."""
+    found: dict[str, type[Exception]] = {}
+    left: list[type[Exception]] = [BulkError, spark_errors.PipelineError, PipelineError]
+    while left:
+        kind = left.pop()
+        found[f"{kind.__module__}.{kind.__qualname__}"] = kind
+        left.extend(kind.__subclasses__())
+    return found

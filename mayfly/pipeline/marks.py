@@ -1,0 +1,101 @@
+"""Marks in the folders of a pipeline: whose checkpoint and whose output they are.
+
+The checkpoint is known by an id that is made when it is begun. Queue managers and output folders
+are told this id, so that a pipeline with a new checkpoint neither is mistaken for the old one nor
+replaces what that has written.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+
+from pyspark.sql import SparkSession
+
+from mayfly.pipeline.parts import (
+    ClaimedSource,
+    FileSink,
+    FileSource,
+    PipelineConfig,
+    QueueSource,
+    Source,
+)
+from mayfly.spark.checkpoints import _Folder as Folder
+from mayfly.spark.errors import CheckpointError
+
+#: A name that Spark takes for none of its own, neither in a checkpoint nor among data.
+MARK = "_mayfly_pipeline.json"
+SPARKS_OWN = ("offsets", "metadata")
+
+
+def tie_checkpoint(config: PipelineConfig, spark: SparkSession) -> str:
+    """Return the id of a checkpoint, which is begun with these sources, or was.
+
+    Raises CheckpointError when it was begun with others, or by another query.
+    """
+    folder = Folder(spark, config.checkpoint)
+    text = folder.read(MARK)
+    sources = [identity(source) for source in config.sources]
+    if text is None:
+        if any(folder.has(name) for name in SPARKS_OWN):
+            raise CheckpointError(f"checkpoint {config.checkpoint} is that of another query")
+        mark = {"id": secrets.token_hex(16), "sources": sources}
+        folder.write(MARK, json.dumps(mark))
+        return str(mark["id"])
+    return check_mark(text, config)
+
+
+def check_mark(text: str, config: PipelineConfig) -> str:
+    """Return the id in the mark of a checkpoint; raises CheckpointError unless it fits."""
+    try:
+        mark = json.loads(text)
+        held, checkpoint_id = mark["sources"], str(mark["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{MARK} in checkpoint {config.checkpoint} is damaged: {error}"
+        ) from error
+    sources = [identity(source) for source in config.sources]
+    if len(held) != len(sources):
+        raise CheckpointError(
+            f"checkpoint {config.checkpoint} is of {len(held)} sources, the pipeline has "
+            f"{len(sources)}: use a new checkpoint"
+        )
+    for number, (old, new) in enumerate(zip(held, sources, strict=True), 1):
+        if old != new:
+            raise CheckpointError(
+                f"checkpoint {config.checkpoint}: [[source]] {number} was {_said(old)} and is now "
+                f"{_said(new)}: use a new checkpoint"
+            )
+    return checkpoint_id
+
+
+def tie_output(sink: FileSink, checkpoint_id: str, spark: SparkSession) -> None:
+    """Make a folder the output of a checkpoint; raises CheckpointError when it is another's."""
+    folder = Folder(spark, sink.path)
+    text = folder.read(MARK)
+    if text is None:
+        if folder.has("b=0"):
+            raise CheckpointError(
+                f"folder {sink.path} of sink {sink.name} has batches of somebody else, which would "
+                "be overwritten: use a new folder"
+            )
+        folder.write(MARK, json.dumps({"id": checkpoint_id}))
+    elif json.loads(text).get("id") != checkpoint_id:
+        raise CheckpointError(
+            f"folder {sink.path} of sink {sink.name} is the output of another checkpoint, whose "
+            "batches would be overwritten: use a new folder"
+        )
+
+
+def identity(source: Source) -> dict[str, str]:
+    """Return what makes a source the one that a checkpoint was begun with; a url may change."""
+    if isinstance(source, ClaimedSource):
+        kind = "queue" if isinstance(source, QueueSource) else "staging"
+        return {"kind": kind, "queue": source.queue, "consumer": source.consumer}
+    if isinstance(source, FileSource):
+        return {"kind": "files", "format": source.format, "path": source.path}
+    return {"kind": "kafka", "topic": source.topic}
+
+
+def _said(source: dict[str, str]) -> str:
+    return " ".join(f"{name} {value}" for name, value in source.items())

@@ -1,0 +1,179 @@
+"""What a pipeline is: its parts as mayfly/pipeline/config.py reads them from a TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+AVAILABLE_NOW = "available now"
+#: Where delayed messages wait.
+STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
+
+
+@dataclass(frozen=True)
+class QueueSource:
+    """Messages of a queue, taken by durable claims of a consumer."""
+
+    url: str
+    queue: str
+    consumer: str
+    token_file: str | None = None
+    manager: str | None = None
+    rows_per_batch: int | None = None
+    bytes_per_batch: int | None = None
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class StagingSource:
+    """Delayed messages that are due: their queue manager lets them go when the batch is done."""
+
+    url: str
+    consumer: str
+    token_file: str | None = None
+    manager: str | None = None
+    rows_per_batch: int | None = None
+    bytes_per_batch: int | None = None
+    partitions: int | None = None
+    queue: str = STAGING_QUEUE
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Files that come into a folder; ``columns`` are SQL expressions by message column."""
+
+    format: str
+    path: str
+    schema: str
+    columns: Mapping[str, str]
+    files_per_batch: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Records of a topic; ``columns`` are SQL expressions by message column."""
+
+    bootstrap_servers: str
+    topic: str
+    columns: Mapping[str, str]
+    starting_offsets: str = "earliest"
+    rows_per_batch: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueueLimit:
+    """The cap of the queues of a name, which may end in ``*``."""
+
+    name: str
+    cap_ms: int
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The longest life, for all queues and for some; the lowest that fits wins."""
+
+    cap_ms: int | None = None
+    queues: tuple[QueueLimit, ...] = ()
+
+
+@dataclass(frozen=True)
+class DelayLine:
+    """How rows that are from no Mayfly queue are held; see mayfly.spark.delay_line.lifetime."""
+
+    ttl_rule: str = "send"
+    slot_ms: int = 250
+    shards: int | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """Sends rows of an outcome to a sink: those of which the SQL expression ``when`` is true.
+
+    ``outcome`` is "released", "expired" or "dead_lettered"; without ``when`` all of them go.
+    """
+
+    to: str
+    when: str | None = None
+    outcome: str = "released"
+
+
+@dataclass(frozen=True)
+class QueueSink:
+    """Queues of a queue manager; ``queue`` None is the one that each row names."""
+
+    name: str
+    url: str
+    token_file: str | None = None
+    manager: str | None = None
+    queue: str | None = None
+    dead_letter_queue: str | None = None
+    persistence: str = "persistent"
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """A folder of files, one folder in it for each batch."""
+
+    name: str
+    format: str
+    path: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KafkaSink:
+    """A topic; ``key`` and ``value`` are SQL expressions."""
+
+    name: str
+    bootstrap_servers: str
+    topic: str
+    key: str = "correl_id"
+    value: str = "payload"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+ClaimedSource: TypeAlias = QueueSource | StagingSource
+Source: TypeAlias = ClaimedSource | FileSource | KafkaSource
+Sink: TypeAlias = QueueSink | FileSink | KafkaSink
+
+
+@dataclass(frozen=True)
+class PipelineConfig:
+    """A pipeline; all paths are absolute, or URLs.
+
+    ``trigger`` is AVAILABLE_NOW or an interval such as "1 second". ``dead_letter`` names the sink
+    of refused rows that no route takes, ``reports`` that of the reports owed; None where there is
+    none, so that no row is refused, or reports are counted and go nowhere.
+    """
+
+    path: Path
+    name: str
+    checkpoint: str
+    trigger: str
+    sources: tuple[Source, ...]
+    sinks: tuple[Sink, ...]
+    spark: Mapping[str, str] = field(default_factory=dict)
+    limit: Limit = field(default_factory=Limit)
+    delay_line: DelayLine = field(default_factory=DelayLine)
+    routes: tuple[Route, ...] = ()
+    dead_letter: str | None = None
+    reports: str | None = None
+
+    @property
+    def is_available_now(self) -> bool:
+        """Whether it ends when it has done what is there."""
+        return self.trigger == AVAILABLE_NOW
+
+    @property
+    def has_delay_line(self) -> bool:
+        """Whether rows are held: those of queues have waited there already."""
+        return not all(isinstance(source, ClaimedSource) for source in self.sources)
+
+    def sink(self, name: str) -> Sink:
+        """Return the sink of a name."""
+        [found] = [sink for sink in self.sinks if sink.name == name]
+        return found

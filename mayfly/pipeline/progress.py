@@ -1,0 +1,161 @@
+"""How far a pipeline has come: a snapshot, and what a batch of Spark's adds to it.
+
+The counts come from the metrics that the pipeline observes in each batch (counts.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.counts import (
+    DEAD_LETTERED,
+    EXPIRED,
+    IN_PREFIX,
+    LATE_MS_MAX,
+    OUT,
+    OVERDUE,
+    RELEASED,
+    REPORTS,
+    ROWS,
+)
+
+#: How rows leave a pipeline, as counts of an event and as fields of a snapshot.
+OUTCOMES = (RELEASED, EXPIRED, DEAD_LETTERED)
+
+#: The number before that of the first batch.
+NO_BATCH = -1
+
+#: The file in a checkpoint that says how many rows were held after which batch.
+_KEPT_FILE = "_mayfly_progress.json"
+
+
+class Progress(NamedTuple):
+    """How a pipeline stands after a batch; counts are since the program began.
+
+    ``batch`` is the last one that was finished, NO_BATCH before the first, and ``at`` when it began
+    (ISO 8601, UTC). ``held`` is how many rows wait in the delay line, None while that is not known:
+    the program before was killed, and rows have been held ever since. ``lag_ms`` is how much later
+    than due the latest row of that batch left, None when no row was due; ``rows_per_second`` counts
+    its rows in or its rows out, whichever are more. ``overdue`` are released rows whose deadline
+    had passed, which the receiving queue manager discards. ``restarts`` are those of the query.
+    """
+
+    pipeline: str
+    batch: int = NO_BATCH
+    at: str = ""
+    batches: int = 0
+    rows_in: int = 0
+    held: int | None = 0
+    released: int = 0
+    expired: int = 0
+    dead_lettered: int = 0
+    overdue: int = 0
+    reports: int = 0
+    lag_ms: int | None = None
+    rows_per_second: float = 0.0
+    restarts: int = 0
+
+    @property
+    def rows_out(self) -> int:
+        """Rows that have left the pipeline, reports not counted."""
+        return self.released + self.expired + self.dead_lettered
+
+    def with_batch(self, event: Mapping[str, Any]) -> Progress:
+        """Return how it stands after one more batch, given Spark's event of it.
+
+        Spark tells of a batch once it is committed: one that failed and came again is told once.
+        """
+        observed = {name: row.asDict() for name, row in event["observedMetrics"].items()}
+        left = observed.get(OUT, {})
+        rows_in = sum(
+            _count(came, ROWS) for name, came in observed.items() if name.startswith(IN_PREFIX)
+        )
+        ended = {name: _count(left, name) for name in OUTCOMES}
+        rows_out = sum(ended.values())
+        duration_ms = event["durationMs"].get("triggerExecution", 0)
+        return self._replace(
+            batch=event["batchId"],
+            at=event["timestamp"],
+            batches=self.batches + 1,
+            rows_in=self.rows_in + rows_in,
+            held=self._held_after(event, rows_in - rows_out),
+            overdue=self.overdue + _count(left, OVERDUE),
+            reports=self.reports + _count(left, REPORTS),
+            lag_ms=left.get(LATE_MS_MAX),
+            rows_per_second=_rate(max(rows_in, rows_out), duration_ms),
+            **{name: getattr(self, name) + count for name, count in ended.items()},
+        )
+
+    def _held_after(self, event: Mapping[str, Any], more: int) -> int | None:
+        if not any(operator["numRowsTotal"] for operator in event["stateOperators"]):
+            return 0
+        batch = event["batchId"]
+        before = 0 if batch == 0 else self.held if batch == self.batch + 1 else None
+        return None if before is None else before + more
+
+    def has_moved_since(self, before: Progress) -> bool:
+        """Return whether a row has come or left since an earlier snapshot."""
+        return (self.rows_in, self.rows_out) != (before.rows_in, before.rows_out)
+
+
+class KeptProgress:
+    """What the next run must know of this one, beside Spark's own files in the checkpoint.
+
+    Without it only ``held`` is unknown for a while, so a file that is missing, damaged or of an
+    earlier batch does no harm; a checkpoint on another machine's files keeps none.
+    """
+
+    def __init__(self, checkpoint: str) -> None:
+        """Name the checkpoint, a path or a URL as Spark takes it."""
+        local = checkpoint.removeprefix("file://").removeprefix("file:")
+        self._file = None if "://" in local else Path(local) / _KEPT_FILE
+
+    def load(self, pipeline: str) -> Progress:
+        """Return where to count from."""
+        kept: dict[str, Any] = {}
+        # A folder that is not there yet, or a file that was cut off.
+        with contextlib.suppress(OSError, ValueError):
+            kept = {} if self._file is None else json.loads(self._file.read_text("utf-8"))
+        match kept:
+            case {"batch": int(batch), "held": int(held)}:
+                return Progress(pipeline, batch=batch, held=held)
+        return Progress(pipeline)
+
+    def save(self, progress: Progress) -> None:
+        """Keep what is known after a batch; raises OSError."""
+        if self._file is None:
+            return
+        text = json.dumps({"batch": progress.batch, "held": progress.held})
+        write_whole(self._file, text)
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file such that a reader finds it as it was or as it is, never half; raises OSError.
+
+    It need not outlive a power cut.
+    """
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        error.filename = str(file)
+        raise
+
+
+def _count(metrics: Mapping[str, Any], name: str) -> int:
+    """Return a count; Spark says null where there was no row."""
+    value = metrics.get(name)
+    return 0 if value is None else int(value)
+
+
+def _rate(rows: int, duration_ms: int) -> float:
+    return round(rows * SECOND_MS / duration_ms, 1) if duration_ms else 0.0

@@ -1,0 +1,140 @@
+"""The rows of a pipeline: all sources in one stream, limited, with outcome and destination."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType
+
+from mayfly.lifetime.life import State
+from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_MD_ERROR, MQRC_NONE, MQRC_OPTIONS_ERROR
+from mayfly.pipeline.counts import OUT, counts_out
+from mayfly.pipeline.expressions import condition, spark_says
+from mayfly.pipeline.parts import ClaimedSource, Limit, PipelineConfig, QueueLimit, StagingSource
+from mayfly.pipeline.sources import MALFORMED, foreign_rows, named, queue_rows
+from mayfly.spark.delay_line import TtlRule, lifetime
+from mayfly.spark.ending import ENDED
+from mayfly.spark.messages import MESSAGE_TYPE
+
+#: The name of the sink a row goes to; null for one that goes nowhere.
+TO = "_mayfly_to"
+#: Of rows that their own queue manager puts where they belong; null of others.
+_LET_GO = "_mayfly_let_go"
+_REFUSALS = {
+    MQRC_EXPIRY_ERROR: "the delay is longer than the life, or the life is none",
+    MQRC_OPTIONS_ERROR: "the delay is negative or leads too far",
+    MQRC_MD_ERROR: "put_ms is out of range",
+}
+
+
+def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
+    """Return all rows with outcome, reason, report_owed and TO; raises PipelineError."""
+    parts = [*_from_queues(config, spark), *_from_elsewhere(config, spark)]
+    with spark_says(config.path, "[[source]]"):
+        rows = _together(parts)
+    # So that a route or a key may name any of them, whatever the sources say.
+    all_of_them = {field.name: field.dataType for field in MESSAGE_TYPE}
+    all_of_them |= {"refusal": StringType(), "refused_row": StringType()}
+    missing = {
+        name: f.lit(None).cast(kind)
+        for name, kind in all_of_them.items()
+        if name not in rows.columns
+    }
+    rows = rows.withColumns(missing).observe(OUT, *counts_out())
+    to = _destination(config, rows)
+    if _LET_GO not in rows.columns:
+        return rows.withColumn(TO, to)
+    return rows.withColumn(TO, f.when(f.col(_LET_GO).isNull(), to)).drop(_LET_GO)
+
+
+def _together(parts: list[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+
+
+def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
+    """Return messages of queues: they have waited there, and their lifetimes go on."""
+    ended = {field.name: field.dataType for field in from_arrow_schema(ENDED)}
+    found = []
+    for number, source in enumerate(config.sources, 1):
+        if isinstance(source, ClaimedSource):
+            with spark_says(config.path, named(number)):
+                rows = queue_rows(source, number, spark)
+            cap_ms = _cap_ms(config.limit)
+            if cap_ms is not None:
+                capped = f.least("expire_at_ms", f.col("put_ms") + cap_ms)
+                rows = rows.withColumn("expire_at_ms", capped)
+            added = {
+                "reason": f.lit(MQRC_NONE).cast("int"),
+                "outcome": f.lit(State.RELEASED.value),
+                "ended_ms": f.unix_millis(f.current_timestamp()),
+                "report_owed": f.lit(None).cast(ended["report_owed"]),
+            }
+            if isinstance(source, StagingSource):
+                added[_LET_GO] = f.lit(True)
+            found.append(rows.withColumns(added))
+    return found
+
+
+def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
+    """Return what leaves the delay line, none when nothing enters it."""
+    parts = [
+        foreign_rows(source, number, spark, config.path)
+        for number, source in enumerate(config.sources, 1)
+        if not isinstance(source, ClaimedSource)
+    ]
+    if not parts:
+        return []
+    with spark_says(config.path, "[[source]]"):
+        rows = _together(parts)
+    cap_ms = _cap_ms(config.limit)
+    if cap_ms is not None:
+        own = f.lit(None).cast("bigint")
+        if "cap_ms" in rows.columns:
+            # Below 0 is no cap.
+            own = f.when(f.col("cap_ms") >= 0, f.col("cap_ms"))
+        rows = rows.withColumn("cap_ms", f.least(own, cap_ms))
+    line = config.delay_line
+    rule: TtlRule = "release" if line.ttl_rule == "release" else "send"
+    with spark_says(config.path, "[delay_line]"):
+        ended = lifetime(rows, ttl_rule=rule, slot_ms=line.slot_ms, shards=line.shards)
+    reason = f.coalesce(f.col(MALFORMED).cast("int"), f.col("reason"))
+    refusal = f.col("refusal")
+    for code, text in _REFUSALS.items():
+        is_so = refusal.isNull() & (f.col("reason") == code)
+        refusal = f.when(is_so, f.lit(text)).otherwise(refusal)
+    return [ended.withColumns({"refusal": refusal, "reason": reason}).drop(MALFORMED)]
+
+
+def _cap_ms(limit: Limit) -> Column | None:
+    """Return the lowest cap that fits the queue of a row, null where none does."""
+    caps = [f.when(_fits(one), f.lit(one.cap_ms).cast("bigint")) for one in limit.queues]
+    if limit.cap_ms is not None:
+        caps.append(f.lit(limit.cap_ms).cast("bigint"))
+    if not caps:
+        return None
+    return caps[0] if len(caps) == 1 else f.least(*caps)
+
+
+def _fits(limit: QueueLimit) -> Column:
+    if limit.name.endswith("*"):
+        return f.col("queue").startswith(limit.name[:-1])
+    return f.col("queue") == limit.name
+
+
+def _destination(config: PipelineConfig, rows: DataFrame) -> Column:
+    """Return the name of a sink: of the first route that fits, else by outcome."""
+    first = config.sinks[0].name if config.sinks else None
+    to = (
+        f.when(f.col("outcome") == State.RELEASED.value, f.lit(first))
+        .when(f.col("outcome") == State.DEAD_LETTERED.value, f.lit(config.dead_letter))
+        .cast("string")
+    )
+    for number, route in reversed(list(enumerate(config.routes, 1))):
+        fits = f.col("outcome") == route.outcome
+        if route.when is not None:
+            fits &= condition(rows, route.when, config.path, f"[[route]] {number}")
+        to = f.when(fits, route.to).otherwise(to)
+    return to

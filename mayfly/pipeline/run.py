@@ -1,0 +1,121 @@
+"""Run a pipeline: a Spark session, its query kept going, and those who watch told."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from mayfly.pipeline.build import session_settings, start
+from mayfly.pipeline.check import Problem, check
+from mayfly.pipeline.failures import JAVA_ENDED
+from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
+from mayfly.pipeline.progress import KeptProgress, Progress
+from mayfly.pipeline.stops import Stops
+from mayfly.pipeline.supervise import DEFAULT_LIMITS, Ending, Limits, Supervisor, Watcher
+from mayfly.spark.session import create_session
+
+#: A query that does not stop by then is left to the end of its session.
+_STOP_LIMIT = {"spark.sql.streaming.stopTimeout": "60s"}
+
+
+class Shown(Protocol):
+    """Shows snapshots to somebody outside: a file, a server."""
+
+    def show(self, progress: Progress, *, is_up: bool) -> None:
+        """Show how it stands; ``is_up`` is whether the query runs. May raise OSError."""
+
+
+class Told(Watcher, Protocol):
+    """Is told how the pipeline stands, and what went wrong beside it."""
+
+    def say(self, text: str) -> None:
+        """Something could not be shown or kept; the pipeline goes on."""
+
+
+def problems_before(config: PipelineConfig) -> list[Problem]:
+    """Return what would keep a pipeline from running and can be seen before Java starts."""
+    return [problem for problem in check(config, None) if not problem.is_warning]
+
+
+def run(
+    config: PipelineConfig,
+    told: Told,
+    *,
+    master: str = "local[*]",
+    is_once: bool = False,
+    shown: Sequence[Shown] = (),
+    limits: Limits = DEFAULT_LIMITS,
+) -> Ending:
+    """Run a pipeline until it is done, SIGINT or SIGTERM comes, or no restart helps any more.
+
+    ``is_once`` ends it when all that is there now has been read. Raises what the session raises:
+    JavaNotFound, PySparkException.
+    """
+    if is_once:
+        config = replace(config, trigger=AVAILABLE_NOW)
+    stops = Stops()
+    kept = KeptProgress(config.checkpoint)
+    watchers = _Watchers(told, shown, kept)
+    # Twice: Spark has its own way with SIGINT from the moment its session begins.
+    with stops.listening(), _session(config, master) as spark, stops.listening():
+        begun = kept.load(config.name)
+        ending = Supervisor(lambda: start(config, spark), stops, watchers, begun, limits).run()
+    watchers.show(ending.progress, is_up=False)
+    return ending
+
+
+@contextlib.contextmanager
+def _session(config: PipelineConfig, master: str) -> Iterator[SparkSession]:
+    settings = {**_STOP_LIMIT, **session_settings(config)}
+    spark = create_session(master, f"mayfly {config.name}", settings)
+    try:
+        yield spark
+    finally:
+        # Its Java may be what has failed.
+        with contextlib.suppress(*JAVA_ENDED):
+            spark.stop()
+
+
+class _Watchers:
+    """Passes on what the supervisor says to all who watch; none of them can stop the pipeline."""
+
+    def __init__(self, told: Told, shown: Sequence[Shown], kept: KeptProgress) -> None:
+        self._told = told
+        self._shown = shown
+        self._kept = kept
+        self._warned: set[str] = set()
+
+    def started(self, progress: Progress) -> None:
+        self.show(progress, is_up=True)
+        self._told.started(progress)
+
+    def batch(self, progress: Progress) -> None:
+        with self._warning():
+            self._kept.save(progress)
+        # First of all, so that who reads of a batch finds it in the metrics.
+        self.show(progress, is_up=True)
+        self._told.batch(progress)
+
+    def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        self.show(progress, is_up=False)
+        self._told.restarting(progress, failure, wait_ms)
+
+    def show(self, progress: Progress, *, is_up: bool) -> None:
+        for shown in self._shown:
+            with self._warning():
+                shown.show(progress, is_up=is_up)
+
+    @contextlib.contextmanager
+    def _warning(self) -> Iterator[None]:
+        """Say of each thing once that it cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            if text not in self._warned:
+                self._warned.add(text)
+                self._told.say(text)

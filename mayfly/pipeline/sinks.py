@@ -1,0 +1,145 @@
+"""What a batch of rows becomes at each sink, such that a repeat of the batch changes nothing.
+
+A sink takes its rows in parts: messages, dead letters and reports of a queue sink are each an
+application of their own for the fence of the queue manager, under the id of the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from mayfly.bulk.stages import STAGED
+from mayfly.lifetime.life import State
+from mayfly.pipeline.dead_letters import dead_letters
+from mayfly.pipeline.expressions import columns_of, spark_says
+from mayfly.pipeline.parts import FileSink, KafkaSink, PipelineConfig, QueueSink
+from mayfly.pipeline.rows import TO
+from mayfly.pipeline.sources import check_kafka
+from mayfly.spark.sink import check_columns
+
+_PERSISTENCE = {
+    "persistent": "persistent",
+    "non_persistent": "nonPersistent",
+    "as_queue": "asQueue",
+}
+#: What the sink decides, and what a row that is released no longer asks for.
+_NOT_WRITTEN = ("manager", "queue", "delay_ms", "deliver_at_ms", "time_to_live_ms")
+_Write: TypeAlias = Callable[[DataFrame, int], None]
+
+
+class Part(NamedTuple):
+    """Rows of a batch that are written together: which they are, and how."""
+
+    rows: Column
+    write: _Write
+
+
+def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
+    """Return the parts of all sinks; ``fence`` is what the checkpoint is known by."""
+    found: list[Part] = []
+    for sink in config.sinks:
+        is_for_it = f.col(TO) == sink.name
+        if isinstance(sink, FileSink):
+            found.append(Part(is_for_it, _file_writer(sink)))
+        elif isinstance(sink, KafkaSink):
+            found.append(Part(is_for_it, _kafka_writer(sink)))
+        else:
+            found += _queue_parts(sink, config, fence)
+    return found
+
+
+def check_sinks(config: PipelineConfig, rows: DataFrame) -> None:
+    """Raise PipelineError for a sink that cannot take such rows, or that Spark does not have."""
+    for number, sink in enumerate(config.sinks, 1):
+        where = f"[[sink]] {number}"
+        if isinstance(sink, QueueSink):
+            with spark_says(config.path, where):
+                check_columns(_messages(rows, sink.queue).schema, sink.queue)
+        elif isinstance(sink, KafkaSink):
+            columns_of(rows, {"key": sink.key, "value": sink.value}, config.path, where)
+            check_kafka(rows.sparkSession, config.path, where)
+
+
+def sink_options(sink: QueueSink) -> dict[str, str]:
+    """Return the options of ``format("mayfly")`` for a sink, without the batch."""
+    given = {
+        "url": sink.url,
+        "tokenFile": sink.token_file,
+        "manager": sink.manager,
+        "deadLetterQueue": sink.dead_letter_queue,
+        "persistence": _PERSISTENCE[sink.persistence],
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterator[Part]:
+    application = f"{fence}/{sink.name}"
+    is_for_it = f.col(TO) == sink.name
+    is_dead = f.col("outcome") == State.DEAD_LETTERED.value
+
+    def messages(rows: DataFrame) -> DataFrame:
+        return _messages(rows, sink.queue)
+
+    def letters(rows: DataFrame) -> DataFrame:
+        return dead_letters(rows, sink.dead_letter_queue, config.name)
+
+    yield Part(is_for_it & ~is_dead, _queue_writer(sink, application, messages))
+    if not config.has_delay_line:
+        # What comes from a queue is not refused here, and whoever reads it next reports.
+        return
+    yield Part(is_for_it & is_dead, _queue_writer(sink, f"{application}/dead", letters))
+    if config.reports == sink.name:
+        is_owed = f.col("report_owed").isNotNull()
+        yield Part(is_owed, _queue_writer(sink, f"{application}/reports", _reports))
+
+
+def _queue_writer(
+    sink: QueueSink, application: str, shape: Callable[[DataFrame], DataFrame]
+) -> _Write:
+    options = {**sink_options(sink), "txnAppId": application}
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        writer = shape(rows).write.format("mayfly").mode("append")
+        writer.options(**options, txnVersion=str(batch_id)).save()
+
+    return write
+
+
+def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
+    """Return what is put; an expired row is kept as a copy without lifetime and reports."""
+    is_released = f.col("outcome") == State.RELEASED.value
+    columns = [(f.col("queue") if queue is None else f.lit(queue)).alias("queue")]
+    for name in rows.columns:
+        if name in STAGED.names and name not in _NOT_WRITTEN:
+            ends = name in ("expire_at_ms", "report")
+            column = f.when(is_released, f.col(name)) if ends else f.col(name)
+            columns.append(column.alias(name))
+    return rows.select(columns)
+
+
+def _reports(rows: DataFrame) -> DataFrame:
+    """Return the reports owed, each for the queue manager that the row names, if it is there."""
+    owed = rows.select("report_owed.*")
+    return owed.select([n for n in owed.columns if n in STAGED.names and n != "deliver_at_ms"])
+
+
+def _file_writer(sink: FileSink) -> _Write:
+    def write(rows: DataFrame, batch_id: int) -> None:
+        writer = rows.drop("report_owed", TO).write.format(sink.format).options(**sink.options)
+        writer.mode("overwrite").save(f"{sink.path}/b={batch_id}")
+
+    return write
+
+
+def _kafka_writer(sink: KafkaSink) -> _Write:
+    def write(rows: DataFrame, _batch_id: int) -> None:
+        records = rows.select(f.expr(sink.key).alias("key"), f.expr(sink.value).alias("value"))
+        writer = records.write.format("kafka").options(**sink.options)
+        writer = writer.option("kafka.bootstrap.servers", sink.bootstrap_servers)
+        writer.option("topic", sink.topic).save()
+
+    return write

@@ -1,0 +1,185 @@
+"""The sources of a pipeline as streams of message rows; what is malformed is marked, not lost.
+
+Rows of files and of Kafka are made messages by the SQL expressions of their table. A row that is
+none gets MALFORMED, a reason code, ``refusal``, the reason in words, and ``refused_row``, itself as
+JSON; without a put time the delay line lets it go at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from mayfly.mqi.reasons import (
+    MQRC_BUFFER_ERROR,
+    MQRC_FORMAT_ERROR,
+    MQRC_MD_ERROR,
+    MQRC_UNKNOWN_OBJECT_NAME,
+)
+from mayfly.mqi.selectors import MQ_MSG_ID_LENGTH
+from mayfly.pipeline.config import ADDED_COLUMNS
+from mayfly.pipeline.counts import IN_PREFIX, counts_in
+from mayfly.pipeline.errors import PipelineError
+from mayfly.pipeline.expressions import columns_of, spark_says
+from mayfly.pipeline.parts import ClaimedSource, FileSource, KafkaSource
+from mayfly.spark.messages import ASKED_COLUMNS, MESSAGE_TYPE, REQUIRED_COLUMNS, as_messages
+
+#: The reason code of a row that is no message, null for all others.
+MALFORMED = "_mayfly_malformed"
+_CORRUPT, _ROW = "_corrupt_record", "_mayfly_row"
+#: Formats whose lines may not be what the schema says.
+_CHECKED_FORMATS = ("json", "csv")
+_KAFKA = "kafka"
+_TAKEN_AS_THEY_ARE = {*MESSAGE_TYPE.names, *ASKED_COLUMNS}
+
+
+def named(number: int) -> str:
+    """Return what a source is called in errors."""
+    return f"[[source]] {number}"
+
+
+def queue_rows(source: ClaimedSource, number: int, spark: SparkSession) -> DataFrame:
+    """Return the messages that a consumer claims."""
+    rows = spark.readStream.format("mayfly").options(**queue_options(source)).load()
+    return rows.observe(f"{IN_PREFIX}{number}", *counts_in())
+
+
+def queue_options(source: ClaimedSource) -> dict[str, str]:
+    """Return the options of ``format("mayfly")`` for a source."""
+    given = {
+        "url": source.url,
+        "tokenFile": source.token_file,
+        "manager": source.manager,
+        "queue": source.queue,
+        "consumer": source.consumer,
+        "maxRowsPerBatch": source.rows_per_batch,
+        "maxBytesPerBatch": source.bytes_per_batch,
+        "partitions": source.partitions,
+    }
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def foreign_rows(
+    source: FileSource | KafkaSource, number: int, spark: SparkSession, path: Path
+) -> DataFrame:
+    """Return files or records as message rows; raises PipelineError, ``path`` its file."""
+    if isinstance(source, FileSource):
+        read = _files(source, number, spark, path)
+    else:
+        read = _records(source, number, spark, path)
+    counted = read.observe(f"{IN_PREFIX}{number}", *counts_in())
+    messages = _messages(counted, source, number, path)
+    with spark_says(path, named(number)):
+        return as_messages(_marked(messages), [n for n in ADDED_COLUMNS if "refus" not in n])
+
+
+def check_kafka(spark: SparkSession, path: Path, where: str) -> None:
+    """Raise PipelineError unless Spark has its part for Kafka, which is a package of its own."""
+    jvm: Any = spark._jvm
+    sources = jvm.org.apache.spark.sql.execution.datasources.DataSource
+    try:
+        sources.lookupDataSource(_KAFKA, spark._jsparkSession.sessionState().conf())
+    except AnalysisException as error:
+        raise PipelineError(path, where, _no_kafka(spark)) from error
+
+
+def _no_kafka(spark: SparkSession) -> str:
+    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    return (
+        "this Spark has no Kafka: name its package in [spark], "
+        f'"spark.jars.packages" = "{package}", or put its jars among Spark\'s own'
+    )
+
+
+def _files(source: FileSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
+    reader = spark.readStream.format(source.format).options(**source.options)
+    schema = source.schema
+    if source.format in _CHECKED_FORMATS:
+        schema = f"{schema}, {_CORRUPT} string"
+        reader = reader.option("columnNameOfCorruptRecord", _CORRUPT).option("mode", "PERMISSIVE")
+    if source.files_per_batch is not None:
+        reader = reader.option("maxFilesPerTrigger", source.files_per_batch)
+    with spark_says(path, f"{named(number)}, schema: {source.schema!r}"):
+        reader = reader.schema(schema)
+    with spark_says(path, f"{named(number)}, path"):
+        return reader.load(source.path)
+
+
+def _records(source: KafkaSource, number: int, spark: SparkSession, path: Path) -> DataFrame:
+    where = named(number)
+    check_kafka(spark, path, where)
+    reader = (
+        spark.readStream.format(_KAFKA)
+        .options(**source.options)
+        .option("kafka.bootstrap.servers", source.bootstrap_servers)
+        .option("subscribe", source.topic)
+        .option("startingOffsets", source.starting_offsets)
+    )
+    if source.rows_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", source.rows_per_batch)
+    with spark_says(path, where):
+        return reader.load()
+
+
+def _messages(
+    read: DataFrame, source: FileSource | KafkaSource, number: int, path: Path
+) -> DataFrame:
+    """Return the columns that the table asks for, with the row as it was read."""
+    columns = columns_of(read, source.columns, path, f"{named(number)}, columns")
+    for name in read.columns:
+        if name.lower() in _TAKEN_AS_THEY_ARE:
+            columns.setdefault(name.lower(), f.col(name).alias(name.lower()))
+    # The same in a repeat of the batch.
+    columns.setdefault("put_ms", f.unix_millis(f.current_timestamp()).alias("put_ms"))
+    for name in REQUIRED_COLUMNS:
+        if name not in columns:
+            text = f"is missing: say what makes it of {', '.join(_read_columns(read))}"
+            raise PipelineError(path, f"{named(number)}, columns.{name}", text)
+    corrupt = f.col(_CORRUPT) if _CORRUPT in read.columns else f.lit(None).cast("string")
+    row = f.struct(*[f.col(f"`{name}`") for name in _read_columns(read)])
+    return read.select(
+        *columns.values(),
+        corrupt.alias(_CORRUPT),
+        f.coalesce(corrupt, f.to_json(row)).alias(_ROW),
+    )
+
+
+def _read_columns(read: DataFrame) -> list[str]:
+    return [name for name in read.columns if name != _CORRUPT]
+
+
+def _marked(messages: DataFrame) -> DataFrame:
+    """Return messages with MALFORMED and why, and nothing left that such a row might do."""
+    reason, refusal = f.lit(None).cast("bigint"), f.lit(None).cast("string")
+    for test, code, text in reversed(_tests(messages)):
+        reason = f.when(test, f.lit(code).cast("bigint")).otherwise(reason)
+        refusal = f.when(test, f.lit(text)).otherwise(refusal)
+    marked = messages.withColumns({MALFORMED: reason, "refusal": refusal})
+    is_sound = f.col(MALFORMED).isNull()
+    changed = {
+        "refused_row": f.when(~is_sound, f.col(_ROW)),
+        "put_ms": f.when(is_sound, f.col("put_ms")),
+    }
+    if "report" in messages.columns:
+        changed["report"] = f.when(is_sound, f.col("report"))
+    return marked.withColumns(changed).drop(_ROW, _CORRUPT)
+
+
+def _tests(messages: DataFrame) -> list[tuple[Column, int, str]]:
+    """Return what no message is, the reason code for it, and the reason in words."""
+    tests = [
+        (f.col(_CORRUPT).isNotNull(), MQRC_FORMAT_ERROR, "the line is not what the schema says"),
+        (f.col("queue").isNull(), MQRC_UNKNOWN_OBJECT_NAME, "queue is null"),
+        (f.col("payload").isNull(), MQRC_BUFFER_ERROR, "payload is null"),
+        (f.col("put_ms").isNull(), MQRC_MD_ERROR, "put_ms is null"),
+    ]
+    for name in ("msg_id", "correl_id"):
+        if name in messages.columns:
+            is_long = f.length(name) > MQ_MSG_ID_LENGTH
+            text = f"{name} is longer than {MQ_MSG_ID_LENGTH} bytes"
+            tests.append((is_long, MQRC_MD_ERROR, text))
+    return tests

@@ -1,0 +1,53 @@
+"""The end of a pipeline, asked for by SIGINT or SIGTERM, and waiting that notices it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mayfly.lifetime.times import SECOND_MS
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_STEP_MS = 100
+
+
+class Stops:
+    """Counts how often the end was asked for; the first time is a wish, the second an order."""
+
+    def __init__(self) -> None:
+        """Begin with nobody having asked."""
+        self._asked_count = 0
+        self._never = threading.Event()
+
+    @property
+    def asked_count(self) -> int:
+        """How often the end was asked for."""
+        return self._asked_count
+
+    def ask(self) -> None:
+        """Ask for the end."""
+        # No lock: a signal handler may come while the thread it interrupts holds it.
+        self._asked_count += 1
+
+    def now_ms(self) -> int:
+        """Return milliseconds that only ever grow."""
+        return int(time.perf_counter() * SECOND_MS)
+
+    def wait(self, duration_ms: int) -> None:
+        """Return after that time, or a tenth of a second after the end was asked for meanwhile."""
+        asked_count, end_ms = self._asked_count, self.now_ms() + duration_ms
+        while self._asked_count == asked_count and (left_ms := end_ms - self.now_ms()) > 0:
+            self._never.wait(min(left_ms, _STEP_MS) / SECOND_MS)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Let SIGINT and SIGTERM ask; afterwards they mean again what they did before."""
+        before = [signal.signal(number, lambda _number, _frame: self.ask()) for number in _NUMBERS]
+        try:
+            yield
+        finally:
+            for number, handler in zip(_NUMBERS, before, strict=True):
+                signal.signal(number, handler)

@@ -1,0 +1,259 @@
+"""Keep a pipeline's query going: watch it, start it again when it fails, stop it between batches.
+
+Knows no Spark: it is handed a function that starts a query, and something that tells the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.pipeline.failures import RAISED, Failure, failure_of
+from mayfly.pipeline.progress import NO_BATCH, Progress
+
+
+class Query(Protocol):
+    """What is asked of a streaming query; the names are Spark's."""
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802  # Spark's name
+        """Whether it has not ended."""
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """What it is doing: ``isTriggerActive`` tells whether a batch is in work."""
+
+    @property
+    def lastProgress(self) -> Mapping[str, Any] | None:  # noqa: N802  # Spark's name
+        """The event of the last batch, None before the first."""
+
+    @property
+    def recentProgress(self) -> Sequence[Mapping[str, Any]]:  # noqa: N802  # Spark's name
+        """The events of the last batches, oldest first."""
+
+    def exception(self) -> BaseException | None:
+        """Return why it has failed."""
+
+    def stop(self) -> None:
+        """End it now, in the middle of a batch if there is one."""
+
+
+class Pace(Protocol):
+    """Time, and who wants the end: how often it was asked for, and waiting for either."""
+
+    @property
+    def asked_count(self) -> int:
+        """How often the end was asked for."""
+
+    def now_ms(self) -> int:
+        """Return milliseconds that only ever grow."""
+
+    def wait(self, duration_ms: int) -> None:
+        """Return after that time, or soon after the end was asked for meanwhile."""
+
+
+class Watcher(Protocol):
+    """Is told how the pipeline stands."""
+
+    def started(self, progress: Progress) -> None:
+        """The query was started, or started again."""
+
+    def batch(self, progress: Progress) -> None:
+        """A batch was finished."""
+
+    def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        """The query has failed and is started again after a while."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to give up on a batch, and on a query.
+
+    A batch that takes longer than ``batch_ms`` hangs, the first after a start ``first_batch_ms``: a
+    cold session and a long backlog are no reason to begin again, and again. Each time it does not
+    help, the next one gets twice as long. ``failures_max`` in a row without a finished batch
+    between them end it; the wait after them begins with ``wait_ms`` and doubles to ``wait_ms_max``.
+    """
+
+    poll_ms: int = 200
+    first_batch_ms: int = 1_800_000
+    batch_ms: int = 900_000
+    failures_max: int = 5
+    wait_ms: int = 1_000
+    wait_ms_max: int = 60_000
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class End(Enum):
+    """How a run of a pipeline ends."""
+
+    DONE = "done"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class Ending(NamedTuple):
+    """How it ended and with which counts; ``text`` says why it failed."""
+
+    end: End
+    progress: Progress
+    text: str = ""
+
+
+#: So often it is looked whether the batch in work is finished, once the end was asked for.
+_STOP_POLL_MS = 20
+
+
+class Supervisor:
+    """Runs one pipeline to its end; every error that a restart may mend leads to one.
+
+    A first request for the end lets the batch in work finish; one that has begun since then is
+    broken off and comes again at the next start. A second request breaks off at once.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], Query],
+        pace: Pace,
+        watcher: Watcher,
+        progress: Progress,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """Count on from ``progress``; ``start`` starts the query from its checkpoint."""
+        self._start = start
+        self._pace = pace
+        self._watcher = watcher
+        self._progress = progress
+        self._limits = limits
+        #: Failures in a row, without a finished batch between them.
+        self._failures = 0
+        self._has_started = False
+        #: The last batch counted of the query that runs; Spark tells of committed ones alone.
+        self._batch = NO_BATCH
+
+    def run(self) -> Ending:
+        """Run until there is nothing left to do, the end is asked for, or nothing helps."""
+        while True:
+            if self._pace.asked_count:
+                return self._ending(self._asked_end())
+            ended = self._attempt()
+            if isinstance(ended, End):
+                return self._ending(ended)
+            self._failures += 1
+            if self._is_last(ended):
+                return self._ending(End.FAILED, self._told(ended))
+            wait_ms = min(
+                self._limits.wait_ms << (self._failures - 1),
+                self._limits.wait_ms_max,
+            )
+            self._progress = self._progress._replace(restarts=self._progress.restarts + 1)
+            self._watcher.restarting(self._progress, ended.text, wait_ms)
+            self._pace.wait(wait_ms)
+
+    def _ending(self, end: End, text: str = "") -> Ending:
+        return Ending(end, self._progress, text)
+
+    def _asked_end(self) -> End:
+        return End.STOPPED if self._pace.asked_count == 1 else End.INTERRUPTED
+
+    def _is_last(self, failure: Failure) -> bool:
+        # What could not even start has worked never yet: a name or an address is wrong.
+        return (
+            failure.is_final or not self._has_started or self._failures >= self._limits.failures_max
+        )
+
+    def _told(self, failure: Failure) -> str:
+        if self._failures < 2:
+            return failure.text
+        return f"{failure.text} ({self._failures} failures without a finished batch)"
+
+    def _attempt(self) -> End | Failure:
+        """Start the query and watch it to its end."""
+        try:
+            query = self._start()
+            self._has_started, self._batch = True, NO_BATCH
+            self._watcher.started(self._progress)
+            return self._watch(query)
+        except RAISED as error:
+            return failure_of(error)
+
+    def _watch(self, query: Query) -> End | Failure:
+        watch = _BatchWatch(self._limits, self._pace, self._failures)
+        while True:
+            # Before the look at what it has done, so that its last batch is not missed.
+            is_active = query.isActive
+            if self._take(query):
+                watch.batch_finished()
+            if not is_active:
+                error = query.exception()
+                return End.DONE if error is None else failure_of(error)
+            if self._pace.asked_count:
+                return self._stop(query)
+            late = watch.look(is_busy=query.status["isTriggerActive"])
+            if late is not None:
+                query.stop()
+                return late
+            self._pace.wait(self._limits.poll_ms)
+
+    def _take(self, query: Query) -> bool:
+        """Count the batches finished since the last look; return whether there are any."""
+        last = query.lastProgress
+        if last is None or last["batchId"] == self._batch:
+            return False
+        # The last is most often the only new one, and the list is dear to get.
+        is_next = last["batchId"] == self._batch + 1
+        for event in [last] if is_next else query.recentProgress:
+            if event["batchId"] > self._batch:
+                self._batch = event["batchId"]
+                self._progress = self._progress.with_batch(event)
+                self._watcher.batch(self._progress)
+        self._failures = 0
+        return True
+
+    def _stop(self, query: Query) -> End | Failure:
+        """Stop between two batches, or at once when that is asked for."""
+        batch = self._batch
+        while (
+            self._pace.asked_count == 1
+            and query.isActive
+            and query.status["isTriggerActive"]
+            and self._batch == batch
+        ):
+            self._pace.wait(_STOP_POLL_MS)
+            self._take(query)
+        error = query.exception()
+        if error is not None:
+            return failure_of(error)._replace(is_final=True)
+        query.stop()
+        self._take(query)
+        return self._asked_end()
+
+
+class _BatchWatch:
+    """Tells when a batch takes too long; a query that waits for its next batch has no limit."""
+
+    def __init__(self, limits: Limits, pace: Pace, failures: int) -> None:
+        self._limits = limits
+        self._pace = pace
+        self._limit_ms = limits.first_batch_ms << failures
+        self._since_ms = pace.now_ms()
+
+    def batch_finished(self) -> None:
+        self._limit_ms = self._limits.batch_ms
+        self._since_ms = self._pace.now_ms()
+
+    def look(self, *, is_busy: bool) -> Failure | None:
+        """Return what to say when a batch hangs."""
+        now_ms = self._pace.now_ms()
+        if not is_busy:
+            self._since_ms = now_ms
+        if now_ms - self._since_ms < self._limit_ms:
+            return None
+        seconds = self._limit_ms // SECOND_MS
+        return Failure(f"a batch was not finished within {seconds} seconds", is_final=False)

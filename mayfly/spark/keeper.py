@@ -1,0 +1,41 @@
+"""Run one command as a child that ends when whoever started this script does, however it ends.
+
+Started as ``python -I keeper.py COMMAND…`` with a pipe as standard input, which the starter holds
+open. It closes with the starter, be that a return, an interrupt or a kill -9; then the command is
+told to end, and killed when it has not ended in time. The exit code is the command's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+#: How long a command may take to end in good order.
+GRACE_SECONDS = 10.0
+
+
+def main(command: list[str]) -> int:
+    """Run the command; return its exit code, 128 + the signal's number when a signal ended it."""
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: child.terminate())
+    threading.Thread(target=_end_with_starter, args=(child,), daemon=True).start()
+    code = child.wait()
+    return 128 - code if code < 0 else code
+
+
+def _end_with_starter(child: subprocess.Popen[bytes]) -> None:
+    # Not through sys.stdin: its lock would be held here when the command ends by itself.
+    while os.read(0, 1):
+        pass
+    child.terminate()
+    try:
+        child.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""Metrics as Prometheus reads them: the text, the file, the server."""
+
+from __future__ import annotations
+
+import contextlib
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from mayfly.pipeline.metrics import CONTENT_TYPE, MetricsFile, MetricsServer, metrics_text
+from mayfly.pipeline.progress import Progress
+
+STANDING = Progress(
+    "calls",
+    batch=41,
+    batches=3,
+    rows_in=12,
+    held=2,
+    released=8,
+    expired=1,
+    dead_lettered=1,
+    reports=1,
+    lag_ms=1_700,
+    rows_per_second=12.5,
+    restarts=4,
+)
+
+
+def samples(text: str) -> dict[str, float]:
+    """Return the values by name with labels; every one has its help and type before it."""
+    found: dict[str, float] = {}
+    told: set[str] = set()
+    for line in text.splitlines():
+        if line.startswith("#"):
+            told.add(f"{line.split()[1]} {line.split()[2]}")
+        else:
+            name, _, value = line.rpartition(" ")
+            bare = name.partition("{")[0]
+            assert {f"HELP {bare}", f"TYPE {bare}"} <= told
+            found[name] = float(value)
+    return found
+
+
+def test_every_count_is_there_with_its_unit() -> None:
+    assert samples(metrics_text(STANDING)) == {
+        'mayfly_pipeline_rows_in_total{pipeline="calls"}': 12,
+        'mayfly_pipeline_rows_out_total{pipeline="calls",outcome="released"}': 8,
+        'mayfly_pipeline_rows_out_total{pipeline="calls",outcome="expired"}': 1,
+        'mayfly_pipeline_rows_out_total{pipeline="calls",outcome="dead_lettered"}': 1,
+        'mayfly_pipeline_reports_total{pipeline="calls"}': 1,
+        'mayfly_pipeline_batches_total{pipeline="calls"}': 3,
+        'mayfly_pipeline_restarts_total{pipeline="calls"}': 4,
+        'mayfly_pipeline_held_rows{pipeline="calls"}': 2,
+        'mayfly_pipeline_lag_seconds{pipeline="calls"}': 1.7,
+        'mayfly_pipeline_rows_per_second{pipeline="calls"}': 12.5,
+        'mayfly_pipeline_last_batch{pipeline="calls"}': 41,
+        'mayfly_pipeline_up{pipeline="calls"}': 1,
+    }
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    found = samples(metrics_text(STANDING._replace(held=None, lag_ms=None), is_up=False))
+    assert [name for name in found if "held" in name or "lag" in name] == []
+    assert found['mayfly_pipeline_up{pipeline="calls"}'] == 0
+
+
+def test_a_name_with_quotes_stays_one_label() -> None:
+    text = metrics_text(Progress('a "b"\\\n'))
+    assert 'mayfly_pipeline_up{pipeline="a \\"b\\"\\\\\\n"} 1\n' in text
+
+
+def test_the_file_holds_the_last_snapshot(tmp_path: Path) -> None:
+    file = MetricsFile(tmp_path / "calls.prom")
+    file.show(Progress("calls"), is_up=True)
+    file.show(STANDING, is_up=True)
+    assert (tmp_path / "calls.prom").read_text() == metrics_text(STANDING)
+
+
+@pytest.mark.slow
+def test_the_server_answers_with_the_last_snapshot_on_loopback_alone() -> None:
+    with contextlib.closing(MetricsServer(0)) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        for progress in (Progress("calls"), STANDING):
+            server.show(progress, is_up=True)
+            with urllib.request.urlopen(server.url) as answer:
+                assert answer.headers["Content-Type"] == CONTENT_TYPE
+                assert answer.read().decode() == metrics_text(progress)
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(server.url.replace("/metrics", "/other"))
+        assert caught.value.code == 404
+        caught.value.close()
+        with pytest.raises(OSError, match="in use"):
+            MetricsServer(int(server.url.split(":")[2].partition("/")[0]))
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(server.url)

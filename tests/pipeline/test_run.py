@@ -1,0 +1,296 @@
+"""Pipelines at work: a source that fails on the way, and the command as a process that is ended."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly import QueueManager
+from mayfly.pipeline.build import start
+from mayfly.pipeline.config import load
+from mayfly.pipeline.parts import AVAILABLE_NOW
+from mayfly.pipeline.progress import KeptProgress, Progress
+from mayfly.pipeline.stops import Stops
+from mayfly.pipeline.supervise import End, Limits, Supervisor
+from mayfly.servers.flight import FlightServer
+from tests.bulk.books import TOKEN
+from tests.bulk.lives import queue_manager
+from tests.cli.conftest import COMMAND, environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+#: A pipeline into files; the settings make a session do its first jobs sooner.
+PIPELINE = """
+name = "calls"
+checkpoint = "checkpoint"
+trigger = "100 milliseconds"
+dead_letter = "out"
+[spark]
+"spark.sql.shuffle.partitions" = "1"
+"spark.sql.codegen.wholeStage" = "false"
+"spark.sql.codegen.factoryMode" = "NO_CODEGEN"
+"spark.sql.adaptive.enabled" = "false"
+"spark.driver.memory" = "1g"
+[[sink]]
+name = "out"
+kind = "files"
+format = "parquet"
+path = "out"
+"""
+FROM_FILES = """
+[[source]]
+kind = "files"
+format = "json"
+path = "in"
+schema = "n bigint, delay bigint"
+files_per_batch = 1
+[source.columns]
+queue = "'CALLS'"
+put_ms = "unix_millis(current_timestamp())"
+payload = "cast(cast(n as string) as binary)"
+delay_ms = "delay"
+"""
+
+
+def from_queue(url: str, token_file: Path) -> str:
+    """Return the source of a pipeline that reads Q1."""
+    return f"""
+[[source]]
+kind = "queue"
+url = "{url}"
+token_file = "{token_file}"
+queue = "Q1"
+consumer = "billing"
+rows_per_batch = 100
+"""
+
+
+def write_pipeline(folder: Path, source: str) -> Path:
+    """Write a pipeline down and return its file."""
+    file = folder / "calls.toml"
+    file.write_text(PIPELINE + source)
+    return file
+
+
+def put(manager: QueueManager, *numbers: int) -> None:
+    """Put messages with these numbers as bodies on Q1."""
+    with manager.session(transacted=True) as session:
+        for number in numbers:
+            session.put("Q1", b"%d" % number, persistent=True)
+        session.commit()
+
+
+def bodies(out: Path) -> Counter[int]:
+    """Return how often each number is among the payloads in a folder of batches."""
+    files = out.glob("b=*/*.parquet")
+    rows = (row for file in files for row in pq.read_table(file)["payload"].to_pylist())
+    return Counter(int(row) for row in rows)
+
+
+class Outage:
+    """Looks on at a queue manager whose server goes away after the first batch, and comes back."""
+
+    def __init__(self, manager: QueueManager, stack: ExitStack, stops: Stops) -> None:
+        self._manager = manager
+        self._stack = stack
+        self._stops = stops
+        self._server = self._served(0)
+        self.url = self._server.url
+        self.said: list[str] = []
+
+    def _served(self, port: int) -> FlightServer:
+        return self._stack.enter_context(FlightServer(self._manager, port=port, token=TOKEN))
+
+    def started(self, progress: Progress) -> None:
+        """Nothing to do."""
+
+    def batch(self, progress: Progress) -> None:
+        if progress.batches == 1:
+            self._server.stop()
+            put(self._manager, *range(250, 300))
+        if progress.rows_in >= 300:
+            self._stops.ask()
+
+    def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        self.said.append(failure)
+        if len(self.said) == 2:
+            self._served(urlsplit(self.url).port or 0)
+
+
+def test_a_source_that_fails_is_read_on_from_the_checkpoint(
+    spark: SparkSession, tmp_path: Path, token_file: Path
+) -> None:
+    """The server is gone for the first restart and back for the second."""
+    stops = Stops()
+    with ExitStack() as stack:
+        manager = stack.enter_context(queue_manager(tmp_path / "QM1"))
+        outage = Outage(manager, stack, stops)
+        put(manager, *range(250))
+        config = load(write_pipeline(tmp_path, from_queue(outage.url, token_file)))
+        limits = Limits(wait_ms=100, failures_max=4)
+        begun = Progress("calls")
+        ended = Supervisor(lambda: start(config, spark), stops, outage, begun, limits).run()
+        assert (ended.end, ended.text) == (End.STOPPED, "")
+        assert (ended.progress.rows_in, ended.progress.released) == (300, 300)
+        assert (ended.progress.restarts, ended.progress.held) == (2, 0)
+        assert len(outage.said) == 2
+        assert all(f"no Mayfly server answers at {outage.url}" in said for said in outage.said)
+        assert bodies(tmp_path / "out") == dict.fromkeys(range(300), 1)
+        assert manager.verify().ok
+
+
+class Quiet:
+    """Looks on and says nothing."""
+
+    def started(self, progress: Progress) -> None:
+        """Nothing to do."""
+
+    def batch(self, progress: Progress) -> None:
+        """Nothing to do."""
+
+    def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        raise AssertionError(failure)
+
+
+class Process:
+    """``mayfly pipeline run --json`` as a process; what it says is read line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def metrics_url(self) -> str:
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        assert line.startswith("mayfly: metrics at http://127.0.0.1:"), line
+        return line.split()[-1]
+
+    def until(self, name: str, count: int) -> dict[str, Any]:
+        """Read on until a count is reached."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            told: dict[str, Any] = json.loads(line)
+            if told[name] >= count:
+                return told
+        pytest.fail(f"it ended before {name} {count}: {self.process.communicate()[1]}")
+
+    def end(self) -> tuple[int, str, list[dict[str, Any]]]:
+        """Terminate it; return exit code, stderr and what it said until then."""
+        self.process.send_signal(signal.SIGTERM)
+        said, wrong = self.process.communicate(timeout=120)
+        return self.process.returncode, wrong, [json.loads(line) for line in said.splitlines()]
+
+
+@contextmanager
+def running(file: Path, *options: str) -> Iterator[Process]:
+    process = subprocess.Popen(
+        [*COMMAND, "pipeline", "run", str(file), "--master", "local[1]", "--json", *options],
+        env=environment(file.parent),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Process(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def metrics(text: str) -> dict[str, float]:
+    """Return the values of metrics whose only label is the pipeline."""
+    lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    label = '{pipeline="calls"}'
+    return {
+        name.removesuffix(label).removeprefix("mayfly_pipeline_"): float(value)
+        for name, value in lines
+        if name.endswith(label)
+    }
+
+
+def test_sigterm_ends_a_run_between_two_batches_and_the_next_goes_on(
+    spark: SparkSession, tmp_path: Path, token_file: Path
+) -> None:
+    """Four batches wait when it is ended after the first; metrics and lines tell the same."""
+    with (
+        queue_manager(tmp_path / "QM1") as manager,
+        FlightServer(manager, port=0, token=TOKEN) as server,
+    ):
+        put(manager, *range(500))
+        file = write_pipeline(tmp_path, from_queue(server.url, token_file))
+        metrics_file = tmp_path / "calls.prom"
+        options = ("--metrics-file", str(metrics_file), "--metrics-port", "0")
+        with running(file, *options) as process:
+            url = process.metrics_url()
+            told = process.until("rows_in", 100)
+            with urllib.request.urlopen(url) as answer:
+                served = metrics(answer.read().decode())
+            assert served["up"] == 1
+            assert served["rows_in_total"] in range(told["rows_in"], 501, 100)
+            code, wrong, said = process.end()
+        assert (code, wrong) == (0, "")
+        last = [told, *said][-1]
+        kept = metrics(metrics_file.read_text())
+        assert (kept["up"], kept["rows_in_total"]) == (0, last["rows_in"])
+        assert kept["last_batch"] == last["batch"]
+        # What was begun is committed, but for a batch that had only just begun.
+        folders = [tmp_path / "checkpoint" / name for name in ("offsets", "commits")]
+        begun, done = (len(list(folder.glob("[0-9]*"))) for folder in folders)
+        assert done == last["batch"] + 1
+        assert begun in (done, done + 1)
+
+        config = replace(load(file), trigger=AVAILABLE_NOW)
+        pace, seen = Stops(), Quiet()
+        begun_with = KeptProgress(config.checkpoint).load(config.name)
+        ended = Supervisor(lambda: start(config, spark), pace, seen, begun_with).run()
+        assert ended.end is End.DONE
+        assert ended.progress.batch > last["batch"]
+        assert last["rows_in"] + ended.progress.rows_in == 500
+        assert bodies(tmp_path / "out") == dict.fromkeys(range(500), 1)
+        assert manager.verify().ok
+
+
+def lay(folder: Path, first: int, *, delay_ms: int) -> None:
+    """Lay down a file of ten rows."""
+    lines = [json.dumps({"n": n, "delay": delay_ms}) for n in range(first, first + 10)]
+    (folder / "in" / f"{first:03}.json").write_text("\n".join(lines))
+
+
+@pytest.mark.soak
+def test_rows_wait_in_the_delay_line_while_a_run_ends_and_the_next_one_knows(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in").mkdir()
+    file = write_pipeline(tmp_path, FROM_FILES)
+    lay(tmp_path, 0, delay_ms=1_000)
+    for first in (10, 20, 30):
+        lay(tmp_path, first, delay_ms=40_000)
+    with running(file) as process:
+        told = process.until("rows_in", 20)
+        code, wrong, said = process.end()
+    assert (code, wrong) == (0, "")
+    last = [told, *said][-1]
+    assert last["held"] == last["rows_in"] - last["released"]
+    lay(tmp_path, 40, delay_ms=0)
+    with running(file) as process:
+        then = process.until("released", 50 - last["released"])
+        code, wrong, _ = process.end()
+    assert (code, wrong) == (0, "")
+    assert last["rows_in"] + then["rows_in"] == 50
+    assert (then["held"], then["expired"], then["restarts"]) == (0, 0, 0)
+    assert bodies(tmp_path / "out") == dict.fromkeys(range(50), 1)
+    with running(file, "--once") as process:
+        told_nothing, wrong = process.process.communicate(timeout=300)
+        assert (process.process.returncode, told_nothing, wrong) == (0, "", "")

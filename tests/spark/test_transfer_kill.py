@@ -1,0 +1,84 @@
+"""kill -9 of driver, executors and queue manager, anywhere in a transfer on a real cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mayfly.lifetime.life import State
+from mayfly.spark.cluster import Cluster, cluster
+from tests.spark.transfer import Transfer
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+#: Between the tasks' write and the commit; in the midst of the promotion; and between the end of
+#: the promotion and Spark's own log. A time is how far behind the moment it may be.
+WINDOWS = (("written", 0.0), ("promoting", 0.03), ("promoted", 0.0))
+
+
+@pytest.fixture
+def two_workers(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster of its own: what is killed here is nobody else's."""
+    with cluster(tmp_path / "cluster", master_port=0) as running:
+        yield running
+
+
+def kill_an_executor(transfer: Transfer, kill_number: int) -> None:
+    """Once anywhere, once when a task has filled its stage and nobody knows yet."""
+    before = transfer.executors()
+    if kill_number % 2:
+        transfer.driver.wait_until(lambda: bool(transfer.executors()), "executors")
+        with suppress(ProcessLookupError):
+            os.kill(transfer.random.choice(sorted(transfer.executors())), signal.SIGKILL)
+    else:
+        order = transfer.order("staged", "executor")
+        transfer.driver.wait_until(lambda: not order.exists(), "a filled stage")
+    transfer.driver.wait_until(lambda: bool(before - transfer.executors()), "an executor's end")
+    transfer.wait_for_batches()
+
+
+def kill_the_queue_manager(transfer: Transfer, kill_number: int) -> None:
+    moment, late_seconds = WINDOWS[kill_number % 3]
+    after_seconds = transfer.random.uniform(0, late_seconds)
+    transfer.order(moment, "server", transfer.server.group, after_seconds)
+    transfer.server.wait_for_kill(f"queue manager, {moment} + {after_seconds} s")
+    transfer.server.start()
+    transfer.wait_for_batches()
+
+
+def kill_the_driver(transfer: Transfer, kill_number: int) -> None:
+    moment, late_seconds = WINDOWS[kill_number % 3]
+    after_seconds = transfer.random.uniform(0, late_seconds)
+    transfer.order(moment, "driver", transfer.driver.group, after_seconds)
+    transfer.driver.wait_for_kill(f"driver, {moment} + {after_seconds} s")
+    transfer.driver.kill()
+    transfer.driver.start()
+    transfer.wait_for_batches()
+
+
+@pytest.mark.parametrize(
+    ("kill_count", "driver_kill_count"),
+    # A driver takes longest to come back; test_lake_kill.py kills three more in every run.
+    [(3, 1), pytest.param(20, 20, marks=pytest.mark.soak)],
+)
+def test_kills_of_each_kind_lose_and_double_nothing(
+    two_workers: Cluster, tmp_path: Path, kill_count: int, driver_kill_count: int
+) -> None:
+    seed = int(os.environ.get("MAYFLY_KILL_SEED", kill_count))
+    with Transfer(tmp_path, two_workers, seed) as transfer:
+        for kill_number in range(kill_count):
+            kill_an_executor(transfer, kill_number)
+            kill_the_queue_manager(transfer, kill_number)
+            if kill_number >= kill_count - driver_kill_count:
+                kill_the_driver(transfer, kill_number)
+        transfer.drain()
+        ends = transfer.check()
+    # Enough has happened for this to mean something.
+    assert transfer.feeder.repeat_count > 0
+    for queue in ("Q1", "Q2"):
+        assert ends[queue, State.GOT.value] > 0
+        assert ends[queue, State.EXPIRED.value] > 0
