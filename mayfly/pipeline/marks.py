@@ -20,7 +20,7 @@ from mayfly.pipeline.parts import (
     QueueSource,
     Source,
 )
-from mayfly.spark.checkpoints import _Folder as Folder
+from mayfly.spark.checkpoints import Folder
 from mayfly.spark.errors import CheckpointError
 
 #: A name that Spark takes for none of its own, neither in a checkpoint nor among data.

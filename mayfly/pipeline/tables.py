@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -73,7 +74,7 @@ class Table:
         value = self.plain_text(key)
         if value is None or "://" in value:
             return value
-        return str(self._path.parent.absolute() / value)
+        return os.path.normpath(self._path.parent.absolute() / value)
 
     def number(self, key: str, least: int = 1, most: int = 2**31 - 1) -> int | None:
         """Return a whole number within bounds, None when it is not there."""

@@ -24,7 +24,7 @@ def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, s
     Returns the folder as Spark should be told it. Raises CheckpointError when another query has
     begun it or its rows have other columns.
     """
-    folder = _Folder(spark, checkpoint)
+    folder = Folder(spark, checkpoint)
     mark = folder.read(_MARK)
     if mark is None:
         if folder.has("offsets") or folder.has("metadata"):
@@ -47,10 +47,11 @@ def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, s
     return folder.path
 
 
-class _Folder:
+class Folder:
     """A folder of any file system that Spark knows."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
+        """Name a folder, which need not be there; ``path`` is a path or a URL."""
         jvm: Any = spark.sparkContext._jvm
         self._new_path = jvm.org.apache.hadoop.fs.Path
         self._text = jvm.org.apache.commons.io.IOUtils
