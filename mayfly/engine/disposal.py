@@ -29,6 +29,8 @@ from mayfly.store.units import StoredMessage
 
 _LOG = logging.getLogger("mayfly.disposal")
 _EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
+#: Length of a queue name in a header.
+_NAME_BYTES = 48
 
 
 def discard_expired(
@@ -109,12 +111,27 @@ def dead_letter(
     """
     prepared, window, ids, body = message
     path = core.registry.resolve(core.registry.queue_manager.text("DEADQ"))
+    descriptor, header = behind_header(core, prepared.descriptor, reason, target)
+    check_room(core, path, len(header) + len(body), persistent=prepared.persistent)
+    dead = as_given(core, descriptor)
+    # It can be got at once, whatever delay it once had.
+    immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
+    row = new_row(core, path, Outgoing(dead, immediate, ids, header + body))
+    arrive(core, work, path, dead, row)
+
+
+def behind_header(
+    core: Core, descriptor: Descriptor, reason: int, target: str
+) -> tuple[Descriptor, bytes]:
+    """Return the descriptor of a dead letter, and the MQDLH to stand before its data (Q1).
+
+    What the descriptor says of the data is true of the header now; the header says it of the data.
+    """
     now_ms = core.now_ms()
-    descriptor = prepared.descriptor
     header = DLH.pack(
         {
             "Reason": reason,
-            "DestQName": target,
+            "DestQName": target.encode("ascii", "replace").decode()[:_NAME_BYTES],
             "DestQMgrName": core.name,
             "Encoding": descriptor.encoding,
             "CodedCharSetId": descriptor.coded_char_set_id,
@@ -125,16 +142,10 @@ def dead_letter(
             "PutTime": put_time(now_ms),
         }
     )
-    check_room(core, path, len(header) + len(body), persistent=prepared.persistent)
-    # What the descriptor says of the data is true of the header now (Q1).
-    dead = as_given(
-        core,
-        descriptor._replace(format="MQDEAD", encoding=MQENC_NATIVE, coded_char_set_id=MQCCSI_Q_MGR),
+    dead = descriptor._replace(
+        format="MQDEAD", encoding=MQENC_NATIVE, coded_char_set_id=MQCCSI_Q_MGR
     )
-    # It can be got at once, whatever delay it once had.
-    immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
-    row = new_row(core, path, Outgoing(dead, immediate, ids, header + body))
-    arrive(core, work, path, dead, row)
+    return dead, header
 
 
 def as_given(core: Core, descriptor: Descriptor) -> Prepared:

@@ -13,7 +13,7 @@ from mayfly.engine.bulk_puts import BulkPuts, Lane
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
-from mayfly.engine.disposal import send_report
+from mayfly.engine.disposal import behind_header, send_report
 from mayfly.engine.objects import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
@@ -28,13 +28,11 @@ from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.work import Moving, Work
 from mayfly.lifetime.life import Event, LifeRecord, State, next_state
 from mayfly.lifetime.reports import Cause, Original, is_owed
-from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.structures import DLH
 
 _EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
 #: The queue manager is going: no fault of the row.
@@ -43,7 +41,6 @@ _NOT_THE_ROW = (
     rc.MQRC_Q_MGR_STOPPING,
     rc.MQRC_STORAGE_MEDIUM_FULL,
 )
-_NAME_BYTES = 48
 
 
 class Counted(NamedTuple):
@@ -236,10 +233,7 @@ class Promotion(UnitOfWork):
         name = self._dead_letter_queue or core.registry.queue_manager.text("DEADQ")
         body, now_ms = rows.body(row), core.now_ms()
         descriptor = _sound(kind.descriptor, self._context)
-        header = _dead_letter_header(descriptor, kind.queue, refusal.reason, core.name, now_ms)
-        dead = descriptor._replace(
-            format="MQDEAD", encoding=c.MQENC_NATIVE, coded_char_set_id=c.MQCCSI_Q_MGR
-        )
+        dead, header = behind_header(core, descriptor, refusal.reason, kind.queue)
         as_dead = Kind(name, dead, kind.context_option)
         try:
             ids = ids_of(rows, row)
@@ -278,22 +272,3 @@ def _sound(descriptor: Descriptor, context: Context) -> Descriptor:
     except MQError:
         return Descriptor(persistence=c.MQPER_PERSISTENT)
     return descriptor
-
-
-def _dead_letter_header(
-    descriptor: Descriptor, target: str, reason: int, manager_name: str, now_ms: int
-) -> bytes:
-    return DLH.pack(
-        {
-            "Reason": reason,
-            "DestQName": target.encode("ascii", "replace").decode()[:_NAME_BYTES],
-            "DestQMgrName": manager_name,
-            "Encoding": descriptor.encoding,
-            "CodedCharSetId": descriptor.coded_char_set_id,
-            "Format": descriptor.format,
-            "PutApplType": c.MQAT_QMGR,
-            "PutApplName": manager_name[:28],
-            "PutDate": put_date(now_ms),
-            "PutTime": put_time(now_ms),
-        }
-    )
