@@ -11,6 +11,7 @@ PARTS = (
     "messaging",
     "opening",
     "delay",
+    "selectors",
     "staged",
     "pipeline",
     "queue_source",

@@ -1,4 +1,4 @@
-"""The next message that is alive, and the expired ones met on the way to it."""
+"""The next message that is alive and selected, and the expired ones met on the way to it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from mayfly.store.units import StoredMessage
 
 #: Expired messages that one turn of the latch passes over; then they are discarded, and on.
 DISCARD_BATCH = 1_000
+#: Messages that a selector refuses in one turn of the latch, some 5 ms, and bytes of their bodies.
+REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 
 
 class Look(NamedTuple):
     """What was met: a live message or None, expired ones before it; ``is_cut`` when not at the end.
 
-    A look that was cut short has met DISCARD_BATCH expired messages and nothing alive yet.
+    All before the key ``reached`` has been met. A look that was cut short has met DISCARD_BATCH
+    expired messages, or as many refused ones as one turn of the latch has time for.
     """
 
     alive: tuple[StoredMessage, int] | None
     expired: list[Found]
+    reached: int
     is_cut: bool = False
 
 
@@ -38,18 +42,31 @@ def look(
 ) -> Look:
     """Look for the first live message with ``low <= k < before`` that the holder may see.
 
-    Call it with the latch held.
+    What the selector refuses is passed over, dead or alive (E11). Call it with the latch held.
     """
     now_ms = core.now_ms()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
-    is_bounded = in_parts and core.settings.discard_on_empty
+    may_discard = core.settings.discard_on_empty
+    selects = None if match.selector is None else match.asker(core, queue, now_ms)
     expired: list[Found] = []
+    reached, refused_count, refused_bytes = low, 0, 0
     for row, side in in_order(core, queue, match, low, holder):
         if before is not None and before < row.k:
             break
+        if selects is not None and not selects(row):
+            reached = row.k + 1
+            refused_count += 1
+            refused_bytes += len(row.body)
+            is_long = refused_count >= REFUSALS or refused_bytes >= REFUSED_BYTES
+            if is_long and in_parts and (may_discard or not expired):
+                return Look(None, expired, reached, is_cut=True)
+            continue
         if not is_expired(row.expire_at_ms, now_ms):
-            return Look((row, side), expired)
+            return Look((row, side), expired, row.k)
         expired.append((queue, row, side))
-        if is_bounded and len(expired) == DISCARD_BATCH:
-            return Look(None, expired, is_cut=True)
-    return Look(None, expired)
+        reached = row.k + 1
+        if len(expired) == DISCARD_BATCH and in_parts and may_discard:
+            return Look(None, expired, reached, is_cut=True)
+    if expired and not may_discard:
+        reached = expired[0][1].k
+    return Look(None, expired, reached)

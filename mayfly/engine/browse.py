@@ -10,9 +10,10 @@ from mayfly.engine.disposal import discard_expired
 from mayfly.engine.get import GetRequest, GetResult, seen, take_row
 from mayfly.engine.holder import Holder
 from mayfly.engine.objects import Path
+from mayfly.engine.places import Place, place_for
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.engine.waiting import Waiter
+from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -29,7 +30,9 @@ class Cursor:
         self._path = path
         self._holder = holder
         self._key: int | None = None
-        #: Whether the last step gave up at so many expired messages that it is to be repeated.
+        #: How far the selector was asked behind the cursor.
+        self._place: Place | None = None
+        #: Whether the last step has not come to the end of the queue, so that it is to be repeated.
         self._is_cut = False
 
     def browse(self, request: GetRequest, *, first: bool, lock: bool) -> GetResult:
@@ -43,24 +46,33 @@ class Cursor:
         """
         if request.wait_ms < MQWI_UNLIMITED:
             raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms}")
-        core, waiter = self._core, None
-        while True:
+        core = self._core
+        until_ms = None
+        self._place = place_for(self._place, core, self._path.queue, request.match)
+        if self._place is not None:
+            self._place.begin(anew=first)
+        is_over = False
+        while not is_over:
+            waiter = None
             with core.latch:
                 core.check_running()
                 self._holder.check()
                 self._holder.release_lock()
                 result = self._step(request, first=first, lock=lock, in_parts=True)
-                if result is None and request.wait_ms and not self._is_cut:
-                    until_ms = _until(core, request.wait_ms)
-                    step = partial(self._step, request, first=first, lock=lock)
-                    waiter = Waiter(step, until_ms, self._holder)
-                    self._holder.wait(self._path.queue, waiter)
-                    core.must_wake = True
+                is_over = not self._is_cut
+                if is_over and result is None and request.wait_ms:
+                    until_ms = _until(core, request.wait_ms) if until_ms is None else until_ms
+                    if until_ms is None or core.now_ms() < until_ms:
+                        step = partial(self._attempt, request, first=first, lock=lock)
+                        waiter = Waiter(step, until_ms, self._holder)
+                        self._holder.wait(self._path.queue, waiter)
+                        core.must_wake = True
             core.run_deferred()
-            if not self._is_cut:
-                break
-        if waiter is not None:
-            result = self._outcome_of(waiter)
+            if waiter is not None:
+                result = self._outcome_of(waiter)
+                is_over = result is not None
+            if self._place is not None and not is_over:
+                self._place.scout(self._holder)
         if result is None:
             raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no more messages on {self._path.name}")
         return result
@@ -121,7 +133,10 @@ class Cursor:
         return was_locked
 
     def _outcome_of(self, waiter: Waiter) -> GetResult | None:
-        """Wait; when interrupted or closed, nothing may be locked for this browse any more."""
+        """Wait; when interrupted or closed, nothing may be locked for this browse any more.
+
+        None when it is to search on its own.
+        """
         try:
             result: GetResult | None = waiter.wait()
             with self._core.latch:
@@ -134,22 +149,31 @@ class Cursor:
             raise
         return result
 
+    def _attempt(self, request: GetRequest, *, first: bool, lock: bool) -> object:
+        in_parts = self._place is not None
+        result = self._step(request, first=first, lock=lock, in_parts=in_parts)
+        return LOOK_YOURSELF if self._is_cut else result
+
     def _step(
-        self, request: GetRequest, *, first: bool, lock: bool, in_parts: bool = False
+        self, request: GetRequest, *, first: bool, lock: bool, in_parts: bool
     ) -> GetResult | None:
-        core = self._core
+        core, place = self._core, self._place
         self._check_get()
         queue, now_ms = self._path.queue, core.now_ms()
         low = queue.low if first or self._key is None else self._key + 1
-        alive, expired, self._is_cut = look(
+        alive, expired, reached, self._is_cut = look(
             core,
             queue,
             request.match,
-            low,
+            low if place is None else place.step_from(low),
             before=None,
             in_parts=in_parts,
             holder=self._holder,
         )
+        if place is not None:
+            place.reach(reached, is_end=not self._is_cut)
+            if place.is_behind and alive is None and request.wait_ms:
+                self._is_cut = True
         if expired and (alive or core.settings.discard_on_empty):
             core.deferred.append(discard_expired(core, expired, now_ms))
         if alive is None:

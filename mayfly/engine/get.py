@@ -11,11 +11,12 @@ from mayfly.engine.disposal import discard_expired, original_of, remove, send_re
 from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects import Path
+from mayfly.engine.places import Place, place_for
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.search import ANY, Match
 from mayfly.engine.staging import shown
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
-from mayfly.engine.waiting import Waiter
+from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.reports import Cause
@@ -58,10 +59,13 @@ def get(
     request: GetRequest,
     unit_of_work: UnitOfWork | None,
     holder: Holder,
+    *,
+    place: Place | None = None,
 ) -> GetResult:
     """Take the next message, waiting for it if asked to; in a unit of work until its commit.
 
-    Raises MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR,
+    A ``place`` lets a selector go on where the last get with it ended. Raises
+    MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR,
     MQRC_SYNCPOINT_LIMIT_REACHED, and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR when another thread closes
     the session or handle, the ``holder``, meanwhile: the message is on its queue then.
 
@@ -70,23 +74,27 @@ def get(
     """
     if request.wait_ms < MQWI_UNLIMITED:
         raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms} is below -1")
-    getter = Getter(core, path, request, unit_of_work, holder)
-    waiter = None
-    while True:
+    place = place_for(place, core, path.queue, request.match)
+    getter = Getter(core, path, request, unit_of_work, holder, place=place)
+    is_over = False
+    while not is_over:
+        waiter = None
         with core.latch:
             core.check_running()
             if holder.is_ended:
                 raise holder.error()
             outcome = getter.take(in_parts=True)
-            if outcome is None and request.wait_ms and not getter.is_cut:
-                waiter = _enqueue(core, path.queue, getter, holder, request.wait_ms)
-            elif outcome is not None and outcome[1] is not None and core.run_at_once(outcome[1]):
+            if outcome is not None and outcome[1] is not None and core.run_at_once(outcome[1]):
                 outcome = outcome[0], None
+            is_over = not getter.is_cut
+            if is_over and outcome is None and getter.may_wait():
+                waiter = _enqueue(core, path.queue, getter, holder)
         core.run_deferred()
-        if not getter.is_cut:
-            break
-    if waiter is not None:
-        outcome = _outcome_of(core, path.queue, waiter, holder)
+        if waiter is not None:
+            outcome = _outcome_of(core, path.queue, waiter, holder)
+            is_over = outcome is not None
+        if place is not None and not is_over:
+            place.scout(holder)
     if outcome is None:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
     result, work = outcome
@@ -95,26 +103,28 @@ def get(
     return result
 
 
-def _enqueue(core: Core, queue: LocalQueue, getter: Getter, holder: Holder, wait_ms: int) -> Waiter:
-    until_ms = None if wait_ms == MQWI_UNLIMITED else core.now_ms() + wait_ms
-    waiter = Waiter(getter.take, until_ms, holder, takes_any=getter.takes_any)
+def _enqueue(core: Core, queue: LocalQueue, getter: Getter, holder: Holder) -> Waiter:
+    waiter = Waiter(getter.attempt, getter.until_ms, holder, takes_any=getter.takes_any)
     holder.wait(queue, waiter)
-    if until_ms is not None:
+    if getter.until_ms is not None:
         core.must_wake = True
     return waiter
 
 
 def _outcome_of(
     core: Core, queue: LocalQueue, waiter: Waiter, holder: Holder
-) -> tuple[GetResult, Work | None]:
+) -> tuple[GetResult, Work | None] | None:
     """Wait; when interrupted or closed meanwhile, no message is or will be taken for this get.
 
     Except by a unit of work that is still open or was committed by the close: nobody else has it.
+    None when the getter is to search on its own.
     """
     try:
-        outcome: tuple[GetResult, Work | None] = waiter.wait()
+        outcome: tuple[GetResult, Work | None] | None = waiter.wait()
         with core.latch:
-            if not holder.is_ended or (outcome[1] is None and not holder.is_backed_out):
+            if not holder.is_ended:
+                return outcome
+            if outcome is not None and outcome[1] is None and not holder.is_backed_out:
                 return outcome
             _take_back(core, waiter)
     except MQError:
@@ -145,16 +155,38 @@ class Getter:
         request: GetRequest,
         unit_of_work: UnitOfWork | None,
         holder: Holder,
+        *,
+        place: Place | None = None,
     ) -> None:
-        """Prepare a get on what a name resolved to."""
+        """Prepare a get on what a name resolved to; with a selector it has a place."""
         self._core = core
         self._path = path
         self._request = request
         self._unit_of_work = unit_of_work
         self._holder = holder
+        self._place = place
         self.takes_any = request.match is ANY
-        #: Whether the last take gave up at so many expired messages that it is to be repeated.
+        #: Whether the last take has not come to the end of the queue, so that it is to be repeated.
         self.is_cut = False
+        #: When its wait ends, None for never or as long as it has not waited.
+        self.until_ms: int | None = None
+        if place is not None:
+            place.begin()
+
+    def may_wait(self) -> bool:
+        """Tell whether there is time left to wait; it begins to run with the first call."""
+        wait_ms = self._request.wait_ms
+        if wait_ms == MQWI_UNLIMITED or not wait_ms:
+            return bool(wait_ms)
+        now_ms = self._core.now_ms()
+        if self.until_ms is None:
+            self.until_ms = now_ms + wait_ms
+        return now_ms < self.until_ms
+
+    def attempt(self) -> object:
+        """Take a message for the one who waits; LOOK_YOURSELF when it is a long search."""
+        outcome = self.take(in_parts=self._place is not None)
+        return LOOK_YOURSELF if self.is_cut else outcome
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
         """Take a message now, under the latch; None when there is none.
@@ -187,21 +219,25 @@ class Getter:
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> tuple[tuple[StoredMessage, int] | None, Pending | None]:
         """Return the next live message, or the own uncommitted put that comes before it."""
-        core = self._core
+        core, place = self._core, self._place
         own = self._own_put(queue, now_ms)
         before = None if own is None else own.row.k
-        match = self._request.match
-        alive, expired, self.is_cut = look(
+        alive, expired, reached, self.is_cut = look(
             core,
             queue,
-            match,
-            queue.low,
+            self._request.match,
+            queue.low if place is None else place.step_from(queue.low),
             before=before,
             in_parts=in_parts,
             holder=self._holder,
         )
         if self.is_cut:
             own = None
+        if place is not None:
+            place.reach(reached, is_end=not self.is_cut)
+            # Who waits from now on is told only of what comes from now on.
+            if place.is_behind and alive is None and own is None and self._request.wait_ms:
+                self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):
             for _queue, row, side in expired:
                 self._advance(queue, row, side)
@@ -212,10 +248,13 @@ class Getter:
     def _own_put(self, queue: LocalQueue, now_ms: int) -> Pending | None:
         if self._unit_of_work is None:
             return None
+        match = self._request.match
+        selects = None if match.selector is None else match.asker(self._core, queue, now_ms)
         for pending in self._unit_of_work.own_puts(queue):
             # An expired one stays until the commit: no discard and no report before it (E17).
             row = pending.row
-            if self._request.match.accepts(row) and not is_expired(row.expire_at_ms, now_ms):
+            is_there = match.accepts(row) and not is_expired(row.expire_at_ms, now_ms)
+            if is_there and (selects is None or selects(row)):
                 return pending
         return None
 

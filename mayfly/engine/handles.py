@@ -13,12 +13,14 @@ from mayfly.engine.descriptors import Context
 from mayfly.engine.get import GetRequest, GetResult, get
 from mayfly.engine.objects import Path
 from mayfly.engine.opened import OpenQueue, drop_ownerless
+from mayfly.engine.places import Place, place_for
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.selectors import Selector
 
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
 _BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
@@ -71,15 +73,30 @@ class Owner(NamedTuple):
 
 
 class Handle:
-    """One open queue of one session; closed by :meth:`close` or with its session."""
+    """One open queue of one session; closed by :meth:`close` or with its session.
 
-    def __init__(self, core: Core, path: Path, opened: OpenQueue, owner: Owner) -> None:
+    With a selector, it gets and browses only what that takes; match options come on top. What is
+    under the cursor was taken before and is not asked again.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        path: Path,
+        opened: OpenQueue,
+        owner: Owner,
+        *,
+        selector: Selector | None = None,
+    ) -> None:
         """Take what the session has opened; Session.open checks and counts."""
         self._core = core
         self._owner = owner
         self._path = path
         self.opened = opened
         self.options = opened.options
+        self._selector = selector
+        #: How far the selector was asked by gets.
+        self._place: Place | None = None
         self._cursor = Cursor(core, path, opened.holder)
 
     @property
@@ -142,8 +159,9 @@ class Handle:
             raise _not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
         if not options & _BROWSE and not self.options & _INPUT:
             raise _not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
+        match, selector = request.match, self._selector
         request = GetRequest(
-            request.match,
+            match if selector is None else match.narrowed(selector),
             request.wait_ms if options & c.MQGMO_WAIT else 0,
             request.max_length,
             bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
@@ -160,7 +178,9 @@ class Handle:
         unit_of_work = self._owner.unit_of_work if options & _SYNCPOINT else None
         if options & c.MQGMO_MSG_UNDER_CURSOR:
             return self._cursor.get_under_cursor(request, unit_of_work)
-        return get(self._core, self.path, request, unit_of_work, self.opened.holder)
+        path, holder = self.path, self.opened.holder
+        self._place = place_for(self._place, self._core, path.queue, request.match)
+        return get(self._core, path, request, unit_of_work, holder, place=self._place)
 
     def unlock(self) -> int:
         """MQGMO_UNLOCK: release the browse lock; returns MQRC_NO_MSG_LOCKED or 0 (B6)."""

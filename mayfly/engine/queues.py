@@ -5,12 +5,22 @@ Everything here is guarded by the queue manager's latch.
 
 from __future__ import annotations
 
+from typing import Protocol
+from weakref import WeakSet
+
 from mayfly.engine.definitions import Definition
 from mayfly.store.keys import STAGING_NUMBER, queue_range
 from mayfly.store.units import StoredMessage
 
 #: Index of the non-persistent and of the persistent side in pairs of values.
 VOLATILE, PERSISTENT = 0, 1
+
+
+class Watcher(Protocol):
+    """Who is to know what becomes visible."""
+
+    def lower(self, key: int) -> None:
+        """Note that something at this key, or behind it, has."""
 
 
 class LocalQueue:
@@ -37,6 +47,7 @@ class LocalQueue:
         "present",
         "staged_for",
         "uncommitted",
+        "watchers",
     )
 
     def __init__(self, definition: Definition, number: int) -> None:
@@ -57,6 +68,8 @@ class LocalQueue:
         self.input_count = 0
         self.output_count = 0
         self.exclusive_holder: object | None = None
+        #: As long as they live; None when there was never one.
+        self.watchers: WeakSet[Watcher] | None = None
 
     @property
     def name(self) -> str:
@@ -82,6 +95,9 @@ class LocalQueue:
         """Note that a message has become visible, so that reading starts no later than there."""
         if key < self.first[side]:
             self.first[side] = key
+        if self.watchers:
+            for watcher in self.watchers:
+                watcher.lower(key)
 
 
 #: A message, the queue it is on and its side.

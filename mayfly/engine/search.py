@@ -8,24 +8,40 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.staging import shown
 from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.keys import id_hash, key_of_delayed_id, staging_id
 from mayfly.store.units import StoredMessage
 
 _FIRST_PAGE, _PAGE_GROWTH, _LARGEST_PAGE = 1, 8, 512
+#: Bodies are read with their rows: pages of long ones have fewer.
+_PAGE_BYTES = 1024 * 1024
 
 
 class Match(NamedTuple):
-    """What a message must have to be selected; None and zero-length ids mean any (G2)."""
+    """What a message must have to be selected; None and zero-length ids mean any (G2).
+
+    ``selector`` is asked by who reads (:meth:`asker`), as it takes its time.
+    """
 
     msg_id: bytes | None = None
     correl_id: bytes | None = None
     group_id: bytes | None = None
     msg_seq_number: int | None = None
     offset: int | None = None
+    selector: Selector | None = None
+
+    def narrowed(self, selector: Selector) -> Match:
+        """Return the match that takes only what a selector takes, too; ids it names are indexed."""
+        return self._replace(
+            msg_id=selector.msg_id if self.msg_id is None else self.msg_id,
+            correl_id=selector.correl_id if self.correl_id is None else self.correl_id,
+            selector=selector,
+        )
 
     def accepts(self, row: StoredMessage) -> bool:
-        """Tell whether a row has all that is asked for."""
+        """Tell whether a row has all that is asked for; the selector is not asked."""
         if self.msg_id is not None and row.msg_id != self.msg_id:
             return False
         if self.correl_id is not None and row.correl_id != self.correl_id:
@@ -40,10 +56,30 @@ class Match(NamedTuple):
             and (self.offset in (None, descriptor.offset))
         )
 
+    def asker(self, core: Core, queue: LocalQueue, now_ms: int) -> Callable[[StoredMessage], bool]:
+        """Return what tells whether the selector takes a row of a queue as it is seen now."""
+        assert self.selector is not None
+        selects = self.selector.selects
+        if queue.is_staging:
+            return lambda row: selects(_fields(shown(core, row), now_ms))
+        return lambda row: selects(_fields(row, now_ms))
+
+
+def _fields(row: StoredMessage, seen_ms: int) -> MessageFields:
+    return MessageFields(row, unpack_descriptor(row.descriptor), seen_ms)
+
 
 ANY = Match()
 #: No message has an empty MsgId.
 NOTHING = Match(msg_id=b"")
+
+
+def selector_of(text: str | None) -> Selector | None:
+    """Return the selector of a selection string, None for a blank one: it takes everything.
+
+    Raises MQRC_SELECTOR_SYNTAX_ERROR, MQRC_SELECTION_STRING_ERROR, MQRC_SELECTOR_ALWAYS_FALSE.
+    """
+    return compile_selector(text) if text is not None and text.strip() else None
 
 
 def in_order(
@@ -51,8 +87,8 @@ def in_order(
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
-    What the ``holder`` has locked is visible to it alone (B5). Call it and use it with the latch
-    held; it may be left at any point.
+    They have what is asked for, but the selector is not asked. What the ``holder`` has locked is
+    visible to it alone (B5). Call it and use it with the latch held; it may be left at any point.
     """
     if queue.is_staging:
         match = _as_stored(match)
@@ -117,7 +153,7 @@ def _side(
 ) -> Iterator[tuple[StoredMessage, int]]:
     hidden = core.hidden
     fetch = _fetcher(core, queue, side, match)
-    is_any = match is ANY
+    is_any = match._replace(selector=None) == ANY
     low = max(low, queue.first[side])
     size = _FIRST_PAGE
     while True:
@@ -128,7 +164,12 @@ def _side(
         if len(rows) < size:
             return
         low = rows[-1].k + 1
-        size = min(size * _PAGE_GROWTH, _LARGEST_PAGE)
+        size = _next_size(size, rows)
+
+
+def _next_size(size: int, rows: list[StoredMessage]) -> int:
+    row_bytes = 1 + sum([len(row.body) for row in rows]) // len(rows)
+    return max(1, min(size * _PAGE_GROWTH, _LARGEST_PAGE, _PAGE_BYTES // row_bytes))
 
 
 def _fetcher(

@@ -20,7 +20,7 @@ from mayfly.engine.objects import Path
 from mayfly.engine.opened import OpenQueues, drop_ownerless
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.schedule import Schedule
-from mayfly.engine.search import ANY, Match
+from mayfly.engine.search import ANY, Match, selector_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
@@ -121,29 +121,37 @@ class Session:
         wait_ms: int = 0,
         msg_id: bytes | None = None,
         correl_id: bytes | None = None,
+        selector: str | None = None,
     ) -> Message | None:
         """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever).
 
-        Raises MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE when another
-        session has the queue open for exclusive input.
+        ``selector`` is a condition, ``"colour = 'red' AND JMSPriority > 4"``; to get many messages
+        by one, :meth:`open` a handle with it, which remembers what it has refused. Raises
+        MQRC_SELECTOR_SYNTAX_ERROR, MQRC_GET_INHIBITED, MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_OBJECT_IN_USE when another session has the queue open for exclusive input.
         """
         unit_of_work = self.unit_of_work if self._usable() else None
         path = self._core.registry.resolve(queue)
         if path.queue.exclusive_holder is not None:
             self._check_exclusive(path)
-        request = GetRequest(_match(msg_id, correl_id), wait_ms)
+        request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
         try:
             return get(self._core, path, request, unit_of_work, self._opened.holder).message
         except NoMessage:
             return None
 
     def browse(
-        self, queue: str, *, msg_id: bytes | None = None, correl_id: bytes | None = None
+        self,
+        queue: str,
+        *,
+        msg_id: bytes | None = None,
+        correl_id: bytes | None = None,
+        selector: str | None = None,
     ) -> Iterator[Message]:
         """Yield the messages of a queue in get order, each read when it is asked for."""
         self._usable()
         cursor = Cursor(self._core, self._core.registry.resolve(queue), self._opened.holder)
-        request = GetRequest(_match(msg_id, correl_id))
+        request = GetRequest(_match(msg_id, correl_id, selector))
         while self._usable() is not None:
             try:
                 result = cursor.browse(request, first=False, lock=False)
@@ -169,17 +177,26 @@ class Session:
         self._usable()
         self.unit_of_work.backout()
 
-    def open(self, name: str, options: int, *, dynamic_name: str = "AMQ.*") -> Handle:
+    def open(
+        self,
+        name: str,
+        options: int,
+        *,
+        dynamic_name: str = "AMQ.*",
+        selector: str | None = None,
+    ) -> Handle:
         """MQOPEN: return a handle on a queue; a model queue's name makes a dynamic queue.
 
-        Raises MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE (C4),
-        MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_DYNAMIC_Q_NAME_ERROR.
+        ``selector`` is OD.SelectionString. Raises MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_OBJECT_IN_USE (C4), MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_DYNAMIC_Q_NAME_ERROR,
+        MQRC_SELECTOR_SYNTAX_ERROR, MQRC_SELECTION_STRING_ERROR, MQRC_SELECTOR_ALWAYS_FALSE.
         """
         self._usable()
         core = self._core
         inputs = options & _INPUT
         if options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not options:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
+        compiled = selector_of(selector)
         limit = core.registry.queue_manager.number("MAXHANDS")
         if len(self._opened) >= limit:
             raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
@@ -193,7 +210,8 @@ class Session:
             self._opened.close(opened)
             raise self._opened.holder.error()
         # A handle keeps its session; the other way round it could only be collected, not dropped.
-        return Handle(core, path, opened, Owner(self.context, self.unit_of_work, self.close_handle))
+        owner = Owner(self.context, self.unit_of_work, self.close_handle)
+        return Handle(core, path, opened, owner, selector=compiled)
 
     def close_handle(self, handle: Handle, options: int = c.MQCO_NONE) -> None:
         """Close a handle; MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue (C9).
@@ -275,10 +293,12 @@ def _descriptor(
     )
 
 
-def _match(msg_id: bytes | None, correl_id: bytes | None) -> Match:
-    if msg_id is None and correl_id is None:
-        return ANY
-    return Match(stored_id(msg_id) or None, stored_id(correl_id) or None)
+def _match(msg_id: bytes | None, correl_id: bytes | None, selector: str | None) -> Match:
+    match = ANY
+    if msg_id is not None or correl_id is not None:
+        match = Match(stored_id(msg_id) or None, stored_id(correl_id) or None)
+    compiled = selector_of(selector)
+    return match if compiled is None else match.narrowed(compiled)
 
 
 def _bytes_of(body: object) -> bytes:

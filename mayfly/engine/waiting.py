@@ -9,12 +9,17 @@ from typing import Any
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
+#: What ``take`` returns when it would hold the latch for too long to find out.
+LOOK_YOURSELF = object()
+
 
 class Waiter:
     """One waiting get. ``take`` tries to take a message under the latch and returns it or None.
 
     The decision is made by the thread that commits a message or passes the deadline, never by the
-    waiting thread, so that under a virtual clock it is made at its exact moment.
+    waiting thread, so that under a virtual clock it is made at its exact moment. Only a ``take``
+    that returns LOOK_YOURSELF, a long search by a selector, leaves it to the waiting thread: the
+    wait is then over without a result.
     """
 
     def __init__(
@@ -39,13 +44,15 @@ class Waiter:
 
     def attempt(self) -> bool:
         """Try to take a message; True when the wait is decided."""
+        found: Any = None
         try:
-            self.result = self._take()
+            found = self._take()
         except MQError as error:
             # GET was inhibited while waiting (G4), or the unit of work is full.
             self.error = error
-        if self.result is None and self.error is None:
+        if found is None and self.error is None:
             return False
+        self.result = None if found is LOOK_YOURSELF else found
         self._decided.set()
         return True
 
@@ -60,7 +67,7 @@ class Waiter:
         self._decided.set()
 
     def wait(self) -> Any:
-        """Block until decided; return what was taken or raise the error."""
+        """Block until decided; return what was taken or raise the error; None: look yourself."""
         self._decided.wait()
         if self.error is not None:
             raise self.error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.jms.consumers import refuse_selector
+from mayfly.jms.consumers import selector_text
 from mayfly.jms.destinations import Destination, Queue
 from mayfly.jms.errors import classic, refuse
 from mayfly.jms.messages import Message
@@ -26,8 +26,11 @@ class QueueBrowser:
 
     @classic
     def __init__(self, session: Session, queue: Destination, selector: str | None = None) -> None:
-        """Check the queue; sessions make browsers. Raises InvalidDestinationException."""
-        refuse_selector(selector)
+        """Check queue and selector; sessions make browsers.
+
+        Raises InvalidDestinationException, InvalidSelectorException.
+        """
+        self._selector = selector_text(selector)
         self._session = session
         self._queue = queue_to_use(queue)
         self._is_open = True
@@ -41,8 +44,8 @@ class QueueBrowser:
 
     @property
     def message_selector(self) -> str | None:
-        """None: it shows every message."""
-        return None
+        """Which messages it shows; None: all."""
+        return self._selector
 
     def __iter__(self) -> Iterator[Message]:
         """Yield the messages in get order, each read when it is asked for."""
@@ -77,7 +80,8 @@ class QueueBrowser:
 
     @classic
     def _open(self) -> Handle:
-        return self._session.mq.open(own_queue_name(self._session, self._queue), c.MQOO_BROWSE)
+        name = own_queue_name(self._session, self._queue)
+        return self._session.mq.open(name, c.MQOO_BROWSE, selector=self._selector)
 
     def _check_open(self) -> None:
         self._session.check_open()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.mqi import constants as c
+from mayfly.selectors.names import REPORT_BITS
 
 #: How a session confirms what it has received.
 SESSION_TRANSACTED = 0
@@ -52,20 +52,8 @@ JMS_IBM_PUT_TIME = "JMS_IBM_PutTime"
 JMS_IBM_PUT_APPL_TYPE = "JMS_IBM_PutApplType"
 JMS_IBM_LAST_MSG_IN_GROUP = "JMS_IBM_Last_Msg_In_Group"
 
-#: Each report property with the MQRO_* bits that it may carry.
-REPORT_PROPERTIES = {
-    "JMS_IBM_Report_Exception": c.MQRO_EXCEPTION_WITH_FULL_DATA,
-    "JMS_IBM_Report_Expiration": c.MQRO_EXPIRATION_WITH_FULL_DATA,
-    "JMS_IBM_Report_COA": c.MQRO_COA_WITH_FULL_DATA,
-    "JMS_IBM_Report_COD": c.MQRO_COD_WITH_FULL_DATA,
-    "JMS_IBM_Report_PAN": c.MQRO_PAN,
-    "JMS_IBM_Report_NAN": c.MQRO_NAN,
-    "JMS_IBM_Report_Pass_Msg_ID": c.MQRO_PASS_MSG_ID,
-    "JMS_IBM_Report_Pass_Correl_ID": c.MQRO_PASS_CORREL_ID,
-    "JMS_IBM_Report_Discard_Msg": c.MQRO_DISCARD_MSG,
-}
 #: Properties that the sender gives and the descriptor carries.
-DESCRIPTOR_PROPERTIES = frozenset(REPORT_PROPERTIES) | {
+DESCRIPTOR_PROPERTIES = frozenset(REPORT_BITS) | {
     JMSX_GROUP_ID,
     JMSX_GROUP_SEQ,
     JMS_IBM_RETAIN,

@@ -11,7 +11,6 @@ from mayfly.engine.session import Session as EngineSession
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, Queue
 from mayfly.jms.errors import (
-    IllegalStateException,
     InvalidDestinationException,
     JMSException,
     MessageFormatException,
@@ -49,9 +48,9 @@ class MessageConsumer:
         """Open the queue; sessions make consumers.
 
         Raises InvalidDestinationException for a queue that is not known or another connection's
-        temporary queue, MQRC_FUNCTION_NOT_SUPPORTED for a selector or a topic.
+        temporary queue, InvalidSelectorException, MQRC_FUNCTION_NOT_SUPPORTED for a topic.
         """
-        refuse_selector(selector)
+        self._selector = selector_text(selector)
         self._session = session
         self._queue: Queue = queue_to_use(destination)
         self._name = own_queue_name(session, self._queue)
@@ -75,8 +74,8 @@ class MessageConsumer:
 
     @property
     def message_selector(self) -> str | None:
-        """None: it takes every message."""
-        return None
+        """Which messages it takes; None: all."""
+        return self._selector
 
     def receive(self, timeout_ms: int | None = None) -> Message | None:
         """Return the next message, waiting for it; None and 0 wait for ever.
@@ -207,7 +206,8 @@ class MessageConsumer:
 
     def _open_handle(self) -> Handle:
         if self._handle is None:
-            self._handle = self._mq.open(self._name, c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE)
+            options = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE
+            self._handle = self._mq.open(self._name, options, selector=self._selector)
             definition = self._handle.queue.definition
             if definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC and (
                 not self._session.connection.has_temporary_queue(definition.name)
@@ -233,9 +233,11 @@ def has_body(message: Message, body_type: type) -> bool:
     return message.kind != Message.kind and message.is_body_assignable_to(body_type)
 
 
-def refuse_selector(selector: str | None) -> None:
-    """Raise MQRC_FUNCTION_NOT_SUPPORTED for a selector; None and blank select everything."""
+def selector_text(selector: str | None) -> str | None:
+    """Return a message selector, None for a blank one; raises InvalidSelectorException if no text.
+
+    Whether it is well formed turns out when its queue is opened.
+    """
     if selector is not None and not isinstance(selector, str):
-        raise IllegalStateException(f"selector {selector!r} is no text")
-    if selector is not None and selector.strip():
-        refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"selector {selector!r}: there are none yet")
+        refuse(rc.MQRC_SELECTION_STRING_ERROR, f"selector {selector!r} is no text")
+    return selector if selector is not None and selector.strip() else None

@@ -51,7 +51,7 @@ class JMSConsumer:
 
     @property
     def message_selector(self) -> str | None:
-        """None: it takes every message."""
+        """Which messages it takes; None: all."""
         return self._consumer.message_selector
 
     @simplified
@@ -100,6 +100,11 @@ class JMSBrowser:
     def queue(self) -> Queue:
         """The queue it shows."""
         return self._browser.queue
+
+    @property
+    def message_selector(self) -> str | None:
+        """Which messages it shows; None: all."""
+        return self._browser.message_selector
 
     def __iter__(self) -> Iterator[Message]:
         """Yield the messages in get order, each read when it is asked for."""
@@ -230,7 +235,10 @@ class JMSContext:
 
     @simplified
     def create_consumer(self, destination: Destination, selector: str | None = None) -> JMSConsumer:
-        """Return a consumer of a queue; raises MQRC_FUNCTION_NOT_SUPPORTED for a selector."""
+        """Return a consumer of a queue, or of what a selector takes of its messages.
+
+        Raises InvalidDestinationRuntimeException, InvalidSelectorRuntimeException.
+        """
         consumer = JMSConsumer(self._session.create_consumer(destination, selector))
         if self._auto_start:
             self._connection.start()
@@ -238,7 +246,10 @@ class JMSContext:
 
     @simplified
     def create_browser(self, queue: Queue, selector: str | None = None) -> JMSBrowser:
-        """Return a browser of a queue; raises MQRC_FUNCTION_NOT_SUPPORTED for a selector."""
+        """Return a browser of a queue, or of what a selector takes of its messages.
+
+        Raises InvalidDestinationRuntimeException, InvalidSelectorRuntimeException.
+        """
         browser = JMSBrowser(self._session.create_browser(queue, selector))
         if self._auto_start:
             self._connection.start()

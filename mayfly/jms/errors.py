@@ -169,6 +169,8 @@ _BY_REASON: dict[int, type[JMSException]] = {
     rc.MQRC_HCONN_ERROR: IllegalStateException,
     rc.MQRC_HOBJ_ERROR: IllegalStateException,
     rc.MQRC_SELECTOR_SYNTAX_ERROR: InvalidSelectorException,
+    rc.MQRC_SELECTOR_ALWAYS_FALSE: InvalidSelectorException,
+    rc.MQRC_SELECTION_STRING_ERROR: InvalidSelectorException,
     **dict.fromkeys(
         (
             rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR,

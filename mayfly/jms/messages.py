@@ -10,25 +10,9 @@ from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import MessageFormatException, MessageNotWriteableException
 from mayfly.jms.property_access import PropertyAccess
 from mayfly.mqi.properties import UTF_8, Typed
+from mayfly.selectors.identifiers import correlation_bytes, id_text
 
-ID_PREFIX = "ID:"
 _ID_BYTES = 24
-
-
-def id_text(identifier: bytes) -> str | None:
-    """Return an MQ identifier of 24 bytes as ``ID:`` and hexadecimal digits, None for zeros."""
-    return ID_PREFIX + identifier.hex() if identifier.strip(b"\0") else None
-
-
-def id_bytes(text: str | None) -> bytes | None:
-    """Return the bytes of an ``ID:`` text, padded to 24; None for any other text."""
-    if text is None or not text.startswith(ID_PREFIX):
-        return None
-    try:
-        raw = bytes.fromhex(text.removeprefix(ID_PREFIX))
-    except ValueError:
-        return None
-    return raw.ljust(_ID_BYTES, b"\0") if len(raw) <= _ID_BYTES else None
 
 
 class Message(PropertyAccess):
@@ -72,7 +56,8 @@ class Message(PropertyAccess):
     @property
     def jms_correlation_id_as_bytes(self) -> bytes | None:
         """The correlation id as a CorrelId of 24 bytes, None when there is none."""
-        return correlation_bytes(self.jms_correlation_id)
+        text = self.jms_correlation_id
+        return None if text is None else correlation_bytes(text)
 
     def set_jms_correlation_id_as_bytes(self, correlation_id: bytes | None) -> None:
         """Set the CorrelId itself; raises MessageFormatException for more than 24 bytes."""
@@ -221,16 +206,6 @@ class TextMessage(Message):
 
     def _body(self) -> str | None:
         return self.text
-
-
-def correlation_bytes(correlation_id: str | None) -> bytes | None:
-    """Return the CorrelId that stands for a correlation id, None when there is none."""
-    if correlation_id is None:
-        return None
-    identifier = id_bytes(correlation_id)
-    if identifier is not None:
-        return identifier
-    return correlation_id.encode("utf-8", "replace")[:_ID_BYTES].ljust(_ID_BYTES, b"\0")
 
 
 def _text_or_none(name: str, text: str | None) -> str | None:

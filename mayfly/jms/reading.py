@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from mayfly.engine.message import Message as QueueMessage
@@ -12,11 +12,14 @@ from mayfly.jms.bodies import MapMessage, StreamMessage
 from mayfly.jms.bytes_message import BytesMessage
 from mayfly.jms.charsets import character_set_name, codec_of
 from mayfly.jms.destinations import Destination, Queue, destination_of_uri
-from mayfly.jms.messages import Message, TextMessage, correlation_bytes, id_text
+from mayfly.jms.messages import Message, TextMessage
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Element, Header, Typed, properties_of, read_header
+from mayfly.selectors import MessageFields
+from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
+from mayfly.selectors.names import REPORT_BITS
 
 _KINDS: dict[str, type[Message]] = {
     "jms_text": TextMessage,
@@ -26,6 +29,18 @@ _KINDS: dict[str, type[Message]] = {
     "jms_none": Message,
 }
 Acknowledge = Callable[[], None] | None
+_TYPES = {bool: v.BOOLEAN, int: v.INT, str: v.STRING}
+_ALWAYS: tuple[str, ...] = (
+    k.JMSX_DELIVERY_COUNT,
+    k.JMSX_USER_ID,
+    k.JMSX_APP_ID,
+    k.JMS_IBM_MSG_TYPE,
+    k.JMS_IBM_FEEDBACK,
+    k.JMS_IBM_PUT_APPL_TYPE,
+    k.JMS_IBM_PUT_DATE,
+    k.JMS_IBM_PUT_TIME,
+)
+_OF_GROUPS = (k.JMSX_GROUP_ID, k.JMSX_GROUP_SEQ, k.JMS_IBM_LAST_MSG_IN_GROUP)
 
 
 class Parts(NamedTuple):
@@ -135,8 +150,10 @@ def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager
     # What a report carries of its original's MQRFH2 is said of the original.
     jms = {} if descriptor.msg_type == c.MQMT_REPORT else parts.jms
     received.jms_message_id = id_text(message.msg_id)
-    received.jms_timestamp = _timestamp(message, jms)
-    received.jms_correlation_id = _correlation_id(message.correl_id, jms.get("Cid"))
+    # Who sends without a timestamp leaves it out.
+    put_ms = message.put_ms
+    received.jms_timestamp = timestamp_of(jms.get("Tms", "0"), put_ms) if jms else put_ms
+    received.jms_correlation_id = correlation_text(message.correl_id, jms.get("Cid"))
     received.jms_reply_to = _reply_to(
         descriptor, jms.get("Rto"), manager_name, has_header=parts.has_header
     )
@@ -147,20 +164,6 @@ def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager
     received.jms_expiration = 0 if message.expire_at_ms is None else message.expire_at_ms
     received.jms_delivery_time = message.deliver_at_ms
     received.jms_priority = message.priority
-
-
-def _timestamp(message: QueueMessage, jms: dict[str, str]) -> int:
-    if not jms:
-        return message.put_ms
-    sent = jms.get("Tms", "0").strip()
-    return int(sent) if sent.isdecimal() and sent.isascii() and len(sent) < 20 else message.put_ms
-
-
-def _correlation_id(correl_id: bytes, text: str | None) -> str | None:
-    # Whoever changed the CorrelId since knew nothing of the text.
-    if text is not None and correlation_bytes(text) == correl_id:
-        return text
-    return id_text(correl_id) or text
 
 
 def _reply_to(
@@ -177,12 +180,9 @@ def _reply_to(
 
 
 def _type(mcd: dict[str, Element]) -> str | None:
-    """Return JMSType: the type alone, or the URI of a message with a set and a format."""
-    texts = {name: element.text for name, element in mcd.items()}
-    if "Set" not in texts and "Fmt" not in texts:
-        return texts.get("Type")
-    form = f"?format={texts['Fmt']}" if "Fmt" in texts else ""
-    return f"mcd://{texts.get('Msd', '')}/{texts.get('Set', '')}/{texts.get('Type', '')}{form}"
+    parts = (mcd.get(name) for name in ("Type", "Set", "Fmt", "Msd"))
+    name, set_, form, domain = (None if part is None else part.text for part in parts)
+    return type_of(name, set_, form, domain)
 
 
 def _properties(message: QueueMessage, descriptor: Descriptor, parts: Parts) -> dict[str, Typed]:
@@ -190,48 +190,24 @@ def _properties(message: QueueMessage, descriptor: Descriptor, parts: Parts) -> 
         name: typed if typed.dt in v.CONVERSIONS else Typed(v.STRING, typed.value)
         for name, typed in parts.usr
     }
-    numbers = {
-        k.JMSX_DELIVERY_COUNT: message.backout_count + 1,
-        k.JMS_IBM_MSG_TYPE: descriptor.msg_type,
-        k.JMS_IBM_PUT_APPL_TYPE: descriptor.put_appl_type,
-        k.JMS_IBM_ENCODING: parts.encoding,
-    }
-    texts = {
-        k.JMS_IBM_FORMAT: parts.data_format.ljust(8),
-        k.JMS_IBM_CHARACTER_SET: character_set_name(parts.coded_char_set_id),
-        k.JMS_IBM_PUT_DATE: message.put_date,
-        k.JMS_IBM_PUT_TIME: message.put_time,
-        k.JMSX_USER_ID: descriptor.user_identifier.strip(),
-        k.JMSX_APP_ID: descriptor.put_appl_name.strip(),
-    }
-    properties.update((name, Typed(v.INT, number)) for name, number in numbers.items())
-    properties.update((name, Typed(v.STRING, text)) for name, text in texts.items())
-    if descriptor.feedback or descriptor.msg_type == c.MQMT_REPORT:
-        properties[k.JMS_IBM_FEEDBACK] = Typed(v.INT, descriptor.feedback)
+    properties[k.JMS_IBM_FORMAT] = Typed(v.STRING, parts.data_format.ljust(8))
+    properties[k.JMS_IBM_ENCODING] = Typed(v.INT, parts.encoding)
+    character_set = character_set_name(parts.coded_char_set_id)
+    properties[k.JMS_IBM_CHARACTER_SET] = Typed(v.STRING, character_set)
+    # The values that a selector has seen.
+    fields = MessageFields(message, descriptor, message.put_ms)
+    for name in _names(descriptor, parts.jms):
+        value = fields.value(name)
+        if value is not None:
+            properties[name] = Typed(_TYPES[type(value)], value)
+    return properties
+
+
+def _names(descriptor: Descriptor, jms: dict[str, str]) -> Iterable[str]:
+    """Return the properties that a message may have of those a selector knows."""
+    names = _ALWAYS
     if descriptor.report:
-        properties.update(_reports(descriptor.report))
-    properties.update(_group(descriptor, parts.jms))
-    return properties
-
-
-def _reports(report: int) -> dict[str, Typed]:
-    return {
-        name: Typed(v.INT, report & bits)
-        for name, bits in k.REPORT_PROPERTIES.items()
-        if report & bits
-    }
-
-
-def _group(descriptor: Descriptor, jms: dict[str, str]) -> dict[str, Typed]:
-    properties: dict[str, Typed] = {}
-    group_id = jms.get("Gid") or id_text(descriptor.group_id)
-    flags = descriptor.msg_flags
-    if group_id is not None:
-        properties[k.JMSX_GROUP_ID] = Typed(v.STRING, group_id)
-        properties[k.JMSX_GROUP_SEQ] = Typed(v.INT, descriptor.msg_seq_number)
-    elif (sequence := jms.get("Seq", "")).isdecimal() and len(sequence) < 10:
-        properties[k.JMSX_GROUP_SEQ] = Typed(v.INT, int(sequence))
-    if flags & (c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP):
-        is_last = bool(flags & c.MQMF_LAST_MSG_IN_GROUP)
-        properties[k.JMS_IBM_LAST_MSG_IN_GROUP] = Typed(v.BOOLEAN, is_last)
-    return properties
+        names += tuple(REPORT_BITS)
+    if descriptor.group_id or descriptor.msg_flags or "Gid" in jms or "Seq" in jms:
+        names += _OF_GROUPS
+    return names

@@ -10,10 +10,11 @@ from mayfly.engine.put import PutRequest, PutResult
 from mayfly.jms import constants as k
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import InvalidDestinationException, MessageFormatException, refuse
-from mayfly.jms.messages import Message, id_text
+from mayfly.jms.messages import Message
 from mayfly.jms.writing import Outgoing, Special, Terms, outgoing, special_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.selectors.identifiers import id_text
 
 if TYPE_CHECKING:
     from mayfly.jms.sessions import Session

@@ -124,7 +124,10 @@ class Session:
     def create_consumer(
         self, destination: Destination, selector: str | None = None
     ) -> MessageConsumer:
-        """Return a consumer of a queue; raises MQRC_FUNCTION_NOT_SUPPORTED for a selector."""
+        """Return a consumer of a queue, or of what a selector takes of its messages.
+
+        Raises InvalidDestinationException, InvalidSelectorException.
+        """
         with self.lock:
             self.check_open()
             consumer = MessageConsumer(self, destination, selector)
@@ -132,7 +135,10 @@ class Session:
         return consumer
 
     def create_browser(self, queue: Queue, selector: str | None = None) -> QueueBrowser:
-        """Return a browser of a queue; raises MQRC_FUNCTION_NOT_SUPPORTED for a selector."""
+        """Return a browser of a queue, or of what a selector takes of its messages.
+
+        Raises InvalidDestinationException, InvalidSelectorException.
+        """
         with self.lock:
             self.check_open()
             return QueueBrowser(self, queue, selector)

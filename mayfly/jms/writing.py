@@ -10,7 +10,7 @@ from mayfly.jms import values as v
 from mayfly.jms.charsets import ccsid_named, codec_of
 from mayfly.jms.destinations import Queue
 from mayfly.jms.errors import MessageFormatException, refuse
-from mayfly.jms.messages import Message, correlation_bytes, id_bytes
+from mayfly.jms.messages import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -23,6 +23,8 @@ from mayfly.mqi.properties import (
     pack_header,
     property_element,
 )
+from mayfly.selectors.identifiers import correlation_bytes, id_bytes
+from mayfly.selectors.names import REPORT_BITS
 
 _NULL_BODY = (
     '<msgbody xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:nil="true"></msgbody>'
@@ -125,7 +127,7 @@ def outgoing(message: Message, queue: Queue, terms: Terms, special: Special) -> 
         special,
         has_header,
     )
-    correl_id = correlation_bytes(message.jms_correlation_id) or b""
+    correl_id = message.jms_correlation_id_as_bytes or b""
     if not has_header:
         return Outgoing(descriptor, correl_id, data or b"")
     folders = (
@@ -230,7 +232,7 @@ def _pack(folder: str) -> bytes:
 
 def _report(found: dict[str, Typed]) -> int:
     report = c.MQRO_NONE
-    for name, allowed in k.REPORT_PROPERTIES.items():
+    for name, allowed in REPORT_BITS.items():
         value = _number(found, name)
         if value is None:
             continue
@@ -267,4 +269,4 @@ def _group_seq(number: int | None) -> int | None:
 
 
 def _group_bytes(group_id: str | None) -> bytes:
-    return correlation_bytes(group_id) or b""
+    return b"" if group_id is None else correlation_bytes(group_id)

@@ -11,8 +11,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import FORMAT, Header, Value
 from mayfly.selectors.folders import NONE, Folder, find_folder, header_of, may_hold, value_in
-from mayfly.selectors.identifiers import correlation_bytes, id_bytes, id_text
-from mayfly.selectors.names import MQMD
+from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
+from mayfly.selectors.names import MQMD, REPORT_BITS
 
 _ZERO_ID = bytes(24)
 _TOKEN_BYTES = 32
@@ -119,28 +119,17 @@ def _timestamp(fields: MessageFields) -> Value:
     if not jms:
         return fields.row.put_ms
     # Who sends without a timestamp leaves it out.
-    sent = (_text(jms, "Tms") or "0").strip()
-    is_number = sent.isdecimal() and sent.isascii() and len(sent) < 20
-    return int(sent) if is_number else fields.row.put_ms
+    return timestamp_of(_text(jms, "Tms") or "0", fields.row.put_ms)
 
 
 def _correlation_id(fields: MessageFields) -> Value:
-    """Return the text only when it stands for the CorrelId, so that an index on that one serves."""
-    correl_id = fields.row.correl_id or _ZERO_ID
-    text = _text(_own_headers(fields), "Cid")
-    if text is not None and id_bytes(text) is None and correlation_bytes(text) == correl_id:
-        return text
-    return id_text(correl_id)
+    return correlation_text(fields.row.correl_id or _ZERO_ID, _text(_own_headers(fields), "Cid"))
 
 
 def _type(fields: MessageFields) -> Value:
-    """Return the type alone, or the URI of a message with a set or a format."""
     mcd = fields.folder(_MCD)
-    type_, set_, form = (_text(mcd, name) for name in ("Type", "Set", "Fmt"))
-    if set_ is None and form is None:
-        return type_
-    domain = _text(mcd, "Msd") or ""
-    return f"mcd://{domain}/{set_ or ''}/{type_ or ''}{'' if form is None else f'?format={form}'}"
+    name, set_, form, domain = (_text(mcd, part) for part in ("Type", "Set", "Fmt", "Msd"))
+    return type_of(name, set_, form, domain)
 
 
 def _group_id(fields: MessageFields) -> Value:
@@ -226,20 +215,9 @@ _ATTRIBUTES = {
     f"{MQMD}MsgFlags": "msg_flags",
     f"{MQMD}OriginalLength": "original_length",
 }
-_REPORT_BITS = {
-    "JMS_IBM_Report_Exception": c.MQRO_EXCEPTION_WITH_FULL_DATA,
-    "JMS_IBM_Report_Expiration": c.MQRO_EXPIRATION_WITH_FULL_DATA,
-    "JMS_IBM_Report_COA": c.MQRO_COA_WITH_FULL_DATA,
-    "JMS_IBM_Report_COD": c.MQRO_COD_WITH_FULL_DATA,
-    "JMS_IBM_Report_PAN": c.MQRO_PAN,
-    "JMS_IBM_Report_NAN": c.MQRO_NAN,
-    "JMS_IBM_Report_Pass_Msg_ID": c.MQRO_PASS_MSG_ID,
-    "JMS_IBM_Report_Pass_Correl_ID": c.MQRO_PASS_CORREL_ID,
-    "JMS_IBM_Report_Discard_Msg": c.MQRO_DISCARD_MSG,
-}
 _READERS: dict[str, Reader] = {
     **{name: _descriptor_reader(attribute) for name, attribute in _ATTRIBUTES.items()},
-    **{name: _report_reader(bits) for name, bits in _REPORT_BITS.items()},
+    **{name: _report_reader(bits) for name, bits in REPORT_BITS.items()},
     "JMSDeliveryMode": _delivery_mode,
     "JMSMessageID": lambda fields: id_text(fields.row.msg_id),
     "JMSTimestamp": _timestamp,

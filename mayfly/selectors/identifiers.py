@@ -1,9 +1,10 @@
-"""MsgId, CorrelId and GroupId as JMS writes them: ``ID:`` and hexadecimal digits, or free text."""
+"""MsgId, CorrelId, GroupId and other headers as JMS writes them, for messages and selectors."""
 
 from __future__ import annotations
 
 _PREFIX = "ID:"
 _ID_BYTES = 24
+_TIMESTAMP_DIGITS = 20
 
 
 def id_text(identifier: bytes) -> str | None:
@@ -28,6 +29,32 @@ def correlation_bytes(text: str) -> bytes:
     if identifier is not None:
         return identifier
     return text.encode("utf-8", "replace")[:_ID_BYTES].ljust(_ID_BYTES, b"\0")
+
+
+def correlation_text(correl_id: bytes, text: str | None) -> str | None:
+    """Return the JMSCorrelationID of 24 bytes of CorrelId and the text beside it, if any.
+
+    The text only where it stands for the CorrelId: who has changed that knew nothing of the text,
+    and an index on the CorrelId serves for both.
+    """
+    if text is not None and id_bytes(text) is None and correlation_bytes(text) == correl_id:
+        return text
+    return id_text(correl_id)
+
+
+def timestamp_of(sent: str, put_ms: int) -> int:
+    """Return the JMSTimestamp of the text that the sender has given, of the put if it is none."""
+    sent = sent.strip()
+    is_number = sent.isdecimal() and sent.isascii() and len(sent) < _TIMESTAMP_DIGITS
+    return int(sent) if is_number else put_ms
+
+
+def type_of(name: str | None, set_: str | None, form: str | None, domain: str | None) -> str | None:
+    """Return the JMSType: the name alone, or the URI of a message with a set or a format."""
+    if set_ is None and form is None:
+        return name
+    ending = "" if form is None else f"?format={form}"
+    return f"mcd://{domain or ''}/{set_ or ''}/{name or ''}{ending}"
 
 
 def canonical(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from mayfly.mqi import constants as c
 from mayfly.selectors.errors import syntax_error
 from mayfly.selectors.identifiers import canonical
 
@@ -25,15 +26,22 @@ MQMD_NAMES = frozenset(MQMD + field for field in [*_TEXT_FIELDS, *_OTHER_FIELDS]
 HEADERS = frozenset(
     "JMSDeliveryMode JMSPriority JMSMessageID JMSTimestamp JMSCorrelationID JMSType".split()
 )
-REPORTS = frozenset(
-    "JMS_IBM_Report_Exception JMS_IBM_Report_Expiration JMS_IBM_Report_COA JMS_IBM_Report_COD"
-    " JMS_IBM_Report_PAN JMS_IBM_Report_NAN JMS_IBM_Report_Pass_Msg_ID"
-    " JMS_IBM_Report_Pass_Correl_ID JMS_IBM_Report_Discard_Msg".split()
-)
+#: Each report property with the MQRO_* bits that it may carry.
+REPORT_BITS = {
+    "JMS_IBM_Report_Exception": c.MQRO_EXCEPTION_WITH_FULL_DATA,
+    "JMS_IBM_Report_Expiration": c.MQRO_EXPIRATION_WITH_FULL_DATA,
+    "JMS_IBM_Report_COA": c.MQRO_COA_WITH_FULL_DATA,
+    "JMS_IBM_Report_COD": c.MQRO_COD_WITH_FULL_DATA,
+    "JMS_IBM_Report_PAN": c.MQRO_PAN,
+    "JMS_IBM_Report_NAN": c.MQRO_NAN,
+    "JMS_IBM_Report_Pass_Msg_ID": c.MQRO_PASS_MSG_ID,
+    "JMS_IBM_Report_Pass_Correl_ID": c.MQRO_PASS_CORREL_ID,
+    "JMS_IBM_Report_Discard_Msg": c.MQRO_DISCARD_MSG,
+}
 #: Names whose values are known without the body of the message, where an MQRFH2 would be.
 WITHOUT_BODY = (
     MQMD_NAMES
-    | REPORTS
+    | REPORT_BITS.keys()
     | {"JMSDeliveryMode", "JMSPriority", "JMSMessageID"}
     | {"JMSXDeliveryCount", "JMSXUserID", "JMSXAppID", "JMS_IBM_Last_Msg_In_Group"}
     | {"JMS_IBM_MsgType", "JMS_IBM_Feedback", "JMS_IBM_PutApplType"}

@@ -1,6 +1,7 @@
 """What the staging queue shows, rules D2 and D3: the header to the byte, new and original ids."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -93,20 +94,22 @@ def test_D3_found_by_both_ids_before_and_after_a_reschedule(
         first_id = next(session.browse(STAGING, correl_id=sent)).msg_id
         if is_moved:
             assert session.schedule.reschedule(sent, delay_ms=7_000) is Receipt.RESCHEDULED
-        for match in (
+        matches: tuple[dict[str, Any], ...] = (
             {"correl_id": sent},
             {"msg_id": first_id},
             {"msg_id": first_id, "correl_id": sent},
-        ):
+        )
+        for match in matches:
             found = list(session.browse(STAGING, **match))
             assert [(m.msg_id, m.correl_id) for m in found] == [(first_id, sent)]
             assert DDH.unpack(found[0].body)["DueTime"] == START_MS + (7_000 if is_moved else 1_000)
-        for nothing in (
+        strangers: tuple[dict[str, Any], ...] = (
             {"msg_id": sent},
             {"correl_id": first_id},
             {"msg_id": first_id, "correl_id": OTHER},
             {"msg_id": OTHER, "correl_id": sent},
-        ):
+        )
+        for nothing in strangers:
             assert list(session.browse(STAGING, **nothing)) == []
         taken = session.get(STAGING, msg_id=first_id)
         assert taken is not None

@@ -1,0 +1,118 @@
+"""How far a selector has been asked, so that no message is asked twice for nothing."""
+
+from __future__ import annotations
+
+from weakref import WeakSet
+
+from mayfly.engine.alive import REFUSALS, REFUSED_BYTES
+from mayfly.engine.core import Core
+from mayfly.engine.holder import Holder
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.search import Match, in_order
+from mayfly.store.units import StoredMessage
+
+#: The one name whose value changes while a message lies on its queue and nothing happens to it.
+_FLEETING = "Root.MQMD.Expiry"
+
+
+class Place:
+    """Where to go on: each message with a lower key that could be seen was refused.
+
+    What can be seen only since then may be before it; ``lower`` notes that. A pass is a walk from
+    the place to the end of the queue; it may have several steps, each under the latch, with those
+    of others between them.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_again_from",
+        "_core",
+        "_is_kept",
+        "_is_passing",
+        "_key",
+        "_queue",
+        "match",
+    )
+
+    def __init__(self, core: Core, queue: LocalQueue, match: Match) -> None:
+        """Begin at the start of a queue; it is told what becomes visible as long as it lives."""
+        assert match.selector is not None
+        self.match = match
+        self._core = core
+        self._queue = queue
+        self._key = queue.low
+        self._again_from: int | None = None
+        self._is_passing = False
+        # Nobody tells what arrives on the staging queue.
+        self._is_kept = _FLEETING not in match.selector.needs and not queue.is_staging
+        if queue.watchers is None:
+            queue.watchers = WeakSet()
+        queue.watchers.add(self)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a pass has gone by what can be seen since."""
+        return self._again_from is not None
+
+    def lower(self, key: int) -> None:
+        """Note that a message has become visible at a key, others maybe behind it."""
+        if key < self._key:
+            self._again_from = key if self._again_from is None else min(self._again_from, key)
+
+    def begin(self, *, anew: bool = False) -> None:
+        """Let the next step begin a pass; ``anew`` from the start of the queue."""
+        self._is_passing = False
+        if anew:
+            self._again_from = self._queue.low
+
+    def step_from(self, low: int) -> int:
+        """Return the key from which the next step of a pass looks, ``low`` at the least."""
+        if not self._is_passing:
+            if not self._is_kept:
+                self._key = self._queue.low
+            elif self._again_from is not None:
+                self._key = min(self._key, self._again_from)
+            self._again_from = None
+        return max(low, self._key)
+
+    def reach(self, key: int, *, is_end: bool) -> None:
+        """Note how far a step has come, and whether the pass ends there."""
+        self._key, self._is_passing = key, not is_end
+
+    def scout(self, holder: Holder) -> None:
+        """Go on in a pass up to the next message that the selector takes, or to the end.
+
+        The latch is held only to read messages, not while the selector is asked. Raises
+        MQRC_CONNECTION_BROKEN, and the error of a holder that has ended.
+        """
+        core = self._core
+        rows: list[StoredMessage] | None = None
+        while self._is_passing and rows != []:
+            with core.latch:
+                core.check_running()
+                holder.check()
+                rows, now_ms = self._page(holder), core.now_ms()
+            selects = self.match.asker(core, self._queue, now_ms)
+            for row in rows:
+                if selects(row):
+                    self._key = row.k
+                    return
+                self._key = row.k + 1
+
+    def _page(self, holder: Holder) -> list[StoredMessage]:
+        rows: list[StoredMessage] = []
+        body_bytes = 0
+        for row, _side in in_order(self._core, self._queue, self.match, self._key, holder):
+            rows.append(row)
+            body_bytes += len(row.body)
+            if len(rows) == REFUSALS or body_bytes >= REFUSED_BYTES:
+                break
+        return rows
+
+
+def place_for(place: Place | None, core: Core, queue: LocalQueue, match: Match) -> Place | None:
+    """Return the place of a match with a selector: the given one if it is, else a new one."""
+    if match.selector is None or (place is not None and place.match == match):
+        return place
+    with core.latch:
+        return Place(core, queue, match)
