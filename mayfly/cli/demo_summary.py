@@ -146,7 +146,7 @@ def _print_wall(console: Console, result: DemoResult) -> None:
         console,
         ("conserved", f"{counts['calls']:,} put = {ended}, as the lake says"),
         ("put", f"by Spark in {wall.batch_count} batches, {put_late}"),
-        ("got", f"by gates at departure, {got_late}"),
+        ("got", f"by gates as flights left, {got_late}"),
         ("reports", f"{len(wall.reported):,}, one for each call that expired"),
         ("lake", f"{wall.lake_rows:,} rows, {arrived}"),
         ("the same?", f"{len(wall.flights) - len(changed):,} of {len(wall.flights):,} ended alike"),
@@ -157,8 +157,8 @@ def _print_wall(console: Console, result: DemoResult) -> None:
 
 
 def _late(wall: WallDay, late: Lateness) -> str:
-    half, most = (f"{ms} ms ({wall.compression.minutes(ms):.1f} min of the day)" for ms in late)
-    return f"half of them within {half}, all within {most}"
+    half, every = (f"{ms} ms = {wall.compression.minutes(ms):.1f} min" for ms in late)
+    return f"half of them within {half}, all within {every}"
 
 
 def _miss(wall: WallDay, miss: wall_check.Changed) -> tuple[str, str]:

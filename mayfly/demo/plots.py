@@ -19,14 +19,24 @@ from matplotlib.figure import Figure
 from plotly.subplots import make_subplots
 
 from mayfly.demo import summary
-from mayfly.demo.flights import DAY_MS, MINUTE_MS, SOURCE
-from mayfly.lifetime.columns import Ints, ints
+from mayfly.demo.drawing import (
+    AVAILABLE,
+    CREDIT,
+    INK,
+    LATE,
+    STAGED,
+    mark_hours,
+    moments,
+    plain,
+    save,
+    span_ms,
+)
+from mayfly.demo.flights import DAY_MS, MINUTE_MS
+from mayfly.lifetime.columns import Ints
 from mayfly.spark.replay import EXPIRED
 
 AIRPORTS = {"EWR": "Newark", "JFK": "JFK", "LGA": "LaGuardia"}
-STAGED, AVAILABLE, LATE = "#c3ccd8", "#2f7fb8", "#d1482f"
 LINES = {"EWR": "#8a5fb0", "JFK": "#2f7fb8", "LGA": "#3a9a6b"}
-_INK = "#1f2933"
 _NAMES = {
     STAGED: "waits for delivery (delay 60 min)",
     AVAILABLE: "delivered, can be got",
@@ -34,7 +44,6 @@ _NAMES = {
 }
 _AREA_STEP_MS = 5 * MINUTE_MS
 _BAR_STEP_MS = 30 * MINUTE_MS
-_TICK_MS = 180 * MINUTE_MS
 #: An hour in which fewer flights of an airport were to leave in the whole year says nothing.
 _FEW_CALLS = 100
 _HOUR_AXIS = f"hour of scheduled departure, local time (hours with {_FEW_CALLS} calls or more)"
@@ -43,7 +52,6 @@ _NAMED_DAYS = 4
 _DAY_TITLE = "Share of calls that expired, by day of scheduled departure"
 _HOUR_TITLE = "Share by hour of scheduled departure: delays pile up over the day"
 _WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
-_CREDIT = f"Source: {SOURCE}. Times are local."
 _RULE = (
     "A boarding call is put 180 min before the scheduled departure and got when the flight leaves;"
     " more than 30 min late or cancelled, it expires."
@@ -87,7 +95,7 @@ def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
         calls = summary.of_airport(of_day, airport)
         for trace in _life_traces(summary.lives_of(calls), is_named=column == 1):
             figure.add_trace(trace, row=1, col=column)
-        for trace in _presence_traces(calls, _span_ms(of_day)):
+        for trace in _presence_traces(calls, span_ms(of_day)):
             figure.add_trace(trace, row=2, col=column)
     figure.update_yaxes(autorange="reversed", row=1)
     # Plotly finds no range of its own for areas on shared axes.
@@ -100,7 +108,7 @@ def day_figure(outcomes: pa.Table, month: int, day: int) -> go.Figure:
         title_text="calls on the queue<br>(below 0: expired in 30 min)", row=2, col=1
     )
     figure.update_xaxes(title_text="local time", row=2)
-    figure.update_xaxes(range=[_moments(ms) for ms in _span_ms(of_day)], tickformat="%H:%M")
+    figure.update_xaxes(range=[moments(ms) for ms in span_ms(of_day)], tickformat="%H:%M")
     return _dressed(figure, f"{_day_title(of_day, month, day)}<br><sup>{_RULE}</sup>", 900)
 
 
@@ -149,19 +157,16 @@ def draw_day_png(outcomes: pa.Table, month: int, day: int, path: Path) -> None:
     for column, airport in enumerate(AIRPORTS):
         calls = summary.of_airport(of_day, airport)
         _draw_lives(axes[0, column], summary.lives_of(calls))
-        _draw_presence(axes[1, column], calls, _span_ms(of_day))
+        _draw_presence(axes[1, column], calls, span_ms(of_day))
         axes[0, column].set_title(_airport_title(of_day, airport), fontsize=12)
         axes[1, column].set_xlabel("local time")
     axes[0, 0].invert_yaxis()
-    axes[0, 0].set_xlim([_moments(ms) for ms in _span_ms(of_day)])
     axes[0, 0].set_ylabel("flight, by scheduled departure")
     axes[1, 0].set_ylabel("calls on the queue\n(below 0: expired in 30 min)")
-    start_ms, end_ms = _span_ms(of_day)
-    ticks_ms = np.arange(-(-start_ms // _TICK_MS) * _TICK_MS, end_ms, _TICK_MS)
-    axes[1, 0].set_xticks(_moments(ticks_ms), [_hour_and_minute(ms) for ms in ticks_ms.tolist()])
+    mark_hours(axes[1, 0], span_ms(of_day))
     handles = [matplotlib.patches.Patch(color=color, label=name) for color, name in _NAMES.items()]
     figure.legend(handles=handles, loc="outside lower left", ncols=3, frameon=False, fontsize=11)
-    _save(figure, _day_title(of_day, month, day), path)
+    save(figure, _day_title(of_day, month, day), _RULE, path)
 
 
 def draw_year_png(outcomes: pa.Table, path: Path) -> None:
@@ -192,7 +197,7 @@ def draw_year_png(outcomes: pa.Table, path: Path) -> None:
         )
     figure.colorbar(heat, ax=top, label="expired, % of calls", shrink=0.5, aspect=12, pad=0.01)
     _draw_hours(bottom, outcomes)
-    _save(figure, _year_title(outcomes), path)
+    save(figure, _year_title(outcomes), _RULE, path)
 
 
 def _life_traces(lives: summary.Lives, *, is_named: bool) -> list[go.Scatter]:
@@ -200,7 +205,7 @@ def _life_traces(lives: summary.Lives, *, is_named: bool) -> list[go.Scatter]:
         _segments(lives, lives.put_ms, lives.deliver_at_ms, STAGED, is_named),
         _segments(lives, lives.deliver_at_ms, lives.ended_ms, AVAILABLE, is_named),
         go.Scatter(
-            x=_moments(lives.ended_ms[lives.is_expired]),
+            x=moments(lives.ended_ms[lives.is_expired]),
             y=lives.place[lives.is_expired],
             text=[text for text, gone in zip(lives.label, lives.is_expired, strict=True) if gone],
             hovertemplate="%{text}<extra></extra>",
@@ -218,7 +223,7 @@ def _segments(
 ) -> go.Scatter:
     gap = np.full(len(start_ms), np.datetime64("NaT"), dtype="datetime64[ms]")
     return go.Scatter(
-        x=np.column_stack([_moments(start_ms), _moments(end_ms), gap]).ravel(),
+        x=np.column_stack([moments(start_ms), moments(end_ms), gap]).ravel(),
         y=np.repeat(lives.place, 3),
         text=np.repeat(np.array(lives.label), 3),
         hovertemplate="%{text}<extra></extra>",
@@ -230,8 +235,8 @@ def _segments(
     )
 
 
-def _presence_traces(calls: pa.Table, span_ms: tuple[int, int]) -> list[Any]:
-    fine, coarse = _presences(calls, span_ms)
+def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
+    fine, coarse = _presences(calls, span)
     shared = {"showlegend": False}
     # Stacked here, the lower layer last, so that the heights are known for the range.
     available = fine.available_count
@@ -239,7 +244,7 @@ def _presence_traces(calls: pa.Table, span_ms: tuple[int, int]) -> list[Any]:
     layers += [(AVAILABLE, available, available)]
     areas = [
         go.Scatter(
-            x=_moments(fine.moments_ms),
+            x=moments(fine.moments_ms),
             y=height,
             customdata=count,
             fill="tozeroy",
@@ -253,7 +258,7 @@ def _presence_traces(calls: pa.Table, span_ms: tuple[int, int]) -> list[Any]:
         for color, count, height in layers
     ]
     bars = go.Bar(
-        x=_moments(coarse.moments_ms - _BAR_STEP_MS // 2),
+        x=moments(coarse.moments_ms - _BAR_STEP_MS // 2),
         y=-coarse.expired_count,
         customdata=coarse.expired_count,
         hovertemplate="%{customdata} expired in the half-hour around %{x|%H:%M}<extra></extra>",
@@ -292,28 +297,28 @@ def _dressed(figure: go.Figure, title: str, height: int) -> go.Figure:
         legend={"orientation": "h", "y": -0.1, "x": 0, "itemsizing": "constant"},
     )
     credit = {"xref": "paper", "yref": "paper", "x": 1, "y": -0.13, "xanchor": "right"}
-    figure.add_annotation(text=_CREDIT, showarrow=False, font={"size": 11}, **credit)
+    figure.add_annotation(text=CREDIT, showarrow=False, font={"size": 11}, **credit)
     return figure
 
 
 def _draw_lives(axes: Axes, lives: summary.Lives) -> None:
-    put, delivered, ended = map(_moments, (lives.put_ms, lives.deliver_at_ms, lives.ended_ms))
+    put, delivered, ended = map(moments, (lives.put_ms, lives.deliver_at_ms, lives.ended_ms))
     axes.hlines(lives.place, put, delivered, color=STAGED, linewidth=1.2)
     axes.hlines(lives.place, delivered, ended, color=AVAILABLE, linewidth=1.2)
     late = lives.is_expired
     axes.scatter(ended[late], lives.place[late], s=5, color=LATE, zorder=3)
-    _plain(axes)
+    plain(axes)
 
 
-def _draw_presence(axes: Axes, calls: pa.Table, span_ms: tuple[int, int]) -> None:
-    fine, coarse = _presences(calls, span_ms)
+def _draw_presence(axes: Axes, calls: pa.Table, span: tuple[int, int]) -> None:
+    fine, coarse = _presences(calls, span)
     counts = [fine.available_count, fine.staged_count]
-    axes.stackplot(_moments(fine.moments_ms), counts, colors=[AVAILABLE, STAGED])
-    middles = _moments(coarse.moments_ms - _BAR_STEP_MS // 2)
+    axes.stackplot(moments(fine.moments_ms), counts, colors=[AVAILABLE, STAGED])
+    middles = moments(coarse.moments_ms - _BAR_STEP_MS // 2)
     axes.bar(middles, -coarse.expired_count, width=0.9 * _BAR_STEP_MS / DAY_MS, color=LATE)
-    axes.axhline(0, color=_INK, linewidth=0.8)
+    axes.axhline(0, color=INK, linewidth=0.8)
     axes.yaxis.set_major_formatter(lambda value, _position: f"{abs(value):g}")
-    _plain(axes)
+    plain(axes)
 
 
 def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
@@ -327,27 +332,12 @@ def _draw_hours(axes: Axes, outcomes: pa.Table) -> None:
     axes.set_xticks(range(5, 24))
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", frameon=False, fontsize=11)
-    _plain(axes)
+    plain(axes)
 
 
-def _plain(axes: Axes) -> None:
-    axes.grid(color="#e6e9ed", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _save(figure: Figure, title: str, path: Path) -> None:
-    figure.suptitle(f"{title}\n", fontsize=17, color=_INK, x=0.01, ha="left", weight="bold")
-    figure.text(0.01, 0.945, _RULE, fontsize=11, color=_INK)
-    figure.text(0.99, 0.008, _CREDIT, fontsize=9, color=_INK, ha="right")
-    figure.savefig(path)
-
-
-def _presences(
-    calls: pa.Table, span_ms: tuple[int, int]
-) -> tuple[summary.Presence, summary.Presence]:
-    start_ms = span_ms[0] // _BAR_STEP_MS * _BAR_STEP_MS
-    end_ms = span_ms[1] + _BAR_STEP_MS
+def _presences(calls: pa.Table, span: tuple[int, int]) -> tuple[summary.Presence, summary.Presence]:
+    start_ms = span[0] // _BAR_STEP_MS * _BAR_STEP_MS
+    end_ms = span[1] + _BAR_STEP_MS
     fine, coarse = (
         summary.presence(calls, np.arange(start_ms, end_ms, step_ms))
         for step_ms in (_AREA_STEP_MS, _BAR_STEP_MS)
@@ -358,11 +348,6 @@ def _presences(
 def _hours(outcomes: pa.Table, airport: str) -> pa.Table:
     rows = summary.by_hour(summary.of_airport(outcomes, airport))
     return rows.filter(pc.greater_equal(rows["calls"], _FEW_CALLS))
-
-
-def _span_ms(calls: pa.Table) -> tuple[int, int]:
-    ends = ints(calls["ended_ms"])
-    return int(ints(calls["put_ms"]).min()) - _BAR_STEP_MS, int(ends.max()) + _BAR_STEP_MS
 
 
 def _airport_title(of_day: pa.Table, airport: str) -> str:
@@ -384,12 +369,3 @@ def _year_title(outcomes: pa.Table) -> str:
 
 def _expired_count(calls: pa.Table) -> int:
     return int(np.asarray(pc.equal(calls["outcome"], EXPIRED)).sum())
-
-
-def _hour_and_minute(at_ms: int) -> str:
-    minutes = at_ms % DAY_MS // MINUTE_MS
-    return f"{minutes // 60:02d}:{minutes % 60:02d}"
-
-
-def _moments(at_ms: Ints | int) -> Any:
-    return np.asarray(at_ms).astype("datetime64[ms]")

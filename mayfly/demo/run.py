@@ -1,4 +1,4 @@
-"""The whole demo: one real day live while its ledger streams into the lake, then the year in Spark.
+"""The whole demo: a real day on a virtual clock and on the machine's, then its year in Spark.
 
 Everything is checked against everything else: books of the store, lake, replay, known answer.
 """
@@ -10,8 +10,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mayfly.demo import plots, summary
+from mayfly.demo import plots, summary, wall_check
 from mayfly.demo.day import REPORTS, Day, Seen, drive_day, open_queue_manager, problems_of
 from mayfly.demo.flights import (
     DAY_MS,
@@ -36,7 +36,10 @@ from mayfly.demo.flights import (
     flights_table,
     trace_of,
 )
+from mayfly.demo.wall_clock import COMPRESSION, WallDay, WallSeen, live_by_the_wall
+from mayfly.demo.wall_plot import draw_wall_png
 from mayfly.lifetime.life import State
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.lake import ledger_to_lake, read_lake, read_ledger
@@ -47,7 +50,7 @@ from mayfly.spark.session import create_session
 #: Marks a folder as the demo's own, so that nothing else is ever removed.
 MARK = ".mayfly-demo"
 #: What the demo makes in its folder and removes when it is run again.
-_MADE = ("queue-manager", "lake", "year", "pictures", "summary.json")
+_MADE = ("queue-manager", "lake", "wall-clock", "year", "pictures", "summary.json")
 #: The live day takes this long at least, for those who look on.
 DAY_SECONDS = 6.0
 #: So often the day waits until the lake has what had happened by the time before: both go on
@@ -55,6 +58,7 @@ DAY_SECONDS = 6.0
 _MEETINGS = 4
 _LOOK_SECONDS = 0.1
 _TOKEN_BYTES = 32
+_HOUR_MS = 3600 * SECOND_MS
 _YEAR_COUNT = YEAR_GOT_COUNT + YEAR_EXPIRED_COUNT
 
 
@@ -67,15 +71,23 @@ class Watcher(Protocol):
     def day(self, seen: Seen, done: float, lake_rows: int) -> None:
         """The live day has come so far (``done`` of 1), and so many ledger rows are in the lake."""
 
+    def wall(self, seen: WallSeen) -> None:
+        """The day on the machine's clock looks like this now."""
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run: the date in 2013, the folder to write to, and the flights of the year."""
+    """What to run: the date in 2013, the folder to write to, and the flights of the year.
+
+    The day goes by in ``day_seconds`` on the virtual clock, if the machine can, and ``compression``
+    times as fast as it did on the machine's.
+    """
 
     out: Path
     month: int = 3
     day: int = 8
     day_seconds: float = DAY_SECONDS
+    compression: int = COMPRESSION
     flights: Callable[[], pa.Table] = flights_table
 
 
@@ -83,15 +95,16 @@ class Plan:
 class DemoResult:
     """What came out; ``problems`` is empty when everything agrees.
 
-    ``lives`` is how the calls of the day ended by the lake, ``year_outcomes`` the outcome table of
-    the year replayed in Spark. Of the ``lake_rows`` ledger rows, ``rows_during_day`` were in the
-    lake before the day was over.
+    ``lives`` is how the calls of the day ended by the lake, ``wall`` the day on the machine's
+    clock, ``year_outcomes`` the outcome table of the year replayed in Spark. Of the ``lake_rows``
+    ledger rows, ``rows_during_day`` were in the lake before the day was over.
     """
 
     plan: Plan
     day: Day
     lives: pa.Table
     year_outcomes: pa.Table
+    wall: WallDay
     lake_rows: int
     rows_during_day: int
     batch_count: int
@@ -120,6 +133,7 @@ class DemoResult:
                 "batches": self.batch_count,
             },
             "differences": self.difference_count,
+            "wall_clock": wall_check.as_json(self.wall, self.day.got_ms),
             "year": self.year_counts(),
             "by_airport": summary.by_airport(self.lives).to_pylist(),
             "by_hour": summary.by_hour(self.lives).to_pylist(),
@@ -143,27 +157,31 @@ class _LiveDay:
 def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
     """Run it all; raises FileExistsError when the folder holds something that is not the demo's."""
     _make_room(plan.out)
-    with ThreadPoolExecutor(1) as pool, _stopping(pool.submit(_session, plan.out)) as session:
-        watcher.step("Reading the flights of 2013 while Spark starts")
-        flights = plan.flights()
-        spark = session.result()
-        live = _live_day(plan, spark, flights, watcher)
-        watcher.step(f"Replaying all {len(flights):,} flights of the year in Spark")
-        year = _replay_year(plan.out / "year", spark, flights)
+    watcher.step("Reading the flights of 2013 while Spark starts")
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(plan.flights)
+        with _session(plan.out) as spark:
+            flights = reading.result()
+            live = _live_day(plan, spark, flights, watcher)
+            wall = _wall_day(plan, spark, live.day.flights, watcher)
+            watcher.step(f"Replaying all {len(flights):,} flights of the year in Spark")
+            year = _replay_year(plan.out / "year", spark, flights)
     watcher.step("Comparing and drawing")
     differences = summary.compare(live.lives, summary.of_day(year, plan.month, plan.day))
     problems = [*live.problems, *map(str, differences[:10]), *_year_problems(year, flights)]
+    problems += wall_check.problems_of(wall, live.day.got_ms)
     result = DemoResult(
         plan,
         live.day,
         live.lives,
         year,
+        wall,
         live.lake_rows,
         live.rows_during_day,
         live.batch_count,
         len(differences),
         problems,
-        _draw(plan, year),
+        _draw(plan, year, wall),
     )
     (plan.out / "summary.json").write_text(json.dumps(result.as_json(), indent=2) + "\n")
     return result
@@ -183,22 +201,19 @@ def _make_room(out: Path) -> None:
             made.unlink(missing_ok=True)
 
 
-def _session(out: Path) -> SparkSession:
+@contextmanager
+def _session(out: Path) -> Iterator[SparkSession]:
+    """Yield a session of this very thread: on another, Spark does not find the sink."""
     # Many short jobs: the settings for tests, but the three airports side by side.
     conf = {
         "spark.sql.warehouse.dir": str(out.absolute() / "lake"),
         "spark.sql.shuffle.partitions": "3",
     }
-    return create_session(app_name="mayfly demo", conf=conf, fast=True)
-
-
-@contextmanager
-def _stopping(session: Future[SparkSession]) -> Iterator[Future[SparkSession]]:
+    spark = create_session(app_name="mayfly demo", conf=conf, fast=True)
     try:
-        yield session
+        yield spark
     finally:
-        if session.exception() is None:
-            session.result().stop()
+        spark.stop()
 
 
 def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watcher) -> _LiveDay:
@@ -280,6 +295,16 @@ def _lives(spark: SparkSession, lake: Path) -> pa.Table:
     return lives.select("queue", "correl_id", "put_ms", "outcome", "ended_ms").toArrow()
 
 
+def _wall_day(
+    plan: Plan, spark: SparkSession, flights: Sequence[Flight], watcher: Watcher
+) -> WallDay:
+    hours = plan.compression * SECOND_MS / _HOUR_MS
+    watcher.step(f"The same day on the wall clock, {hours:g} h a second: Spark puts, gates get")
+    folder = plan.out / "wall-clock"
+    folder.mkdir()
+    return live_by_the_wall(spark, flights, folder, plan.compression, watcher.wall)
+
+
 def _replay_year(folder: Path, spark: SparkSession, flights: pa.Table) -> pa.Table:
     folder.mkdir()
     trace_file = folder / "trace.parquet"
@@ -311,12 +336,14 @@ def _flights_of(flights: pa.Table, month: int, day: int) -> list[Flight]:
     return [Flight(**row) for row in rows.to_pylist()]
 
 
-def _draw(plan: Plan, year: pa.Table) -> list[Path]:
+def _draw(plan: Plan, year: pa.Table, wall: WallDay) -> list[Path]:
     folder = plan.out / "pictures"
     folder.mkdir()
-    day_png, year_png, page = (folder / name for name in ("day.png", "year.png", "demo.html"))
+    names = ("day.png", "wall-clock.png", "year.png", "demo.html")
+    day_png, wall_png, year_png, page = (folder / name for name in names)
+    draw_wall_png(wall, summary.of_day(year, plan.month, plan.day), wall_png)
     plots.draw_day_png(year, plan.month, plan.day, day_png)
     plots.draw_year_png(year, year_png)
     plots.write_html(year, plan.month, plan.day, page)
-    made = [plan.out / name for name in ("lake", "year", "queue-manager", "summary.json")]
-    return [day_png, year_png, page, *made]
+    made = ("lake", "year", "queue-manager", "wall-clock", "summary.json")
+    return [day_png, wall_png, year_png, page, *(plan.out / name for name in made)]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,10 +18,11 @@ from mayfly.cli.demo import tell
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.demo import flights, run, summary
 from mayfly.demo.day import REPORTS, Day, Seen, drive_day, open_queue_manager, problems_of
-from mayfly.demo.flights import DELAY_MS, LIFE_MS, Flight
+from mayfly.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight
 from mayfly.lifetime.life import State
 from mayfly.queue_manager import QueueManager
 from mayfly.spark.replay import EXPIRED, GOT, replay_in_process
+from tests.demo.wall_days import exact_day, late_day
 
 ROOT = Path(__file__).parents[2]
 
@@ -134,6 +136,27 @@ def test_the_summary_tells_two_lives_and_the_conservation(
     assert json.loads(capsys.readouterr().out)["day"]["expired"] == len(day.expired)
 
 
+def test_the_summary_says_how_the_wall_clock_differs_and_why(
+    lived: Lived, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One minute at 3,600 times is 17 ms: a call asked for 9 ms late is half a minute late."""
+    result = _result(lived, tmp_path, [])
+    tell(result, as_json=False)
+    count = len(result.day.flights)
+    assert f"the same? {count} of {count} ended alike" in capsys.readouterr().out
+    flight = next(f for f in result.day.flights if f.correl_id in result.day.got_ms)
+    assert flight.departed_ms is not None
+    spare = (flight.put_ms + LIFE_MS - flight.departed_ms) / MINUTE_MS
+    tell(replace(result, wall=late_day(result.day.flights, flight)), as_json=False)
+    said = capsys.readouterr().out
+    assert f"the same? {count - 1} of {count} ended alike" in said
+    name = flights.spelled(flight.correl_id)
+    assert (
+        f"{name} left {spare:.1f} min before its deadline, its call was {spare:.1f} min late"
+        in said
+    )
+
+
 def test_what_does_not_agree_is_told_and_ends_with_1(
     lived: Lived, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,6 +183,7 @@ def _result(lived: Lived, out: Path, problems: list[str]) -> run.DemoResult:
         day=day,
         lives=lives,
         year_outcomes=outcomes,
+        wall=exact_day(day.flights),
         lake_rows=len(ledger),
         rows_during_day=1,
         batch_count=1,
@@ -215,6 +239,14 @@ def test_the_demo_from_end_to_end_on_every_40th_flight(tmp_path: Path) -> None:
     assert year["calls"] == year["got"] + year["expired"] == -(-336_776 // 40)
     # The stream and the day went on together.
     assert 0 < said["lake"]["rows_during_day"] <= said["lake"]["rows"]
-    assert len(said["steps"]) == 5
+    assert len(said["steps"]) == 6
+    wall = said["wall_clock"]
+    assert wall["calls"] == wall["got"] + wall["expired"] == day["calls"]
+    assert wall["got"] + len(wall["changed"]) == day["got"]
+    assert wall["present"] == 0
+    assert wall["batches"] > 1
+    assert 0 < wall["lake"]["rows_during_day"] <= wall["lake"]["rows"]
+    assert said["wall_done"] == sorted(said["wall_done"])
+    assert said["wall_done"][-1] == 1.0
     assert all(Path(file).exists() for file in said["files"])
     assert json.loads((out / "summary.json").read_text())["differences"] == 0
