@@ -9,6 +9,7 @@ from bench.figures import Figure, table
 
 PARTS = (
     "messaging",
+    "fanout",
     "opening",
     "delay",
     "selectors",

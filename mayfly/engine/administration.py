@@ -116,7 +116,7 @@ def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int
 def enter_queue(core: Core, definition: Definition) -> None:
     """Store a new definition, then let it be known; call it without the latch."""
     number = core.registry.number_for(definition.name) if definition.kind == QLOCAL else 0
-    _save(core, definition, number)
+    save(core, definition, number)
     with core.latch:
         queue = core.registry.add(definition, number)
         if queue is not None:
@@ -134,7 +134,7 @@ def set_up(core: Core, platform: str) -> None:
     for definition in _system_objects(platform):
         if core.registry.find(definition.name) is None:
             enter_queue(core, definition)
-    _save(core, core.registry.queue_manager, 0)
+    save(core, core.registry.queue_manager, 0)
 
 
 def _system_objects(platform: str) -> list[Definition]:
@@ -198,7 +198,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
     changed = Definition(definition.kind, definition.name, {**definition.attributes, **attributes})
     changed.definition_type = definition.definition_type
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
-    _save(core, changed, 0 if queue is None else queue.number)
+    save(core, changed, 0 if queue is None else queue.number)
     with core.latch:
         core.staging_enabled_count += _is_enabled_again(definition, changed)
         definition.attributes = changed.attributes
@@ -217,12 +217,18 @@ def _is_enabled_again(before: Definition, after: Definition) -> bool:
     )
 
 
-def _save(core: Core, definition: Definition, number: int) -> None:
+def save(core: Core, definition: Definition, number: int) -> None:
     """Make a definition durable; memory follows only when it is."""
     if definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
         return
     row = (definition.kind, definition.name, number, definition.to_json())
     core.run(_statement(_SAVE, row))
+
+
+def erase(core: Core, definition: Definition) -> None:
+    """Take a definition off the disk."""
+    sql = "DELETE FROM object WHERE kind = ? AND name = ?"
+    core.run(_statement(sql, (definition.kind, definition.name)))
 
 
 def _forget(
@@ -243,12 +249,7 @@ def _forget(
                 raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
         core.registry.remove(definition.name)
     try:
-        core.run(
-            _statement(
-                "DELETE FROM object WHERE kind = ? AND name = ?",
-                (definition.kind, definition.name),
-            )
-        )
+        erase(core, definition)
     except MQError:
         with core.latch:
             core.registry.add(definition, queue.number if queue else None, queue)

@@ -11,6 +11,8 @@ QLOCAL: Final = "QLOCAL"
 QALIAS: Final = "QALIAS"
 QMODEL: Final = "QMODEL"
 QMGR: Final = "QMGR"
+TOPIC: Final = "TOPIC"
+SUB: Final = "SUB"
 QUEUE_KINDS: Final = (QLOCAL, QALIAS, QMODEL)
 
 Value: TypeAlias = int | str
@@ -172,9 +174,112 @@ ATTRIBUTES: tuple[Attribute, ...] = (
 )
 
 
+#: A topic takes what it does not say itself from the nearest topic object above it.
+_AS_PARENT: Final = "ASPARENT"
+_DELIVERY = (
+    (_AS_PARENT, s.MQDLV_AS_PARENT),
+    ("ALL", s.MQDLV_ALL),
+    ("ALLDUR", s.MQDLV_ALL_DUR),
+    ("ALLAVAIL", s.MQDLV_ALL_AVAIL),
+)
+#: MQTA_PUB_* and MQTA_SUB_*, which have the same values.
+PUBSUB_AS_PARENT, PUBSUB_DISABLED, PUBSUB_ENABLED = 0, 1, 2
+_PUBSUB = (
+    (_AS_PARENT, PUBSUB_AS_PARENT),
+    ("DISABLED", PUBSUB_DISABLED),
+    ("ENABLED", PUBSUB_ENABLED),
+)
+#: MQUSEDLQ_*.
+DEAD_LETTERS_AS_PARENT, DEAD_LETTERS_NO, DEAD_LETTERS_YES = 0, 1, 2
+TOPIC_STRING_BYTES: Final = 10_240
+#: Destination classes of a subscription, MQDC_*.
+MANAGED_DESTINATION, PROVIDED_DESTINATION = 1, 2
+#: PUBPRTY: the copy has the priority of its queue, or of the publication.
+PRIORITY_AS_QUEUE, PRIORITY_AS_PUBLISHED = -1, c.MQPRI_PRIORITY_AS_PUBLISHED
+
+TOPIC_ATTRIBUTES: tuple[Attribute, ...] = (
+    Attribute("TOPICSTR", (TOPIC, SUB), "", length=TOPIC_STRING_BYTES),
+    Attribute("DESCR", (TOPIC,), "", length=64),
+    Attribute(
+        "DEFPRTY",
+        (TOPIC,),
+        c.MQPRI_PRIORITY_AS_PARENT,
+        None,
+        0,
+        9,
+        ((_AS_PARENT, c.MQPRI_PRIORITY_AS_PARENT),),
+    ),
+    Attribute(
+        "DEFPSIST",
+        (TOPIC,),
+        c.MQPER_PERSISTENCE_AS_PARENT,
+        words=((_AS_PARENT, c.MQPER_PERSISTENCE_AS_PARENT), *_YES_NO),
+    ),
+    Attribute("PMSGDLV", (TOPIC,), s.MQDLV_AS_PARENT, words=_DELIVERY),
+    Attribute("NPMSGDLV", (TOPIC,), s.MQDLV_AS_PARENT, words=_DELIVERY),
+    Attribute("PUB", (TOPIC,), PUBSUB_AS_PARENT, words=_PUBSUB),
+    Attribute("SUB", (TOPIC,), PUBSUB_AS_PARENT, words=_PUBSUB),
+    Attribute(
+        "DURSUB",
+        (TOPIC,),
+        s.MQSUB_DURABLE_AS_PARENT,
+        words=(
+            (_AS_PARENT, s.MQSUB_DURABLE_AS_PARENT),
+            ("YES", s.MQSUB_DURABLE_ALLOWED),
+            ("NO", s.MQSUB_DURABLE_INHIBITED),
+        ),
+    ),
+    Attribute(
+        "CAPEXPRY",
+        (TOPIC,),
+        s.MQCEX_AS_PARENT,
+        None,
+        1,
+        _LARGEST,
+        (("NOLIMIT", c.MQCEX_NOLIMIT), (_AS_PARENT, s.MQCEX_AS_PARENT)),
+    ),
+    Attribute(
+        "USEDLQ",
+        (TOPIC,),
+        DEAD_LETTERS_AS_PARENT,
+        words=(
+            (_AS_PARENT, DEAD_LETTERS_AS_PARENT),
+            ("NO", DEAD_LETTERS_NO),
+            ("YES", DEAD_LETTERS_YES),
+        ),
+    ),
+    Attribute("MDURMDL", (TOPIC,), "", length=48),
+    Attribute("MNDURMDL", (TOPIC,), "", length=48),
+    Attribute("TOPICOBJ", (SUB,), "", length=48),
+    Attribute("DEST", (SUB,), "", length=48),
+    Attribute(
+        "DESTCLAS",
+        (SUB,),
+        PROVIDED_DESTINATION,
+        words=(("PROVIDED", PROVIDED_DESTINATION), ("MANAGED", MANAGED_DESTINATION)),
+    ),
+    Attribute("DESTCORL", (SUB,), "", length=48),
+    Attribute(
+        "EXPIRY", (SUB,), c.MQEI_UNLIMITED, None, 1, _LARGEST, (("UNLIMITED", c.MQEI_UNLIMITED),)
+    ),
+    Attribute(
+        "PUBPRTY",
+        (SUB,),
+        PRIORITY_AS_PUBLISHED,
+        None,
+        0,
+        9,
+        (("ASPUB", PRIORITY_AS_PUBLISHED), ("ASQDEF", PRIORITY_AS_QUEUE)),
+    ),
+    Attribute("SELECTOR", (SUB,), "", length=TOPIC_STRING_BYTES),
+    Attribute("SUBUSER", (SUB,), "", length=12),
+    Attribute("USERDATA", (SUB,), "", length=TOPIC_STRING_BYTES),
+)
+
+
 def attributes_of(kind: str) -> dict[str, Attribute]:
     """Return the attributes an object kind has, by keyword, in display order."""
-    return {a.keyword: a for a in ATTRIBUTES if kind in a.objects}
+    return {a.keyword: a for a in (*ATTRIBUTES, *TOPIC_ATTRIBUTES) if kind in a.objects}
 
 
 def defaults_of(kind: str) -> dict[str, Value]:

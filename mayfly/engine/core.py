@@ -275,6 +275,8 @@ class Core:
                 self._note_due(row.k)
             elif self.waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
+        for effect in work.effects:
+            effect()
 
     def _take_back(self, work: Work, offered: dict[int, LocalQueue]) -> None:
         for _queue, row, _side in work.arrivals:

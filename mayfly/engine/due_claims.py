@@ -22,6 +22,7 @@ from mayfly.engine.consumers import Consumer
 from mayfly.engine.core import Core
 from mayfly.engine.delay_processor import BATCH, DelayProcessor, DueOfSide
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.subscriptions import queue_of
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -215,7 +216,8 @@ class DueRows(Holding):
         if not rows:
             return ClaimedPage(queue, NO_MESSAGES)
         _keys, targets, *columns = zip(*rows, strict=True)
-        return ClaimedPage([target or queue for target in targets], ClaimedColumns(*columns))
+        queues = [queue_of(target) or queue for target in targets]
+        return ClaimedPage(queues, ClaimedColumns(*columns))
 
     def _read_one_by_one(self, keys: Sequence[int], max_bytes: int) -> list[tuple[Any, ...]]:
         core, fetch = self._core, self._core.store.claimed.fetch

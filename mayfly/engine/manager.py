@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from mayfly.engine.administration import set_up
-from mayfly.engine.attributes import QLOCAL, QMGR, defaults_of
+from mayfly.engine.attributes import QLOCAL, QMGR, SUB, TOPIC, defaults_of
 from mayfly.engine.claims import Claims
 from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
@@ -24,9 +24,12 @@ from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.objects import check_name
 from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.retained import load_retained
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
 from mayfly.engine.stages import Stages
+from mayfly.engine.subscription_administration import end_expired, load_subscriptions
+from mayfly.engine.topic_administration import set_up_topics
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
@@ -155,6 +158,7 @@ class Manager(Core):
                 None if since_ms is None else since_ms + SETTLE_MS,
                 self._delay_processor.next_due_ms(),
                 self._expiry_scan.next_due_ms(),
+                self.registry.subscriptions.next_end_ms(),
             ]
             work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
             end_ms = self.waits.next_end_ms()
@@ -188,6 +192,7 @@ class Manager(Core):
     def _run_pass(self) -> bool:
         """Do a bounded part of what is due; tell whether messages are left to be released now."""
         if self._postponed_to_ms <= self.now_ms():
+            self._try(partial(end_expired, self))
             self._try(self._delay_processor.run)
             self._try(self._expiry_scan.run)
         self._end_waits()
@@ -265,11 +270,15 @@ class Manager(Core):
                 _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:
-        stored = self.store.objects()
+        stored, subscriptions = self.store.objects(), list[Definition]()
         for kind, name, number, attributes in stored:
             definition = Definition.from_json(kind, name, attributes)
             if kind == QMGR:
                 self.registry.queue_manager = definition
+            elif kind == TOPIC:
+                self.registry.topics.add(definition)
+            elif kind == SUB:
+                subscriptions.append(definition)
             else:
                 queue = self.registry.add(definition, number if kind == QLOCAL else None)
                 if queue is not None:
@@ -278,6 +287,10 @@ class Manager(Core):
         self._recover_totals()
         if not any(kind == QMGR for kind, _name, _number, _attributes in stored):
             set_up(self, self.platform)
+        if not self.registry.topics.definitions():
+            set_up_topics(self)
+        load_subscriptions(self, subscriptions)
+        load_retained(self)
 
     def _recover_totals(self) -> None:
         """Account for non-persistent messages that a crash has taken; load the counters."""

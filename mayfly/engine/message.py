@@ -77,6 +77,12 @@ class Message:
         return self.descriptor.priority
 
     @property
+    def topic(self) -> str | None:
+        """The topic string it was published to; None for what was put to a queue."""
+        # A staged message has its target there, which names a queue first.
+        return None if self._row.k < 0 else self._row.target
+
+    @property
     def persistent(self) -> bool:
         """Whether it survives a restart."""
         return bool(self.descriptor.persistence)

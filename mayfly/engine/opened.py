@@ -11,6 +11,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.dynamic import drop_dynamic_queue
 from mayfly.engine.holder import Holder
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.subscription_administration import drop_doomed, forget_subscription
+from mayfly.engine.subscriptions import Hold, Subscription
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -47,9 +49,12 @@ class OpenQueues:
 
     def __init__(self, core: Core, unit_of_work: UnitOfWork) -> None:
         """Begin with nothing open."""
-        self._core = core
+        self._core = self.core = core
         self._unit_of_work = unit_of_work
         self._all: set[OpenQueue] = set()
+        self._holds: set[Hold] = set()
+        #: Sessions of one connection have the same one: publications of either are its own.
+        self.connection: object = self
         #: Who gets without a handle.
         self.holder = Holder(core)
 
@@ -97,6 +102,35 @@ class OpenQueues:
         self._let_go(opened)
         self._core.run_deferred()
 
+    def hold(self, subscription: Subscription) -> Hold:
+        """Open a subscription.
+
+        Raises MQRC_NO_SUBSCRIPTION when it is gone, and MQRC_SUBSCRIPTION_IN_USE when it is open
+        and not shared.
+        """
+        with self._core.latch:
+            if self._core.registry.subscriptions.by_id(subscription.sub_id) is None:
+                raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"{subscription!r} is gone")
+            if subscription.holds and not subscription.is_shared:
+                raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} is open elsewhere")
+            hold = Hold(subscription, self.connection)
+            subscription.holds.add(hold)
+            self._holds.add(hold)
+            return hold
+
+    def leave(self, hold: Hold) -> None:
+        """Close a subscription; one that is not durable goes with the last who has it open.
+
+        Its managed queue is left to drop_doomed.
+        """
+        with self._core.latch:
+            self._holds.discard(hold)
+            subscription = hold.subscription
+            if hold in subscription.holds:
+                subscription.holds.discard(hold)
+                if not (subscription.is_durable or subscription.holds):
+                    forget_subscription(self._core, subscription)
+
     def end_waits(self, *, is_backed_out: bool) -> None:
         """Let nothing be got any more; all gets that wait end with MQRC_HCONN_ERROR."""
         with self._core.latch:
@@ -107,7 +141,8 @@ class OpenQueues:
                 )
 
     def close_all(self) -> None:
-        """Close all handles, whatever that meets."""
+        """Close all handles and subscriptions, whatever that meets."""
+        self._end_subscriptions()
         for opened in list(self._all):
             try:
                 self.close(opened)
@@ -116,6 +151,7 @@ class OpenQueues:
                 _LOG.error("closing %s: %s", opened.queue.name, error)
                 self._let_go(opened)
                 self._core.run_deferred()
+        drop_doomed(self._core)
 
     def abandon(self) -> None:
         """End in the place of a session that was dropped without being closed: backed out (G9).
@@ -126,10 +162,16 @@ class OpenQueues:
         try:
             self._unit_of_work.backout()
         finally:
+            self._end_subscriptions()
             for opened in list(self._all):
                 if opened.takes_queue_along:
                     self._core.ownerless.append(opened.queue)
                 self._let_go(opened)
+
+    def _end_subscriptions(self) -> None:
+        with self._core.latch:
+            for hold in list(self._holds):
+                self.leave(hold)
 
     def _end_waits(self, opened: OpenQueue) -> None:
         with self._core.latch:
@@ -156,13 +198,14 @@ def drop_ownerless(core: Core) -> None:
     while True:
         with core.latch:
             if not core.ownerless:
-                return
+                break
             queue = core.ownerless.pop()
         try:
             drop_dynamic_queue(core, queue, c.MQCO_NONE, is_owner=True, own_handles=0)
         except MQError as error:
             # Another's unit of work holds it, or a full disk.
             _LOG.error("closing %s: %s", queue.name, error)
+    drop_doomed(core)
 
 
 def _open_input(opened: OpenQueue) -> None:

@@ -118,7 +118,10 @@ def _pending(
         ids = Ids(request.msg_id or new_id(core), request.correl_id)
         message = Outgoing(prepared, window, ids, body)
         return Pending(path.queue, new_row(core, path, message), persistent)
-    _check_delay(core, path, prepared.descriptor)
+    check_delay(core, prepared.descriptor)
+    if path.fixes_binding:
+        # D6.
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
     staging = staging_path(core, len(body))
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
     return Pending(staging.queue, staged_row(core, path, delayed), persistent)
@@ -138,15 +141,13 @@ def _on_staging(
     return Pending(staging.queue, row, prepared.persistent)
 
 
-def _check_delay(core: Core, path: Path, descriptor: Descriptor) -> None:
-    """Raise what refuses a delay: MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_OPTIONS_ERROR (D6, D9)."""
+def check_delay(core: Core, descriptor: Descriptor) -> None:
+    """Raise what refuses any delay: MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_OPTIONS_ERROR (D9)."""
     if core.command_level < DELAY_COMMAND_LEVEL:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
             f"delay_ms: queue manager {core.name} has command level {core.command_level}",
         )
-    if path.fixes_binding:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
     if descriptor.msg_flags & _GROUPED:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a message in a group cannot be delayed")
 

@@ -16,6 +16,7 @@ from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, s
 from mayfly.engine.objects import STAGING_QUEUE, Path
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.staging import HEADER_BYTES
+from mayfly.engine.subscriptions import is_publication, queue_of
 from mayfly.engine.work import Moving, Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.reports import Cause, is_owed
@@ -114,7 +115,8 @@ class Release:
 
     def _lane(self, due: Due) -> _Lane | None:
         core = self._core
-        if due.target is None:
+        # The copy of a publication goes alone: it tells its topic, and its subscriber may be gone.
+        if due.target is None or is_publication(due.target):
             return None
         descriptor = unpack_descriptor(due.descriptor)
         try:
@@ -166,12 +168,16 @@ class Release:
         core, work = self._core, self._work
         if row.target is None:
             raise mq_error(rc.MQRC_HEADER_ERROR, f"no delay header on {STAGING_QUEUE}")
-        path = core.registry.resolve(row.target)
+        topic: str | None = None
+        name = row.target
+        if is_publication(name):
+            name, topic = core.registry.subscriptions.destination(name, self._now_ms)
+        path = core.registry.resolve(name)
         prepared = as_given(core, descriptor)
         check_room(core, path, len(row.body), persistent=prepared.persistent)
         ids = Ids(row.msg_id, row.correl_id, row.origin_id)
         message = Outgoing(prepared, _window(row), ids, row.body)
-        arrive(core, work, path, prepared, new_row(core, path, message))
+        arrive(core, work, path, prepared, new_row(core, path, message)._replace(target=topic))
         if is_owed(Cause.COA, descriptor):
             original = original_of(self._staging, row, descriptor, self._now_ms)
             send_report(core, work, Cause.COA, original)
@@ -179,20 +185,27 @@ class Release:
     def _dispose(
         self, work: Work, found: Found, descriptor: Descriptor, reason: int
     ) -> State | None:
-        """Discard or dead-letter as the report options say (D20); None when that fails (D21)."""
+        """Discard or dead-letter as the report options say (D20); None when that fails (D21).
+
+        A publication is discarded when its subscriber is gone (D23) and when it cannot be
+        dead-lettered (D24).
+        """
         core, (queue, row, _side) = self._core, found
         original = original_of(queue, row, descriptor, self._now_ms)
-        if descriptor.report & MQRO_DISCARD_MSG:
+        is_copy = is_publication(row.target)
+        if descriptor.report & MQRO_DISCARD_MSG or (is_copy and reason == rc.MQRC_NO_SUBSCRIPTION):
             outcome = _DISCARDED
         else:
             ids = Ids(original.msg_id, row.correl_id, row.origin_id)
             message = Outgoing(as_given(core, descriptor), _window(row), ids, row.body)
             try:
-                dead_letter(core, work, message, reason, row.target or STAGING_QUEUE)
+                dead_letter(core, work, message, reason, queue_of(row.target) or STAGING_QUEUE)
+                outcome = _DEAD_LETTERED
             except MQError as error:
                 _LOG.warning("dead-letter queue refuses a delayed message: %s", error)
-                return None
-            outcome = _DEAD_LETTERED
+                if not is_copy:
+                    return None
+                outcome = _DISCARDED
         is_sent = send_report(core, work, Cause.EXCEPTION, original, reason)
         # A persistent message does not go while its report can reach no queue (D22).
         if not is_sent and descriptor.persistence == MQPER_PERSISTENT:

@@ -27,6 +27,7 @@ from mayfly.engine.schedule_query import (
     ScheduleFilter,
     found_by_id,
     is_shown,
+    other_copies,
     scheduled,
 )
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -184,9 +185,13 @@ class Schedule:
         receipt = self._state(found, unit_of_work)
         if receipt is None:
             change.check(found[1])
-            change.apply(found, work, unit_of_work)
+            # To its sender a publication is one message, however many have their copy.
+            copies = [c for c in other_copies(self._core, found) if self._is_possible(change, c)]
+            for copy in (found, *copies):
+                change.apply(copy, work, unit_of_work)
             receipt = change.receipt
-            self._note(change, (wanted, change.detail, receipt, 1), work, unit_of_work)
+            told = wanted, change.detail, receipt, 1 + len(copies)
+            self._note(change, told, work, unit_of_work)
         return receipt
 
     def _is_on_its_way(self, key: int) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
+from mayfly.engine.subscriptions import is_publication, queue_of
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
@@ -24,9 +25,9 @@ _ZERO_ID = bytes(24)
 class ScheduleFilter(NamedTuple):
     """Which delayed messages are meant; what is None or empty does not matter.
 
-    ``queue`` is the target as the sender named it, ``sender`` MQMD.UserIdentifier, ``properties``
-    pairs of a message property and its value as text; the delivery time lies in the half-open
-    range from ``due_from_ms`` to ``due_before_ms``.
+    ``queue`` is the target as the sender, or the subscription, named it, ``sender``
+    MQMD.UserIdentifier, ``properties`` pairs of a message property and its value as text; the
+    delivery time lies in the half-open range from ``due_from_ms`` to ``due_before_ms``.
     """
 
     queue: str | None = None
@@ -37,7 +38,7 @@ class ScheduleFilter(NamedTuple):
 
     def accepts(self, due: Due) -> bool:
         """Tell whether a message can be meant; its properties are not looked at."""
-        if due.target is None or (self.queue is not None and due.target != self.queue):
+        if due.target is None or (self.queue is not None and queue_of(due.target) != self.queue):
             return False
         return self.sender is None or self.sender == _descriptor(due).user_identifier
 
@@ -90,7 +91,7 @@ def scheduled(row: StoredMessage) -> Scheduled:
         row.k,
         row.msg_id,
         row.correl_id or _ZERO_ID,
-        row.target or "",
+        queue_of(row.target) or "",
         row.put_ms,
         due_ms_of(row.k),
         row.expire_at_ms,
@@ -120,6 +121,23 @@ def found_by_id(core: Core, msg_id: bytes) -> Found | None:
             if row.msg_id == msg_id and row.target is not None:
                 return staging, row, side
     return None
+
+
+def other_copies(core: Core, found: Found) -> list[Found]:
+    """Return the visible copies for other subscribers of a delayed publication; latch held."""
+    staging, one, _side = found
+    if not is_publication(one.target):
+        return []
+    return [
+        (staging, row, side)
+        for side in (VOLATILE, PERSISTENT)
+        if staging.present[side]
+        for row in core.messages(side).by_msg_id(
+            id_hash(one.msg_id), staging.low, staging.high, staging.present[side]
+        )
+        if row.msg_id == one.msg_id and row.k != one.k
+        if is_publication(row.target) and row.k not in core.hidden
+    ]
 
 
 class Scan:

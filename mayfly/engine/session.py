@@ -21,6 +21,7 @@ from mayfly.engine.opened import OpenQueues, drop_ownerless
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.schedule import Schedule
 from mayfly.engine.search import ANY, Match, selector_of
+from mayfly.engine.topic_verbs import TopicVerbs
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
@@ -51,7 +52,7 @@ _KNOWN_OPEN = (
 )
 
 
-class Session:
+class Session(TopicVerbs):
     """One connection; used by one thread at a time, except that any may close it: waits end then.
 
     Transacted, every put and get is part of its unit of work: leaving the ``with`` block normally

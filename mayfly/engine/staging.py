@@ -14,6 +14,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects import STAGING_QUEUE, Path
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
+from mayfly.engine.subscriptions import queue_of
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
@@ -186,7 +187,7 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
         {
             "TargetNumber": row.target_number or 0,
             "DueTime": due_ms_of(row.k),
-            "TargetQName": row.target,
+            "TargetQName": queue_of(row.target),
             "TargetQMgrName": core.name,
             "OriginalMsgId": row.msg_id,
             "OriginalCorrelId": row.correl_id,

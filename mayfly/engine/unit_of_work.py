@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mayfly.engine.core import Core
@@ -54,6 +54,7 @@ class UnitOfWork:
         #: Delayed messages that get another delivery time, and their rows with it.
         self._rescheduled: list[tuple[Taken, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
+        self._effects: list[Callable[[], object]] = []
         self._operation_count = 0
         #: Its session is closed, by another thread maybe; set under the latch.
         self.is_ended = False
@@ -62,7 +63,12 @@ class UnitOfWork:
     def is_empty(self) -> bool:
         """Whether nothing has been put or got."""
         return not (
-            self._puts or self._takes or self._through or self._rescheduled or self._statements
+            self._puts
+            or self._takes
+            or self._through
+            or self._rescheduled
+            or self._statements
+            or self._effects
         )
 
     def put(self, pending: Pending) -> None:
@@ -73,6 +79,17 @@ class UnitOfWork:
         else:
             self._core.reserve(pending.queue)
         self._add(pending)
+        self._operation_count += 1
+
+    def publish(
+        self, work: Work, staged: list[Pending], effects: list[Callable[[], object]]
+    ) -> None:
+        """Add the copies of one publication, those of a work and those to be staged, as one put."""
+        self.adopt(work)
+        for pending in staged:
+            self._core.staging_order.uncommitted += 1
+            self._add(pending)
+        self._effects.extend(effects)
         self._operation_count += 1
 
     def adopt(self, work: Work) -> None:
@@ -228,6 +245,7 @@ class UnitOfWork:
         for taken, row in self._rescheduled:
             rekey(core, work, taken, row)
         work.unit.statements.extend(self._statements)
+        work.effects.extend(self._effects)
         return work
 
     def _add(self, pending: Pending) -> None:
@@ -236,5 +254,5 @@ class UnitOfWork:
 
     def _clear(self) -> None:
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
-        self._rescheduled, self._statements = [], []
+        self._rescheduled, self._statements, self._effects = [], [], []
         self._operation_count = 0

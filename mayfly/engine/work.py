@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from mayfly.engine.queues import LocalQueue
@@ -44,7 +45,16 @@ class Work:
     end of the work settles both, its failure takes both back. Built with the latch held.
     """
 
-    __slots__ = ("arrivals", "claims", "departures", "ended_claims", "moves", "staged", "unit")
+    __slots__ = (
+        "arrivals",
+        "claims",
+        "departures",
+        "effects",
+        "ended_claims",
+        "moves",
+        "staged",
+        "unit",
+    )
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -56,3 +66,5 @@ class Work:
         self.ended_claims: list[Unclaiming] = []
         #: How many more, or fewer, staged messages wait to reach a queue.
         self.staged: list[tuple[LocalQueue, int]] = []
+        #: What else follows in memory, with the latch held, when it takes effect.
+        self.effects: list[Callable[[], object]] = []

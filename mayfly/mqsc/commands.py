@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mayfly.engine import administration
-from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, QUEUE_KINDS, Value
-from mayfly.engine.objects import DEFAULT_OBJECTS
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, ObjectError
-from mayfly.mqsc.display import (
-    QSTATUS,
-    Selection,
-    body,
-    manager_row,
-    queue_row,
-    selection,
-    status_row,
+from mayfly.engine.attributes import (
+    QALIAS,
+    QLOCAL,
+    QMGR,
+    QMODEL,
+    QUEUE_KINDS,
+    SUB,
+    TOPIC,
+    Value,
 )
+from mayfly.engine.objects import DEFAULT_OBJECTS
+from mayfly.mqi.errors import MQError, ObjectError
+from mayfly.mqsc import subscriptions, topics
+from mayfly.mqsc.display import QSTATUS, TPSTATUS, manager_row, queue_row, selection, status_row
 from mayfly.mqsc.grammar import Command, Parameter, fold
-from mayfly.mqsc.result import Message
+from mayfly.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
+from mayfly.mqsc.topics import TOPICSTR
 from mayfly.mqsc.values import (
     GENERIC,
     distinct,
@@ -32,6 +33,7 @@ from mayfly.mqsc.values import (
     object_name,
     one_value,
     settings,
+    switch,
 )
 
 if TYPE_CHECKING:
@@ -46,30 +48,8 @@ _OBJECT_SYNONYMS = {
     "QM": QMODEL,
     "Q": _QUEUE,
     "QS": QSTATUS,
+    "TPS": TPSTATUS,
 }
-_NOT_FOUND = ("AMQ8147E", "IBM MQ object {name} not found.")
-_NOT_AVAILABLE = ("AMQ8146E", "IBM MQ queue manager not available.")
-#: What runmqsc says to a reason code; any other is AMQ8101S.
-_FAILURES: dict[int, tuple[str, str]] = {
-    rc.MQRC_UNKNOWN_OBJECT_NAME: _NOT_FOUND,
-    # There is a queue of that name, but of another kind.
-    rc.MQRC_OBJECT_TYPE_ERROR: _NOT_FOUND,
-    rc.MQRC_OBJECT_ALREADY_EXISTS: ("AMQ8150E", "IBM MQ object {name} already exists."),
-    rc.MQRC_OBJECT_IN_USE: ("AMQ8148E", "IBM MQ object {name} in use."),
-    rc.MQRC_Q_NOT_EMPTY: ("AMQ8143E", "IBM MQ queue {name} not empty."),
-    rc.MQRC_NOT_AUTHORIZED: ("AMQ8135E", "Not authorized."),
-    rc.MQRC_CONNECTION_BROKEN: _NOT_AVAILABLE,
-    rc.MQRC_Q_MGR_NOT_AVAILABLE: _NOT_AVAILABLE,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a command answers, and the objects it shows."""
-
-    messages: tuple[Message, ...]
-    rows: tuple[dict[str, Value], ...] = ()
-
 
 _Action: TypeAlias = Callable[["Manager", Command, str], Outcome]
 
@@ -92,41 +72,10 @@ def execute(queue_manager: Manager, command: Command) -> Outcome:
         return Outcome((failure(error, command.object),))
 
 
-def failure(error: MQError, about: Parameter) -> Message:
-    """Return what runmqsc says to an error of the engine."""
-    name = about.values[0].text if about.values else about.keyword
-    code, text = _FAILURES.get(error.reason, ("AMQ8101S", f"IBM MQ error has occurred: {error}"))
-    return Message(code, text.replace("{name}", name), reason=error.reason)
-
-
-def _done(code: str, text: str) -> Outcome:
-    return Outcome((Message(code, text),))
-
-
-def _not_found(name: str) -> Outcome:
-    code, text = _NOT_FOUND
-    message = Message(code, text.format(name=name), reason=rc.MQRC_UNKNOWN_OBJECT_NAME)
-    return Outcome((message,))
-
-
-def _switch(given: dict[str, Parameter], keyword: str) -> bool:
-    """Take KEYWORD or NOKEYWORD out of the parameters; return whether it is on."""
-    parameter = given.pop(keyword, None)
-    if parameter is None:
-        return False
-    no_value(parameter)
-    return parameter.keyword == keyword
-
-
-def _nothing_else(command: Command, kind: str, given: dict[str, Parameter]) -> None:
-    for parameter in given.values():
-        raise parameter.wrong(f"{parameter.keyword} is not a keyword of {command.verb} {kind}")
-
-
 def _define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = object_name(command.object)
     given = distinct(command.parameters)
-    replace = _switch(given, "REPLACE")
+    replace = switch(given, "REPLACE")
     like = given.pop("LIKE", None)
     model_name = DEFAULT_OBJECTS[kind] if like is None else object_name(like)
     attributes = settings(given, kind)
@@ -135,44 +84,44 @@ def _define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
         if model is not None and model.kind == kind:
             attributes = {**model.attributes, **attributes}
         elif like is not None:
-            return _not_found(model_name)
+            return not_found(model_name)
     administration.define(queue_manager, kind, name, attributes, replace=replace)
-    return _done("AMQ8006I", "IBM MQ queue created.")
+    return done("AMQ8006I", "IBM MQ queue created.")
 
 
 def _alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = object_name(command.object)
     attributes = settings(distinct(command.parameters), kind)
     administration.alter(queue_manager, kind, name, attributes)
-    return _done("AMQ8008I", "IBM MQ queue changed.")
+    return done("AMQ8008I", "IBM MQ queue changed.")
 
 
 def _alter_manager(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     attributes = settings(distinct(command.parameters), kind)
     administration.alter(queue_manager, kind, queue_manager.name, attributes)
-    return _done("AMQ8005I", "IBM MQ queue manager changed.")
+    return done("AMQ8005I", "IBM MQ queue manager changed.")
 
 
 def _delete(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = object_name(command.object)
     given = distinct(command.parameters)
-    purge = kind == QLOCAL and _switch(given, "PURGE")
-    _nothing_else(command, kind, given)
+    purge = kind == QLOCAL and switch(given, "PURGE")
+    nothing_else(command, kind, given)
     administration.delete(queue_manager, kind, name, purge=purge)
-    return _done("AMQ8007I", "IBM MQ queue deleted.")
+    return done("AMQ8007I", "IBM MQ queue deleted.")
 
 
 def _clear(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = object_name(command.object)
-    _nothing_else(command, kind, distinct(command.parameters))
+    nothing_else(command, kind, distinct(command.parameters))
     administration.clear(queue_manager, name)
-    return _done("AMQ8022I", "IBM MQ queue cleared.")
+    return done("AMQ8022I", "IBM MQ queue cleared.")
 
 
 def _ping(queue_manager: Manager, command: Command, kind: str) -> Outcome:
-    _nothing_else(command, kind, distinct(command.parameters))
+    nothing_else(command, kind, distinct(command.parameters))
     queue_manager.check_running()
-    return _done("AMQ8415I", "Ping IBM MQ Queue Manager command complete.")
+    return done("AMQ8415I", "Ping IBM MQ Queue Manager command complete.")
 
 
 def _display_queue(queue_manager: Manager, command: Command, kind: str) -> Outcome:
@@ -186,7 +135,7 @@ def _display_queue(queue_manager: Manager, command: Command, kind: str) -> Outco
             for definition in queue_manager.registry.definitions()
             if definition.kind in kinds and matches(definition.name, pattern)
         ]
-    return _shown(rows, wanted, pattern, ("AMQ8409I", "Display Queue details."))
+    return shown(rows, wanted, pattern, ("AMQ8409I", "Display Queue details."))
 
 
 def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
@@ -219,7 +168,7 @@ def _display_status(queue_manager: Manager, command: Command, kind: str) -> Outc
         with contextlib.suppress(ObjectError):
             if matches(name, pattern):
                 rows.append(status_row(queue_manager, name))
-    return _shown(rows, wanted, pattern, ("AMQ8450I", "Display queue status details."))
+    return shown(rows, wanted, pattern, ("AMQ8450I", "Display queue status details."))
 
 
 def _display_manager(queue_manager: Manager, command: Command, kind: str) -> Outcome:
@@ -229,27 +178,34 @@ def _display_manager(queue_manager: Manager, command: Command, kind: str) -> Out
     wanted = selection(given, (kind,), generic=False)
     with queue_manager.latch:
         row = manager_row(queue_manager)
-    return _shown([row], wanted, queue_manager.name, ("AMQ8408I", "Display Queue Manager details."))
-
-
-def _shown(
-    rows: Iterable[dict[str, Value]], wanted: Selection, pattern: str, heading: tuple[str, str]
-) -> Outcome:
-    shown = [row for row in map(wanted.of, rows) if row is not None]
-    if not shown:
-        return _not_found(pattern)
-    return Outcome(tuple(Message(*heading, body(row)) for row in shown), tuple(shown))
+    return shown([row], wanted, queue_manager.name, ("AMQ8408I", "Display Queue Manager details."))
 
 
 _ACTIONS: dict[str, dict[str, _Action]] = {
-    "DEFINE": dict.fromkeys(QUEUE_KINDS, _define),
-    "ALTER": {**dict.fromkeys(QUEUE_KINDS, _alter), QMGR: _alter_manager},
+    "DEFINE": {
+        **dict.fromkeys(QUEUE_KINDS, _define),
+        TOPIC: topics.define,
+        SUB: subscriptions.define,
+    },
+    "ALTER": {
+        **dict.fromkeys(QUEUE_KINDS, _alter),
+        TOPIC: topics.alter,
+        SUB: subscriptions.alter,
+        QMGR: _alter_manager,
+    },
     "DISPLAY": {
         **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display_queue),
         QSTATUS: _display_status,
+        TOPIC: topics.display,
+        TPSTATUS: topics.display_status,
+        SUB: subscriptions.display,
         QMGR: _display_manager,
     },
-    "DELETE": dict.fromkeys(QUEUE_KINDS, _delete),
-    "CLEAR": {QLOCAL: _clear},
+    "DELETE": {
+        **dict.fromkeys(QUEUE_KINDS, _delete),
+        TOPIC: topics.delete,
+        SUB: subscriptions.delete,
+    },
+    "CLEAR": {QLOCAL: _clear, TOPICSTR: topics.clear},
     "PING": {QMGR: _ping},
 }

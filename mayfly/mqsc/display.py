@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mayfly.engine.administration import queue_status
-from mayfly.engine.attributes import QLOCAL, QMGR, Attribute, Value, attributes_of
+from mayfly.engine.attributes import QLOCAL, QMGR, SUB, TOPIC, Attribute, Value, attributes_of
 from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.subscriptions import CREATED_BY, SUB_ID, Subscription
+from mayfly.engine.topics import BASE_VALUES
 from mayfly.mqi.constants import (
     MQQDT_PERMANENT_DYNAMIC,
     MQQDT_PREDEFINED,
@@ -44,8 +46,11 @@ STATUS_KEYWORDS: Final = (
     "DDELAY",
 )
 QSTATUS: Final = "QSTATUS"
+TPSTATUS: Final = "TPSTATUS"
+#: What DISPLAY TPSTATUS shows beside the values that apply to the topic string.
+TOPIC_STATUS_KEYWORDS: Final = ("ADMIN", *BASE_VALUES, "RETAINED", "SUBCOUNT")
 #: Shown as words that no row of the attribute table lists in full.
-_SHOWN_WORDS: Final = ("UNCOM", "DEFTYPE", "DDELAY")
+_SHOWN_WORDS: Final = ("UNCOM", "DEFTYPE", "DDELAY", "SUBTYPE", "DURABLE", "RETAINED")
 _INDENT = "   "
 _COLUMN_WIDTH = 40
 _DEFTYPES = {
@@ -64,8 +69,14 @@ _ORDERINGS: dict[str, Callable[[Value, Value], bool]] = {
 }
 _LIKE, _NOT_LIKE = "LK", "NL"
 _UNORDERED = ("EQ", "NE")
-#: What a row always begins with.
-_ALWAYS = ("QUEUE", "TYPE", "QMNAME")
+#: What a row always begins with, by the kind of object; else with what a queue's does.
+_ALWAYS: dict[str, tuple[str, ...]] = {
+    QMGR: ("QMNAME",),
+    TOPIC: ("TOPIC", "TYPE"),
+    TPSTATUS: ("TPSTATUS",),
+    SUB: ("SUBID", "SUB"),
+}
+_QUEUE_ALWAYS = ("QUEUE", "TYPE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +134,49 @@ def manager_row(queue_manager: Manager) -> dict[str, Value]:
     }
 
 
+def topic_row(definition: Definition) -> dict[str, Value]:
+    """Return all that DISPLAY TOPIC knows of a topic object."""
+    row: dict[str, Value] = {"TOPIC": definition.name, "TYPE": "LOCAL"}
+    return row | _words(TOPIC, definition.attributes)
+
+
+def topic_status_row(queue_manager: Manager, topic: str) -> dict[str, Value]:
+    """Return what applies to a topic string; call it with the latch held."""
+    registry = queue_manager.registry
+    admin = registry.topics.at(topic)
+    return {
+        "TPSTATUS": topic,
+        "ADMIN": "" if admin is None else admin.name,
+        **_words(TOPIC, registry.topics.effective(topic)),
+        "RETAINED": "YES" if topic in registry.retained else "NO",
+        "SUBCOUNT": len(registry.subscriptions.matching(topic)),
+    }
+
+
+def subscription_row(subscription: Subscription) -> dict[str, Value]:
+    """Return all that DISPLAY SUB knows of a subscription."""
+    values = subscription.definition.attributes
+    return {
+        "SUBID": str(values[SUB_ID]).upper(),
+        "SUB": subscription.name,
+        **_words(SUB, values),
+        "SUBTYPE": values[CREATED_BY],
+        "DURABLE": "YES" if subscription.is_durable else "NO",
+    }
+
+
+def _words(kind: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    return {k: word_of(a, values[k]) for k, a in attributes_of(kind).items() if k in values}
+
+
 def shown_keywords(kinds: Iterable[str]) -> list[str]:
     """Return the keywords DISPLAY can show of these kinds of object, in order."""
     shown: dict[str, None] = {}
     for kind in kinds:
         if kind == QSTATUS:
             return list(STATUS_KEYWORDS)
+        if kind == TPSTATUS:
+            return list(TOPIC_STATUS_KEYWORDS)
         shown |= dict.fromkeys((*attributes_of(kind), *SHOWN_ONLY.get(kind, ())))
     return list(shown)
 
@@ -146,7 +194,7 @@ class Selection:
             return None
         if self.keywords is None:
             return dict(row)
-        return {k: v for k, v in row.items() if k in self.keywords or k in _ALWAYS}
+        return {k: v for k, v in row.items() if k in self.keywords}
 
 
 def selection(
@@ -157,6 +205,7 @@ def selection(
     Without ALL and without a list all is shown of one object, only the name of generic ones.
     """
     known = shown_keywords(kinds)
+    always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
     wanted: set[str] = set()
     for keyword, parameter in given.items():
         if keyword == "WHERE":
@@ -164,7 +213,7 @@ def selection(
         no_value(parameter)
         if keyword in FLAGS and keyword != parameter.keyword:
             raise parameter.wrong(f"DISPLAY takes {keyword}, not {parameter.keyword}")
-        if keyword not in known and keyword not in (*_ALWAYS, "ALL"):
+        if keyword not in known and keyword not in (*always, "ALL"):
             raise unknown(parameter, kinds[0] if len(kinds) == 1 else "QUEUE", known)
         wanted.add(keyword)
     where = filter_of(given["WHERE"], kinds) if "WHERE" in given else None
@@ -172,7 +221,7 @@ def selection(
         return Selection(None, where)
     if where is not None:
         wanted.add(where.keyword)
-    return Selection(frozenset(wanted), where)
+    return Selection(frozenset(wanted.union(always)), where)
 
 
 def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:

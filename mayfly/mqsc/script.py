@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mayfly.mqsc.commands import Outcome, execute
+from mayfly.mqsc.commands import execute
 from mayfly.mqsc.grammar import MqscSyntaxError, Statement, fold, parse, statements
+from mayfly.mqsc.outcome import Outcome
 from mayfly.mqsc.result import (
     SYNTAX_ERROR,
     CommandResult,

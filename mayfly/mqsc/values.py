@@ -11,6 +11,7 @@ from mayfly.engine.attributes import (
     QLOCAL,
     QMGR,
     QUEUE_KINDS,
+    SUB,
     Attribute,
     Value,
     attributes_of,
@@ -22,6 +23,7 @@ from mayfly.mqsc.grammar import MqscSyntaxError, Parameter, fold
 #: What DISPLAY QUEUE and DISPLAY QMGR also show; nobody can set it.
 SHOWN_ONLY: dict[str, tuple[str, ...]] = {
     QLOCAL: ("CURDEPTH", "IPPROCS", "OPPROCS", "DEFTYPE"),
+    SUB: ("SUBTYPE", "DURABLE"),
     QMGR: ("CMDLEVEL", "PLATFORM"),
 }
 FLAGS = frozenset(a.keyword for a in ATTRIBUTES if a.is_flag)
@@ -51,6 +53,15 @@ def distinct(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
             raise parameter.wrong(f"{parameter.keyword} {said}")
         given[keyword] = parameter
     return given
+
+
+def switch(given: dict[str, Parameter], keyword: str) -> bool:
+    """Take KEYWORD or NOKEYWORD out of the parameters; return whether it is on."""
+    parameter = given.pop(keyword, None)
+    if parameter is None:
+        return False
+    no_value(parameter)
+    return parameter.keyword == keyword
 
 
 def unknown(parameter: Parameter, kind: str, candidates: Iterable[str]) -> MqscSyntaxError:

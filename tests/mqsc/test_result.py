@@ -3,8 +3,8 @@
 import mayfly
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_STORAGE_MEDIUM_FULL
-from mayfly.mqsc.commands import failure
 from mayfly.mqsc.grammar import parse, statements
+from mayfly.mqsc.outcome import failure
 
 
 def test_ok_is_false_when_any_command_fails_and_the_rest_still_run(

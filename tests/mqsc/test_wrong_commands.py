@@ -12,7 +12,7 @@ LONG = "X" * 49
     [
         ("FETCH QL(Q1)", 1, "FETCH is not a command here"),
         ("DELET QL(Q1)", 1, "DELET is not a command here; did you mean DELETE?"),
-        ("CLEAR QALIAS(Q1)", 7, "CLEAR knows QLOCAL, not QALIAS"),
+        ("CLEAR QALIAS(Q1)", 7, "CLEAR knows QLOCAL, TOPICSTR, not QALIAS"),
         ("PING QMGR(QM1)", 6, "QMGR takes no value"),
         ("PING QMGR ALL", 11, "ALL is not a keyword of PING QMGR"),
         ("DEF QL", 5, "QL needs a value in parentheses"),

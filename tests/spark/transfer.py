@@ -278,7 +278,8 @@ class Transfer:
             assert stages_left(manager) == 0
             assert not list(take_all(manager, "Q1")), "it has not come to its end"
             got = Counter(take_all(manager, "Q2"))
-            assert manager.counts("Q1") == manager.counts("Q2") == (0, 0, 0, 0, 0)
+            left = [tuple(manager.counts(queue)) for queue in ("Q1", "Q2")]
+            assert left == [(0, 0, 0, 0, 0)] * 2
             lives: dict[tuple[str, int], list[str]] = defaultdict(list)
             for row in ledger(manager):
                 msg_id = row[MSG_ID]

@@ -1,0 +1,47 @@
+"""Publish/subscribe: how many copies a second reach the queues of 100 subscribers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.figures import Figure, at_least, median, seconds_of
+from mayfly import QueueManager
+
+_SUBSCRIBERS = 100
+_PUBLICATIONS = 200
+_ROUNDS = 5
+_BODY = os.urandom(200)
+_SELECTOR = "JMSPriority > 3"
+
+
+def figures() -> Iterator[Figure]:
+    """Measure everything of this file."""
+    yield _figure("fan-out to 100, non-persistent", 20_000)
+    yield _figure("fan-out to 100, non-persistent, each with a selector", 15_000, _SELECTOR)
+    yield _figure("fan-out to 100, persistent", 5_000, persistent=True)
+
+
+def _figure(name: str, floor: float, selector: str = "", *, persistent: bool = False) -> Figure:
+    rates = []
+    for _ in range(_ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            rates.append(_rate(Path(folder) if persistent else None, selector, persistent))
+    return at_least(name, median(rates), floor, "/s", f"{_PUBLICATIONS} publications of 200 bytes")
+
+
+def _rate(folder: Path | None, selector: str, persistent: bool) -> float:
+    with QueueManager("BENCH", folder) as manager, manager.session() as session:
+        for number in range(_SUBSCRIBERS):
+            manager.mqsc(f"DEFINE QLOCAL(Q{number}) MAXDEPTH(999999999)")
+            session.subscribe("bench/+", queue=f"Q{number}", selector=selector)
+
+        def publish() -> None:
+            for _ in range(_PUBLICATIONS):
+                session.publish("bench/a", _BODY, persistent=persistent, priority=4)
+
+        seconds = seconds_of(publish)
+        assert manager.curdepth("Q99") == _PUBLICATIONS
+        return _SUBSCRIBERS * _PUBLICATIONS / seconds

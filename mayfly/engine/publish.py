@@ -1,0 +1,296 @@
+"""MQPUT to a topic: one copy for each matching subscription, all of them together or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from mayfly.engine.copies import copy_row, prepared_for
+from mayfly.engine.core import Core
+from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row
+from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
+from mayfly.engine.disposal import dead_letter, send_report
+from mayfly.engine.objects import Path
+from mayfly.engine.put import PutRequest, check_delay
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.retained import clear_retained, ensure_retained_queue, retain
+from mayfly.engine.staging import Delayed, count_staged, staged_row, staging_path
+from mayfly.engine.subscriptions import Subscription, target_of
+from mayfly.engine.topic_strings import check_topic_string
+from mayfly.engine.topics import TopicValues
+from mayfly.engine.unit_of_work import Pending, UnitOfWork
+from mayfly.engine.work import Work
+from mayfly.lifetime.reports import Cause, Original, is_owed
+from mayfly.lifetime.window import Window, is_expired, remaining_ms, window_at_put
+from mayfly.mqi import reasons as rc
+from mayfly.mqi import selectors as s
+from mayfly.mqi.constants import MQRO_COA
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.selectors import MessageFields
+from mayfly.store.units import StoredMessage
+
+
+class PublishResult(NamedTuple):
+    """What became of a publication.
+
+    ``matched_count`` subscriptions asked for it, of which ``delivered_count`` have their copy, or
+    will have it when its delay is over; a copy on the dead-letter queue counts as delivered.
+    ``warning`` is 0 or a reason.
+    """
+
+    msg_id: bytes
+    descriptor: Descriptor
+    window: Window
+    matched_count: int
+    delivered_count: int
+    warning: int
+
+
+def publish(
+    core: Core,
+    topic: str,
+    body: bytes,
+    request: PutRequest,
+    *,
+    context: Context,
+    unit_of_work: UnitOfWork | None,
+    retains: bool = False,
+    connection: object = None,
+) -> PublishResult:
+    """Publish to all who subscribe now; in a unit of work they see it at its commit.
+
+    With ``retains`` it is kept for later subscribers, or, empty, ends what was kept. With a delay
+    the subscriptions matched now get it when the delay is over (D25). All copies have one MsgId.
+    Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when somebody is
+    not reached whom PMSGDLV or NPMSGDLV promises it, and with a delay unless that is ALLAVAIL
+    (D26), MQRC_OPTIONS_ERROR for a delay of what is retained (D8), MQRC_PUT_NOT_RETAINED, and the
+    reasons of a put; nothing is put, staged or retained then.
+    """
+    check_topic_string(topic, wildcards=False)
+    if retains:
+        _prepare_to_retain(core, request, body)
+    with core.latch:
+        core.check_running()
+        if unit_of_work is not None:
+            unit_of_work.check_room()
+        fan_out = _FanOut(core, topic, (request, body), context)
+        fan_out.is_in_unit, fan_out.connection = unit_of_work is not None, connection
+        try:
+            fan_out.deliver()
+            if retains:
+                fan_out.retain()
+        except MQError:
+            fan_out.take_back()
+            raise
+        work = fan_out.work
+        if unit_of_work is not None:
+            unit_of_work.publish(work, fan_out.staged, fan_out.effects)
+            is_done = True
+        else:
+            fan_out.finish()
+            is_done = core.run_at_once(work)
+    if is_done:
+        core.run_deferred()
+    else:
+        core.run(work)
+    return fan_out.result()
+
+
+def _prepare_to_retain(core: Core, request: PutRequest, body: bytes) -> None:
+    if request.delay_ms:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a retained publication has none")
+    if body:
+        ensure_retained_queue(core)
+
+
+class _FanOut:
+    """One publication on its way to its subscribers; used with the latch held."""
+
+    def __init__(
+        self, core: Core, topic: str, content: tuple[PutRequest, bytes], context: Context
+    ) -> None:
+        """Check what concerns the publication as such."""
+        request, body = content
+        self._core, self._topic, self._request, self._body = core, topic, request, body
+        self._values = values = core.registry.topics.values(topic)
+        if values.publish_inhibited:
+            raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUB(DISABLED) for {topic!r}")
+        defaults = values.default_priority, values.default_persistence
+        self._prepared = prepare(request.descriptor, *defaults, context, request.context_option)
+        if self._prepared.checks_header:
+            check_header(self._prepared.descriptor, body)
+        largest = core.registry.queue_manager.number("MAXMSGL")
+        if len(body) > largest:
+            said = f"{len(body)} bytes; MAXMSGL({largest})"
+            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
+        self._now_ms = now_ms = core.now_ms()
+        self._window = window_at_put(now_ms, request.life_ms, request.delay_ms, values.cap_ms)
+        self._promise = _promise(values, self._prepared)
+        if request.delay_ms:
+            check_delay(core, self._prepared.descriptor)
+            if self._promise != s.MQDLV_ALL_AVAIL:
+                said = f"{topic!r} must say ALLAVAIL for a delayed publication"
+                raise mq_error(rc.MQRC_PUBLICATION_FAILURE, said)
+        self._msg_id = request.msg_id or new_id(core)
+        self._matched_count = self._missed_count = 0
+        self.work = Work()
+        self.staged: list[Pending] = []
+        self.effects: list[Callable[[], object]] = []
+        #: In a unit of work the staging queue counts delayed messages at the commit (D12).
+        self.is_in_unit = False
+        #: Whose publication it is, for those who want none of their own.
+        self.connection: object = None
+
+    def deliver(self) -> None:
+        """Make a copy for each matching subscription; raises MQRC_PUBLICATION_FAILURE."""
+        fields: MessageFields | None = None
+        for subscription in self._core.registry.subscriptions.matching(self._topic):
+            is_over = is_expired(subscription.expire_at_ms, self._now_ms)
+            if is_over or subscription.refuses(self.connection):
+                continue
+            if subscription.selector is not None:
+                fields = fields or self._fields()
+                if not subscription.selector.selects(fields):
+                    continue
+            self._matched_count += 1
+            try:
+                self._copy(subscription)
+            except MQError as failure:
+                self._miss(subscription, failure)
+        if self._prepared.descriptor.report & MQRO_COA and not self._request.delay_ms:
+            self._confirm_arrivals()
+
+    def retain(self) -> None:
+        """Keep it as the retained publication of its topic; empty, it ends what was kept."""
+        if self._body:
+            ids = Ids(self._msg_id, self._request.correl_id)
+            message = Outgoing(self._prepared, self._window, ids, self._body)
+            self.effects.append(retain(self._core, self.work, self._topic, message))
+        else:
+            self.effects.append(partial(clear_retained, self._core, self._topic))
+
+    def take_back(self) -> None:
+        """Give back the room of the copies made so far."""
+        self._core.unreserve(self.work)
+        if not self.is_in_unit:
+            for pending in self.staged:
+                pending.queue.depth -= 1
+                pending.queue.uncommitted -= 1
+
+    def finish(self) -> None:
+        """Complete the work of a publication that is final at once."""
+        core, work = self._core, self.work
+        for queue, row, persistent in self.staged:
+            core.arrive(work, queue, row, persistent=persistent)
+            count_staged(core, work, row, +1, persistent=persistent)
+        work.effects.extend(self.effects)
+
+    def result(self) -> PublishResult:
+        """Return what became of it."""
+        matched = self._matched_count
+        return PublishResult(
+            self._msg_id,
+            self._prepared.descriptor,
+            self._window,
+            matched,
+            matched - self._missed_count,
+            self._prepared.warning,
+        )
+
+    def _copy(self, subscription: Subscription) -> None:
+        core, request, body = self._core, self._request, self._body
+        path = core.registry.resolve(subscription.destination)
+        prepared = prepared_for(core, subscription, path, self._prepared)
+        check_room(core, path, len(body), persistent=prepared.persistent)
+        window = self._window
+        if path.cap_ms is not None or path.ttl_from_release:
+            window = self._window_on(path)
+        if request.delay_ms:
+            self._stage(subscription, path, prepared, window)
+            return
+        message = Outgoing(prepared, window, self._ids(subscription), body)
+        row = copy_row(new_row(core, path, message), self._topic)
+        arrive(core, self.work, path, prepared, row)
+
+    def _stage(
+        self, subscription: Subscription, path: Path, prepared: Prepared, window: Window
+    ) -> None:
+        core, body = self._core, self._body
+        staging: LocalQueue = staging_path(core, len(body)).queue
+        ids = self._ids(subscription)
+        delayed = Delayed(prepared, window, ids.msg_id, ids.correl_id, body)
+        row = staged_row(core, path, delayed)
+        row = row._replace(target=target_of(subscription, self._topic))
+        if not self.is_in_unit:
+            core.reserve(staging)
+        self.staged.append(Pending(staging, row, prepared.persistent))
+
+    def _ids(self, subscription: Subscription) -> Ids:
+        correl_id = subscription.correl_id
+        return Ids(self._msg_id, self._request.correl_id if correl_id is None else correl_id)
+
+    def _window_on(self, path: Path) -> Window:
+        """Return the window of a copy: the lowest of all caps wins (X3)."""
+        window, request = self._window, self._request
+        left_ms = None if window.expire_at_ms is None else window.expire_at_ms - self._now_ms
+        return window_at_put(
+            self._now_ms,
+            left_ms,
+            request.delay_ms,
+            path.cap_ms,
+            from_release=path.ttl_from_release,
+        )
+
+    def _miss(self, subscription: Subscription, failure: MQError) -> None:
+        """Dead-letter a copy that its queue refuses; where that fails, it is not delivered."""
+        core, descriptor = self._core, self._prepared.descriptor
+        if self._values.uses_dead_letters and core.registry.queue_manager.text("DEADQ"):
+            message = Outgoing(self._prepared, self._window, self._ids(subscription), self._body)
+            try:
+                dead_letter(core, self.work, message, failure.reason, subscription.destination)
+            except MQError:
+                pass
+            else:
+                return
+        self._missed_count += 1
+        is_promised = subscription.is_durable or self._promise == s.MQDLV_ALL
+        if self._promise != s.MQDLV_ALL_AVAIL and is_promised:
+            said = (
+                f"{subscription!r} is not reached, persistence {descriptor.persistence}: {failure}"
+            )
+            raise mq_error(rc.MQRC_PUBLICATION_FAILURE, said) from failure
+
+    def _confirm_arrivals(self) -> None:
+        descriptor = self._prepared.descriptor
+        if not is_owed(Cause.COA, descriptor):
+            return
+        copies = [row for _queue, row, _side in self.work.arrivals if row.target is not None]
+        for row in copies:
+            left_ms = remaining_ms(row.expire_at_ms, self._now_ms)
+            original = Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
+            send_report(self._core, self.work, Cause.COA, original)
+
+    def _fields(self) -> MessageFields:
+        """Return what selectors read: the publication as its publisher has made it."""
+        row = StoredMessage(
+            0,
+            self._now_ms,
+            None,
+            self._window.expire_at_ms,
+            None,
+            None,
+            0,
+            self._msg_id,
+            self._request.correl_id,
+            None,
+            self._prepared.packed,
+            self._body,
+        )
+        return MessageFields(row, self._prepared.descriptor, self._now_ms)
+
+
+def _promise(values: TopicValues, prepared: Prepared) -> int:
+    """Return whom a publication must reach, MQDLV_*, by its persistence."""
+    return values.persistent_delivery if prepared.persistent else values.volatile_delivery

@@ -1,0 +1,202 @@
+"""Retained publications: the last one of a topic, kept for those who subscribe later.
+
+They are messages on SYSTEM.RETAINED.PUB.QUEUE, one for a topic string, which stands with the row;
+their lifetime runs on there. The queue is made by the first of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from mayfly.engine.administration import enter_queue
+from mayfly.engine.attributes import QLOCAL, defaults_of
+from mayfly.engine.copies import copy_row, prepared_for
+from mayfly.engine.core import Core
+from mayfly.engine.definitions import Definition
+from mayfly.engine.delivery import Ids, Outgoing, arrive, check_open, check_room, life_of, new_row
+from mayfly.engine.disposal import as_given, discard_expired, remove
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
+from mayfly.engine.subscriptions import Subscription
+from mayfly.engine.topic_strings import has_wildcards, levels_of, matches
+from mayfly.engine.work import Work
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.times import put_date, put_time
+from mayfly.lifetime.window import is_expired, remaining_ms, window_at_put
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQMDS_FIFO
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.selectors import MessageFields
+from mayfly.store.units import StoredMessage
+
+RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
+_CLEARED = next_state(State.AVAILABLE, Event.CLEAR)
+_PAGE = 1_000
+
+
+def ensure_retained_queue(core: Core) -> None:
+    """Define the queue of retained publications if there is none; call it without the latch."""
+    with core.administration:
+        if core.registry.by_name(RETAINED_QUEUE) is None:
+            definition = Definition(QLOCAL, RETAINED_QUEUE, defaults_of(QLOCAL))
+            definition.attributes.update(
+                MAXDEPTH=999_999_999, MAXMSGL=104_857_600, MSGDLVSQ=MQMDS_FIFO
+            )
+            enter_queue(core, definition)
+
+
+def retain(core: Core, work: Work, topic: str, message: Outgoing) -> Callable[[], object]:
+    """Add a publication to what is retained; returns what makes it the one of its topic.
+
+    That is to be an effect of the work. Raises MQRC_PUT_NOT_RETAINED; call it with the latch held.
+    """
+    prepared, window, ids, body = message
+    # What is kept owes nobody a report, and says later on when it was published.
+    now_ms = core.now_ms()
+    dated = prepared.descriptor._replace(
+        report=0,
+        put_date=prepared.descriptor.put_date or put_date(now_ms),
+        put_time=prepared.descriptor.put_time or put_time(now_ms),
+    )
+    silent = as_given(core, dated)
+    try:
+        path = core.registry.resolve(RETAINED_QUEUE)
+        check_open(core, path, len(body))
+    except MQError as error:
+        said = f"{RETAINED_QUEUE} refuses it: {error}"
+        raise mq_error(rc.MQRC_PUT_NOT_RETAINED, said) from error
+    row = copy_row(new_row(core, path, Outgoing(silent, window, ids, body)), topic)
+    arrive(core, work, path, silent, row)
+    side = PERSISTENT if silent.persistent else VOLATILE
+    return partial(_settle, core, topic, (row.k, side))
+
+
+def clear_retained(core: Core, topic: str) -> bool:
+    """Remove the retained publication of a topic; call it with the latch held.
+
+    Tells whether there was one. Somebody runs what is deferred afterwards.
+    """
+    place = core.registry.retained.pop(topic, None)
+    if place is None:
+        return False
+    found = _found(core, place)
+    if found is None:
+        return False
+    now_ms = core.now_ms()
+    _let_go(core, found, now_ms)
+    return not is_expired(found[1].expire_at_ms, now_ms)
+
+
+def deliver_retained(core: Core, subscription: Subscription) -> int:
+    """Put a copy of each matching retained publication on the queue of a subscription.
+
+    They have what is left of their lives. Returns how many. Raises the reason why one cannot be
+    delivered; none is then.
+    """
+    with core.latch:
+        work, now_ms = Work(), core.now_ms()
+        try:
+            for topic, row in _matching(core, subscription, now_ms):
+                _add_copy(core, work, subscription, topic, row)
+        except MQError:
+            core.unreserve(work)
+            raise
+        count = len(work.arrivals)
+        is_done = not count or core.run_at_once(work)
+    if is_done:
+        core.run_deferred()
+    else:
+        core.run(work)
+    return count
+
+
+def load_retained(core: Core) -> None:
+    """Find the retained publications of a store that is being opened; older ones go."""
+    queue = core.registry.by_name(RETAINED_QUEUE)
+    if queue is None:
+        return
+    superseded: list[Found] = []
+    low = queue.low
+    while rows := core.store.persistent.in_order(low, queue.high, _PAGE):
+        for row in rows:
+            if row.target is not None:
+                older = core.registry.retained.get(row.target)
+                if older is not None:
+                    superseded += _list_of(_found(core, older))
+                core.registry.retained[row.target] = row.k, PERSISTENT
+        low = rows[-1].k + 1
+    with core.latch:
+        for found in superseded:
+            _let_go(core, found, core.now_ms())
+
+
+def _settle(core: Core, topic: str, place: tuple[int, int]) -> None:
+    older = core.registry.retained.get(topic)
+    core.registry.retained[topic] = place
+    if older is not None:
+        for found in _list_of(_found(core, older)):
+            _let_go(core, found, core.now_ms())
+
+
+def _list_of(found: Found | None) -> list[Found]:
+    return [] if found is None else [found]
+
+
+def _found(core: Core, place: tuple[int, int]) -> Found | None:
+    """Return a retained publication, None when somebody has got it or is about to."""
+    key, side = place
+    queue = core.registry.by_name(RETAINED_QUEUE)
+    if queue is None or key in core.hidden:
+        return None
+    row = core.messages(side).row(key)
+    return None if row is None else (queue, row, side)
+
+
+def _let_go(core: Core, found: Found, now_ms: int) -> None:
+    queue, row, _side = found
+    if is_expired(row.expire_at_ms, now_ms):
+        work = discard_expired(core, [found], now_ms)
+    else:
+        work = Work()
+        life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _CLEARED)
+        remove(core, work, found, life)
+    core.deferred.append(work)
+
+
+def _matching(
+    core: Core, subscription: Subscription, now_ms: int
+) -> Iterator[tuple[str, StoredMessage]]:
+    for topic in _topics(core.registry.retained, subscription):
+        found = _found(core, core.registry.retained[topic])
+        if found is None:
+            continue
+        row = found[1]
+        if is_expired(row.expire_at_ms, now_ms):
+            del core.registry.retained[topic]
+            _let_go(core, found, now_ms)
+            continue
+        fields = MessageFields(row, unpack_descriptor(row.descriptor), now_ms)
+        if subscription.selector is None or subscription.selector.selects(fields):
+            yield topic, row
+
+
+def _topics(retained: dict[str, tuple[int, int]], subscription: Subscription) -> list[str]:
+    if not has_wildcards(subscription.topic):
+        return [subscription.topic] if subscription.topic in retained else []
+    return [topic for topic in retained if matches(subscription.levels, levels_of(topic))]
+
+
+def _add_copy(
+    core: Core, work: Work, subscription: Subscription, topic: str, row: StoredMessage
+) -> None:
+    path = core.registry.resolve(subscription.destination)
+    publication = as_given(core, unpack_descriptor(row.descriptor))
+    prepared = prepared_for(core, subscription, path, publication)
+    check_room(core, path, len(row.body), persistent=prepared.persistent)
+    now_ms = core.now_ms()
+    window = window_at_put(now_ms, remaining_ms(row.expire_at_ms, now_ms), 0, path.cap_ms)
+    correl_id = row.correl_id if subscription.correl_id is None else subscription.correl_id
+    ids = Ids(row.msg_id, correl_id)
+    copy = copy_row(new_row(core, path, Outgoing(prepared, window, ids, row.body)), topic)
+    arrive(core, work, path, prepared, copy)

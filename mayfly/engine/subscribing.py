@@ -1,0 +1,236 @@
+"""MQSUB: an application subscribes, resumes what it once made, and closes or removes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mayfly.engine.attributes import (
+    MANAGED_DESTINATION,
+    PRIORITY_AS_PUBLISHED,
+    PROVIDED_DESTINATION,
+)
+from mayfly.engine.delivery import stored_id
+from mayfly.engine.handles import Handle
+from mayfly.engine.retained import deliver_retained
+from mayfly.engine.subscription_administration import (
+    create_subscription,
+    drop_doomed,
+    remove_subscription,
+    undo_subscription,
+)
+from mayfly.engine.subscriptions import (
+    API,
+    CREATED_BY,
+    IGNORES_OWN,
+    PASSED_ON,
+    SHARED,
+    Hold,
+    Subscription,
+    new_subscription_definition,
+)
+from mayfly.lifetime.times import tenths_of_ms
+from mayfly.lifetime.window import check_life_ms
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
+    from mayfly.engine.message import Message
+    from mayfly.engine.opened import OpenQueues
+    from mayfly.engine.session import Session
+
+
+class SubscribeRequest(NamedTuple):
+    """What a subscriber asks for.
+
+    An empty ``queue`` asks for a managed one. ``correl_id`` None leaves a publication its own,
+    empty asks for one of the subscription. ``life_ms`` None never ends. ``priority`` is PUBPRTY.
+    """
+
+    topic: str = ""
+    topic_object: str = ""
+    name: str = ""
+    is_durable: bool = False
+    queue: str = ""
+    selector: str = ""
+    correl_id: bytes | None = None
+    life_ms: int | None = None
+    priority: int = PRIORITY_AS_PUBLISHED
+    is_shared: bool = False
+    ignores_own: bool = False
+    user_data: str = ""
+    takes_retained: bool = True
+
+
+class OpenSubscription:
+    """A subscription that a session has open; it ends with the session unless it is durable."""
+
+    def __init__(
+        self,
+        session: Session,
+        opened: OpenQueues,
+        hold: Hold,
+        handle: Handle | None,
+    ) -> None:
+        """Take what was opened; ``subscribe`` and ``resume`` do."""
+        self._session = session
+        self._opened = opened
+        self._hold = hold
+        self._subscription = hold.subscription
+        #: The managed queue, open for input; None where the subscriber has given a queue.
+        self.handle = handle
+
+    @property
+    def name(self) -> str:
+        """Its name, which may be empty unless it is durable."""
+        return self._subscription.name
+
+    @property
+    def topic(self) -> str:
+        """The topic string, wildcards included."""
+        return self._subscription.topic
+
+    @property
+    def queue(self) -> str:
+        """The queue on which its publications arrive."""
+        return self._subscription.destination
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it outlives its session."""
+        return self._subscription.is_durable
+
+    @property
+    def expire_at_ms(self) -> int | None:
+        """When it ends by itself, None for never."""
+        return self._subscription.expire_at_ms
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither it nor its session has been closed, nor its time has come."""
+        return self._hold in self._subscription.holds
+
+    def get(self, *, wait_ms: int = 0) -> Message | None:
+        """Take the next publication from its queue, as the session takes any message."""
+        return self._session.get(self.queue, wait_ms=wait_ms)
+
+    def request_retained(self) -> int:
+        """MQSUBRQ: put copies of the matching retained publications on its queue.
+
+        Returns how many. Raises MQRC_NO_RETAINED_MSG, MQRC_HOBJ_ERROR once closed.
+        """
+        core = self._opened.core
+        if not self.is_open:
+            raise mq_error(rc.MQRC_HOBJ_ERROR, f"{self._subscription!r} is closed")
+        count = deliver_retained(core, self._subscription)
+        if not count:
+            raise mq_error(rc.MQRC_NO_RETAINED_MSG, f"nothing retained for {self.topic!r}")
+        return count
+
+    def close(self, *, remove: bool = False) -> None:
+        """MQCLOSE; a durable one stays unless it is to be removed (MQCO_REMOVE_SUB).
+
+        Raises MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share.
+        """
+        core, subscription = self._opened.core, self._subscription
+        removes = remove and subscription.is_durable and self.is_open
+        if removes and len(subscription.holds) > 1:
+            raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} is shared")
+        if self.handle is not None and self.handle.is_open:
+            self.handle.close()
+        if removes:
+            remove_subscription(core, subscription)
+        self._opened.leave(self._hold)
+        drop_doomed(core)
+
+
+def subscribe(session: Session, opened: OpenQueues, request: SubscribeRequest) -> OpenSubscription:
+    """Make a subscription for a session, or join the shared one of its name.
+
+    Raises what ``create_subscription`` and MQOPEN do; MQRC_SUB_ALREADY_EXISTS also where the
+    shared one of the name asks for something else.
+    """
+    check_life_ms(request.life_ms)
+    core = opened.core
+    with core.administration:
+        existing = core.registry.subscriptions.find(request.name) if request.is_shared else None
+        if existing is not None:
+            _check_same(core, existing, request)
+            return _open(session, opened, existing)
+        made = _make(core, session, request)
+        try:
+            return _open(session, opened, made)
+        except MQError:
+            undo_subscription(core, made)
+            raise
+
+
+def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -> None:
+    with core.latch:
+        topic = core.registry.topics.full_string(request.topic_object, request.topic)
+    wanted = topic, request.selector, request.is_durable, request.queue or existing.destination
+    text = existing.definition.text("SELECTOR")
+    found = existing.topic, text, existing.is_durable, existing.destination
+    if found != wanted or not existing.is_shared:
+        raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, f"{existing!r} asks for something else")
+
+
+def _make(core: Core, session: Session, request: SubscribeRequest) -> Subscription:
+    if request.is_shared and not request.name.strip():
+        raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")
+    definition = new_subscription_definition(request.name)
+    definition.attributes.update(
+        {
+            "TOPICSTR": request.topic,
+            "TOPICOBJ": request.topic_object,
+            "DEST": request.queue,
+            "DESTCLAS": PROVIDED_DESTINATION if request.queue else MANAGED_DESTINATION,
+            "DESTCORL": _correlation(request.correl_id),
+            "SELECTOR": request.selector,
+            "PUBPRTY": request.priority,
+            "SUBUSER": session.context.user_identifier[:12],
+            "USERDATA": request.user_data,
+            "EXPIRY": c.MQEI_UNLIMITED
+            if request.life_ms is None
+            else tenths_of_ms(request.life_ms),
+            CREATED_BY: API,
+            SHARED: int(request.is_shared),
+            IGNORES_OWN: int(request.ignores_own),
+        }
+    )
+    return create_subscription(
+        core,
+        definition,
+        is_durable=request.is_durable,
+        life_ms=request.life_ms,
+        takes_retained=request.takes_retained,
+    )
+
+
+def resume(session: Session, opened: OpenQueues, name: str) -> OpenSubscription:
+    """MQSO_RESUME: open a durable subscription again.
+
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open.
+    """
+    return _open(session, opened, opened.core.registry.subscriptions.named(name))
+
+
+def _open(session: Session, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:
+    hold, handle = opened.hold(subscription), None
+    try:
+        if opened.holder.is_ended:
+            # Another thread closes the session, and may have closed all it held before this.
+            raise opened.holder.error()
+        if subscription.is_managed:
+            options = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
+            handle = session.open(subscription.destination, options)
+    except MQError:
+        opened.leave(hold)
+        drop_doomed(opened.core)
+        raise
+    return OpenSubscription(session, opened, hold, handle)
+
+
+def _correlation(correl_id: bytes | None) -> str:
+    return PASSED_ON if correl_id is None else stored_id(correl_id).hex()

@@ -1,0 +1,305 @@
+"""Subscriptions are made, changed and removed; their managed queues come and go with them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from mayfly.engine.administration import delete_queue, erase, save
+from mayfly.engine.attributes import MANAGED_DESTINATION, Value
+from mayfly.engine.core import Core
+from mayfly.engine.definitions import Definition
+from mayfly.engine.delivery import new_id
+from mayfly.engine.dynamic import create_dynamic_queue
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.retained import deliver_retained
+from mayfly.engine.subscriptions import (
+    ADMIN,
+    CREATED_BY,
+    EXPIRE_AT,
+    ID_BYTES,
+    PASSED_ON,
+    SUB_ID,
+    Subscription,
+    new_subscription_definition,
+)
+from mayfly.engine.topic_strings import check_topic_string
+from mayfly.lifetime.times import ms_of_tenths
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+_LOG = logging.getLogger("mayfly.topics")
+_DURABLE_QUEUES, _NON_DURABLE_QUEUES = "SYSTEM.MANAGED.DURABLE.", "SYSTEM.MANAGED.NDURABLE."
+_LONGEST_NAME = 10_240
+#: What ALTER SUB may change; topic, class and selector are what a subscription is.
+CHANGEABLE = frozenset({"DEST", "DESTCORL", "EXPIRY", "PUBPRTY", "SUBUSER", "USERDATA"})
+
+
+def define_subscription(
+    core: Core, name: str, attributes: Mapping[str, Value], *, replace: bool = False
+) -> None:
+    """Define an administrative subscription, which is durable and nobody's.
+
+    With ``replace`` an existing one takes the attributes given. Raises MQRC_SUB_NAME_ERROR,
+    MQRC_SUB_ALREADY_EXISTS, and what :func:`create_subscription` and :func:`alter_subscription` do.
+    """
+    with core.administration:
+        if replace and core.registry.subscriptions.find(name) is not None:
+            alter_subscription(core, name, attributes)
+            return
+        definition = new_subscription_definition(name)
+        definition.attributes.update(attributes)
+        definition.attributes[CREATED_BY] = ADMIN
+        create_subscription(core, definition, is_durable=True)
+
+
+def create_subscription(
+    core: Core,
+    definition: Definition,
+    *,
+    is_durable: bool,
+    life_ms: int | None = None,
+    takes_retained: bool = True,
+) -> Subscription:
+    """Make a subscription and give it the retained publications it asks for.
+
+    A durable one is on disk when this returns. Its life of ``life_ms``, or else of EXPIRY tenths,
+    begins now. Raises
+    MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR, MQRC_SUB_INHIBITED,
+    MQRC_UNKNOWN_OBJECT_NAME for topic object, queue or model, MQRC_OPTIONS_ERROR for a destination
+    that does not fit its class, MQRC_SELECTOR_SYNTAX_ERROR and its like; nothing is made then.
+    """
+    core.check_running()
+    with core.administration:
+        _check(core, definition, is_durable=is_durable)
+        with core.latch:
+            definition.attributes[SUB_ID] = new_id(core).hex()
+        _begin_life(core, definition, life_ms)
+        subscription = Subscription(definition, is_durable=is_durable)
+        try:
+            if subscription.is_managed:
+                _make_queue(core, subscription)
+            if is_durable:
+                save(core, definition, 0)
+            with core.latch:
+                core.registry.subscriptions.add(subscription)
+                core.must_wake = True
+            if takes_retained:
+                deliver_retained(core, subscription)
+        except MQError:
+            undo_subscription(core, subscription)
+            raise
+    core.run_deferred()
+    return subscription
+
+
+def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change what may change of a subscription; a new EXPIRY begins now.
+
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_OPTIONS_ERROR for what may not change,
+    MQRC_UNKNOWN_OBJECT_NAME for an unknown queue.
+    """
+    core.check_running()
+    with core.administration:
+        subscription = core.registry.subscriptions.named(name)
+        old = subscription.definition
+        fixed = {k for k, v in attributes.items() if k not in CHANGEABLE and old.attributes[k] != v}
+        if subscription.is_managed and "DEST" in attributes:
+            fixed.add("DEST")
+        if fixed:
+            said = f"subscription {name}: {', '.join(sorted(fixed))} cannot be changed"
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+        changed = Definition(old.kind, old.name, {**old.attributes, **attributes})
+        _check_correlation(changed)
+        core.registry.resolve(changed.text("DEST"))
+        if "EXPIRY" in attributes:
+            _begin_life(core, changed)
+        if subscription.is_durable:
+            save(core, changed, 0)
+        with core.latch:
+            subscriptions = core.registry.subscriptions
+            if subscriptions.by_id(subscription.sub_id) is None:
+                # It has expired since.
+                subscriptions.ended.append(changed)
+                raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"subscription {name!r}")
+            subscription.take(changed)
+            subscriptions.note_end(subscription)
+            core.must_wake = True
+    core.run_deferred()
+
+
+def delete_subscription(core: Core, name: str) -> None:
+    """Remove a subscription by its name, with its managed queue.
+
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open.
+    """
+    core.check_running()
+    with core.administration:
+        subscription = core.registry.subscriptions.named(name)
+        if subscription.holds:
+            raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"subscription {name!r}")
+        remove_subscription(core, subscription)
+
+
+def remove_subscription(core: Core, subscription: Subscription) -> None:
+    """Remove a subscription for good, on disk first."""
+    with core.administration:
+        if subscription.is_durable:
+            erase(core, subscription.definition)
+        with core.latch:
+            forget_subscription(core, subscription)
+    drop_doomed(core)
+
+
+def forget_subscription(core: Core, subscription: Subscription) -> None:
+    """Take a subscription out of memory; call it with the latch held.
+
+    :func:`drop_doomed` deletes its managed queue when nobody holds the latch or uses the queue.
+    """
+    subscriptions = core.registry.subscriptions
+    subscriptions.remove(subscription)
+    subscription.holds.clear()
+    if subscription.is_managed:
+        queue = core.registry.by_name(subscription.destination)
+        if queue is not None and queue not in subscriptions.doomed:
+            subscriptions.doomed.append(queue)
+
+
+def drop_doomed(core: Core, *, waits: bool = True) -> None:
+    """Delete what subscriptions that are gone have left: on disk, and managed queues not in use.
+
+    Without ``waits`` nothing is done while definitions change elsewhere; somebody comes later.
+    """
+    subscriptions = core.registry.subscriptions
+    if not (subscriptions.doomed or subscriptions.ended):
+        return
+    if not core.administration.acquire(blocking=waits):
+        return
+    try:
+        with core.latch:
+            ended, subscriptions.ended = subscriptions.ended, []
+            doomed, subscriptions.doomed = subscriptions.doomed, []
+        for definition in ended:
+            try:
+                # A new one of its name has taken its place on the disk.
+                if subscriptions.find(definition.name) is None:
+                    erase(core, definition)
+            except MQError as error:
+                _LOG.error("subscription %s has expired: %s", definition.name, error)
+                subscriptions.ended.append(definition)
+        for queue in doomed:
+            _drop(core, queue)
+    finally:
+        core.administration.release()
+
+
+def end_expired(core: Core) -> None:
+    """Remove the subscriptions whose time has come.
+
+    Whoever advances the clock may be waited for by who changes definitions, so this never waits for
+    those. A subscription that stays on disk has expired when it is read again.
+    """
+    with core.latch:
+        subscriptions = core.registry.subscriptions
+        for subscription in subscriptions.expired(core.now_ms()):
+            if subscription.is_durable:
+                subscriptions.ended.append(subscription.definition)
+            forget_subscription(core, subscription)
+    drop_doomed(core, waits=False)
+
+
+def _drop(core: Core, queue: LocalQueue) -> None:
+    if core.registry.by_name(queue.name) is not queue:
+        return
+    try:
+        delete_queue(core, queue, purge=True)
+    except MQError as error:
+        # Its handle is still open, a unit of work has a copy on it, or the disk is full.
+        _LOG.info("managed queue %s stays for now: %s", queue.name, error)
+        with core.latch:
+            core.registry.subscriptions.doomed.append(queue)
+
+
+def load_subscriptions(core: Core, definitions: Iterable[Definition]) -> None:
+    """Enter the durable subscriptions of a store that is being opened, the oldest first."""
+    subscriptions = core.registry.subscriptions
+    for definition in sorted(definitions, key=lambda d: d.text(SUB_ID)):
+        subscriptions.add(Subscription(definition, is_durable=True))
+    wanted = {s.destination for s in subscriptions.all() if s.is_managed}
+    # A crash between a managed queue and its subscription leaves the queue alone.
+    subscriptions.doomed += [
+        queue
+        for queue in core.registry.queues()
+        if queue.definition.definition_type == c.MQQDT_PERMANENT_DYNAMIC
+        and queue.name.startswith(_DURABLE_QUEUES)
+        and queue.name not in wanted
+    ]
+    drop_doomed(core)
+
+
+def _check(core: Core, definition: Definition, *, is_durable: bool) -> None:
+    """Check a new definition, and make its topic string the full one."""
+    name, registry = definition.name, core.registry
+    if (is_durable and not name.strip()) or len(name.encode()) > _LONGEST_NAME:
+        raise mq_error(rc.MQRC_SUB_NAME_ERROR, f"{name[:50]!r} cannot name a subscription")
+    if name and registry.subscriptions.find(name) is not None:
+        raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, f"subscription {name!r}")
+    with core.latch:
+        topic = registry.topics.full_string(
+            definition.text("TOPICOBJ"), definition.text("TOPICSTR")
+        )
+        check_topic_string(topic, wildcards=True)
+        values = registry.topics.values(topic)
+    if values.subscribe_inhibited:
+        raise mq_error(rc.MQRC_SUB_INHIBITED, f"SUB(DISABLED) for {topic!r}")
+    if is_durable and not values.allows_durable:
+        raise mq_error(rc.MQRC_SUB_INHIBITED, f"DURSUB(NO) for {topic!r}")
+    definition.attributes["TOPICSTR"] = topic
+    _check_correlation(definition)
+    is_managed = definition.number("DESTCLAS") == MANAGED_DESTINATION
+    destination = definition.text("DEST")
+    if is_managed == bool(destination):
+        said = f"DEST({destination}) does not fit the destination class"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+    if not is_managed:
+        registry.resolve(destination)
+
+
+def _check_correlation(definition: Definition) -> None:
+    text = definition.text("DESTCORL")
+    try:
+        fits = len(bytes.fromhex(text)) in (0, ID_BYTES)
+    except ValueError:
+        fits = False
+    if not fits:
+        said = f"DESTCORL({text}) is not {len(PASSED_ON)} hexadecimal digits"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+
+
+def _begin_life(core: Core, definition: Definition, life_ms: int | None = None) -> None:
+    if life_ms is None and definition.number("EXPIRY") != c.MQEI_UNLIMITED:
+        life_ms = ms_of_tenths(definition.number("EXPIRY"))
+    definition.attributes[EXPIRE_AT] = -1 if life_ms is None else core.now_ms() + life_ms
+
+
+def undo_subscription(core: Core, subscription: Subscription) -> None:
+    """Take a subscription back whose making has failed, whatever that meets."""
+    try:
+        remove_subscription(core, subscription)
+    except MQError as error:
+        # A full disk: it may be there again after a restart.
+        _LOG.error("undoing %r: %s", subscription, error)
+        with core.latch:
+            forget_subscription(core, subscription)
+
+
+def _make_queue(core: Core, subscription: Subscription) -> None:
+    values = core.registry.topics.values(subscription.topic)
+    model = values.durable_model if subscription.is_durable else values.non_durable_model
+    prefix = _DURABLE_QUEUES if subscription.is_durable else _NON_DURABLE_QUEUES
+    name = create_dynamic_queue(core, model, f"{prefix}*")
+    if name is None:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"model queue {model!r} is not defined")
+    subscription.definition.attributes["DEST"] = name
+    subscription.take(subscription.definition)

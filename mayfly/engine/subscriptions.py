@@ -1,0 +1,224 @@
+"""Subscriptions in memory: what each one asks for, and which of them match a publication."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TypeGuard
+
+from mayfly.engine.attributes import MANAGED_DESTINATION, SUB, Value, defaults_of
+from mayfly.engine.definitions import Definition
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.topic_index import TopicIndex
+from mayfly.engine.topic_strings import levels_of
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.selectors import Selector, compile_selector
+
+#: Kept with the attributes of a subscription beside those that MQSC knows.
+SUB_ID, EXPIRE_AT, CREATED_BY = "SUBID", "EXPIRE_AT_MS", "SUBTYPE"
+SHARED, IGNORES_OWN = "SHARED", "IGNORES_OWN"
+ADMIN, API = "ADMIN", "API"
+ID_BYTES = 24
+#: DESTCORL of copies that keep the CorrelId of the publication.
+PASSED_ON = "0" * (2 * ID_BYTES)
+_CACHE_SIZE = 10_000
+#: Between queue, subscription and topic in the target of a staged copy; names hold no colon.
+_COLON = ":"
+
+
+class Hold:
+    """One opening of a subscription by a session; ``connection`` is whose own publications are."""
+
+    __slots__ = ("connection", "subscription")
+
+    def __init__(self, subscription: Subscription, connection: object) -> None:
+        """Begin; the subscription enters it under the latch."""
+        self.subscription = subscription
+        self.connection = connection
+
+
+class Subscription:
+    """One subscription as publications meet it; ``holds`` are those who have it open.
+
+    Only a shared one has more than one of them; then each publication goes to one of them.
+    ``correl_id`` None leaves a publication its own. ``topic`` may have wildcard levels.
+    """
+
+    __slots__ = (
+        "correl_id",
+        "definition",
+        "destination",
+        "expire_at_ms",
+        "holds",
+        "ignores_own",
+        "is_durable",
+        "is_managed",
+        "is_shared",
+        "levels",
+        "name",
+        "priority",
+        "selector",
+        "sub_id",
+        "topic",
+    )
+
+    def __init__(self, definition: Definition, *, is_durable: bool) -> None:
+        """Take what a definition says; raises MQRC_SELECTOR_SYNTAX_ERROR and its like."""
+        self.name = definition.name
+        self.sub_id = bytes.fromhex(definition.text(SUB_ID))
+        self.is_durable = is_durable
+        self.holds: set[Hold] = set()
+        self.is_shared = bool(definition.attributes.get(SHARED))
+        self.ignores_own = bool(definition.attributes.get(IGNORES_OWN))
+        self.take(definition)
+
+    def take(self, definition: Definition) -> None:
+        """Take the attributes, which may have changed; the topic and the id never do."""
+        self.definition = definition
+        self.topic = definition.text("TOPICSTR")
+        self.levels = levels_of(self.topic)
+        self.destination = definition.text("DEST")
+        self.is_managed = definition.number("DESTCLAS") == MANAGED_DESTINATION
+        text = definition.text("SELECTOR")
+        self.selector: Selector | None = compile_selector(text) if text.strip() else None
+        self.priority = definition.number("PUBPRTY")
+        correlation = definition.text("DESTCORL")
+        self.correl_id: bytes | None = None
+        if correlation != PASSED_ON:
+            self.correl_id = bytes.fromhex(correlation) if correlation else self.sub_id
+        expire_at_ms = definition.number(EXPIRE_AT)
+        self.expire_at_ms = expire_at_ms if expire_at_ms >= 0 else None
+
+    def refuses(self, connection: object) -> bool:
+        """Tell whether it is open on the connection of a publisher and wants none of its own."""
+        return self.ignores_own and any(hold.connection is connection for hold in self.holds)
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self.name or self.sub_id.hex()} to {self.topic!r}>"
+
+
+class Subscriptions:
+    """All subscriptions of a queue manager; guarded by the latch.
+
+    Publications reach those that match in the order in which they were made.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._by_id: dict[bytes, Subscription] = {}
+        self._by_name: dict[str, Subscription] = {}
+        self._by_topic = TopicIndex[Subscription]()
+        self._matching: dict[str, tuple[Subscription, ...]] = {}
+        self._ends: list[tuple[int, bytes]] = []
+        #: Managed queues of subscriptions that are gone, which somebody may still use.
+        self.doomed: list[LocalQueue] = []
+        #: Expired ones that are still on disk.
+        self.ended: list[Definition] = []
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._by_id)
+
+    def all(self) -> list[Subscription]:
+        """Return all of them, the oldest first."""
+        return list(self._by_id.values())
+
+    def find(self, name: str) -> Subscription | None:
+        """Return a subscription by its name, None when there is none."""
+        return self._by_name.get(name)
+
+    def named(self, name: str) -> Subscription:
+        """Return a subscription by its name; raises MQRC_NO_SUBSCRIPTION."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"subscription {name!r}")
+        return found
+
+    def by_id(self, sub_id: bytes) -> Subscription | None:
+        """Return a subscription by its id, None when it is gone."""
+        return self._by_id.get(sub_id)
+
+    def add(self, subscription: Subscription) -> None:
+        """Enter a new one."""
+        self._by_id[subscription.sub_id] = subscription
+        if subscription.name:
+            self._by_name[subscription.name] = subscription
+        self._by_topic.add(subscription.levels, subscription.sub_id, subscription)
+        self.note_end(subscription)
+        self._matching.clear()
+
+    def remove(self, subscription: Subscription) -> bool:
+        """Forget one; False when somebody else was faster."""
+        if self._by_id.pop(subscription.sub_id, None) is None:
+            return False
+        self._by_name.pop(subscription.name, None)
+        self._by_topic.remove(subscription.levels, subscription.sub_id)
+        self._matching.clear()
+        return True
+
+    def matching(self, topic: str) -> tuple[Subscription, ...]:
+        """Return those whose topic string, wildcards included, is that of a publication."""
+        found = self._matching.get(topic)
+        if found is None:
+            if len(self._matching) >= _CACHE_SIZE:
+                self._matching.clear()
+            here = self._by_topic.matching(levels_of(topic))
+            # An id rises with its subscription.
+            found = self._matching[topic] = tuple(here[sub_id] for sub_id in sorted(here))
+        return found
+
+    def note_end(self, subscription: Subscription) -> None:
+        """Note when a subscription expires."""
+        if subscription.expire_at_ms is not None:
+            heapq.heappush(self._ends, (subscription.expire_at_ms, subscription.sub_id))
+
+    def next_end_ms(self) -> int | None:
+        """Return when the next one expires, None when none ever does."""
+        while self._ends:
+            end_ms, sub_id = self._ends[0]
+            subscription = self._by_id.get(sub_id)
+            if subscription is not None and subscription.expire_at_ms == end_ms:
+                return end_ms
+            heapq.heappop(self._ends)
+        return None
+
+    def expired(self, now_ms: int) -> list[Subscription]:
+        """Return those whose end has come, each once: the caller removes them."""
+        found: dict[bytes, Subscription] = {}
+        while is_expired(self.next_end_ms(), now_ms):
+            _end_ms, sub_id = heapq.heappop(self._ends)
+            found[sub_id] = self._by_id[sub_id]
+        return list(found.values())
+
+    def destination(self, target: str, now_ms: int) -> tuple[str, str]:
+        """Return the queue, as it is now, and the topic of a staged copy's target.
+
+        Raises MQRC_NO_SUBSCRIPTION when its subscriber is gone (D23).
+        """
+        _queue, sub_id, topic = target.split(_COLON, 2)
+        subscription = self._by_id.get(bytes.fromhex(sub_id))
+        if subscription is None or is_expired(subscription.expire_at_ms, now_ms):
+            raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"the subscriber to {topic!r} is gone")
+        return subscription.destination, topic
+
+
+def target_of(subscription: Subscription, topic: str) -> str:
+    """Return what a staged copy says of where it goes: queue, subscription and topic."""
+    return _COLON.join((subscription.destination, subscription.sub_id.hex(), topic))
+
+
+def queue_of(target: str | None) -> str | None:
+    """Return the queue that a staged message was to reach when it was put."""
+    return None if target is None else target.partition(_COLON)[0]
+
+
+def is_publication(target: str | None) -> TypeGuard[str]:
+    """Tell whether a staged message is the copy of a publication for one subscriber."""
+    return target is not None and _COLON in target
+
+
+def new_subscription_definition(name: str) -> Definition:
+    """Return a subscription that nothing has been said of."""
+    kept: dict[str, Value] = {SUB_ID: "", EXPIRE_AT: -1, CREATED_BY: ADMIN}
+    return Definition(SUB, name, {**defaults_of(SUB), **kept})

@@ -1,0 +1,115 @@
+"""Topic objects change: define, alter, delete, and what a new queue manager has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mayfly.engine.administration import enter_queue, erase, save
+from mayfly.engine.attributes import QMODEL, TOPIC, Value, defaults_of
+from mayfly.engine.core import Core
+from mayfly.engine.definitions import Definition
+from mayfly.engine.objects import check_name
+from mayfly.engine.topic_strings import check_topic_string
+from mayfly.engine.topics import (
+    BASE_TOPIC,
+    BASE_VALUES,
+    DEFAULT_TOPIC,
+    DURABLE_MODEL,
+    NON_DURABLE_MODEL,
+)
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+_MODELS = {
+    DURABLE_MODEL: c.MQQDT_PERMANENT_DYNAMIC,
+    NON_DURABLE_MODEL: c.MQQDT_TEMPORARY_DYNAMIC,
+}
+
+
+def define_topic(
+    core: Core, name: str, attributes: Mapping[str, Value], *, replace: bool = False
+) -> None:
+    """Define the topic object of a topic string; attributes left out are ASPARENT.
+
+    With ``replace`` an existing one takes the attributes given; its topic string stays. Raises
+    MQRC_OBJECT_NAME_ERROR, MQRC_TOPIC_STRING_ERROR, MQRC_OBJECT_ALREADY_EXISTS, also when another
+    object stands for the topic string.
+    """
+    check_name(name)
+    core.check_running()
+    values = {**defaults_of(TOPIC), **attributes}
+    with core.administration:
+        tree = core.registry.topics
+        existing = tree.find(name)
+        if existing is not None:
+            if not replace:
+                raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"topic {name} exists")
+            values["TOPICSTR"] = attributes.get("TOPICSTR", existing.text("TOPICSTR"))
+            _change(core, existing, values)
+            return
+        definition = Definition(TOPIC, name, values)
+        topic = definition.text("TOPICSTR")
+        if name not in (BASE_TOPIC, DEFAULT_TOPIC):
+            check_topic_string(topic, wildcards=False)
+            other = tree.at(topic)
+            if other is not None:
+                said = f"topic {other.name} stands for {topic!r}"
+                raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, said)
+        _enter(core, definition)
+
+
+def alter_topic(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes; they act on later publications and subscriptions.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_TOPIC_STRING_ERROR for another topic string.
+    """
+    core.check_running()
+    with core.administration:
+        _change(core, _find(core, name), attributes)
+
+
+def delete_topic(core: Core, name: str) -> None:
+    """Delete a topic object: its topic string and those below take their values further up.
+
+    Subscriptions and retained publications stay. Raises MQRC_UNKNOWN_OBJECT_NAME.
+    """
+    core.check_running()
+    with core.administration:
+        definition = _find(core, name)
+        erase(core, definition)
+        with core.latch:
+            core.registry.topics.remove(name)
+
+
+def set_up_topics(core: Core) -> None:
+    """Define the root of the topic tree and the models of managed queues where there are none."""
+    for name, kind in _MODELS.items():
+        if core.registry.find(name) is None:
+            model = Definition(QMODEL, name, defaults_of(QMODEL))
+            model.attributes.update(DEFTYPE=kind, MAXDEPTH=999_999_999)
+            enter_queue(core, model)
+    for name, values in ((DEFAULT_TOPIC, {}), (BASE_TOPIC, BASE_VALUES)):
+        if core.registry.topics.find(name) is None:
+            _enter(core, Definition(TOPIC, name, {**defaults_of(TOPIC), **values}))
+
+
+def _find(core: Core, name: str) -> Definition:
+    definition = core.registry.topics.find(name)
+    if definition is None:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"topic {name} is not defined")
+    return definition
+
+
+def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
+    topic = definition.text("TOPICSTR")
+    changed = Definition(TOPIC, definition.name, {**definition.attributes, **attributes})
+    if changed.text("TOPICSTR") != topic:
+        raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, f"{definition.name} stands for {topic!r}")
+    _enter(core, changed)
+
+
+def _enter(core: Core, definition: Definition) -> None:
+    save(core, definition, 0)
+    with core.latch:
+        core.registry.topics.add(definition)

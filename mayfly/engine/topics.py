@@ -1,0 +1,146 @@
+"""The topic tree: topic objects by the topic string they stand for, and the values they give."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.attributes import (
+    DEAD_LETTERS_YES,
+    PUBSUB_DISABLED,
+    PUBSUB_ENABLED,
+    TOPIC,
+    Value,
+    attributes_of,
+    defaults_of,
+)
+from mayfly.engine.definitions import Definition
+from mayfly.engine.topic_strings import joined, upwards
+from mayfly.lifetime.times import ms_of_tenths
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi import selectors as s
+from mayfly.mqi.errors import mq_error
+
+BASE_TOPIC = "SYSTEM.BASE.TOPIC"
+#: What DEFINE TOPIC begins with; it stands for no topic string.
+DEFAULT_TOPIC = "SYSTEM.DEFAULT.TOPIC"
+DURABLE_MODEL = "SYSTEM.DURABLE.MODEL.QUEUE"
+NON_DURABLE_MODEL = "SYSTEM.NDURABLE.MODEL.QUEUE"
+#: The values at the root, whatever SYSTEM.BASE.TOPIC leaves open, and where it was deleted.
+BASE_VALUES: dict[str, Value] = {
+    "DEFPRTY": 0,
+    "DEFPSIST": c.MQPER_NOT_PERSISTENT,
+    "PMSGDLV": s.MQDLV_ALL_DUR,
+    "NPMSGDLV": s.MQDLV_ALL_AVAIL,
+    "PUB": PUBSUB_ENABLED,
+    "SUB": PUBSUB_ENABLED,
+    "DURSUB": s.MQSUB_DURABLE_ALLOWED,
+    "CAPEXPRY": c.MQCEX_NOLIMIT,
+    "USEDLQ": DEAD_LETTERS_YES,
+    "MDURMDL": DURABLE_MODEL,
+    "MNDURMDL": NON_DURABLE_MODEL,
+}
+_PARENT: dict[str, Value] = {k: v for k, v in defaults_of(TOPIC).items() if k in BASE_VALUES}
+_CACHE_SIZE = 10_000
+
+
+class TopicValues(NamedTuple):
+    """What applies to one topic string, each value from the nearest object that gives one."""
+
+    default_priority: int
+    default_persistence: int
+    persistent_delivery: int
+    volatile_delivery: int
+    publish_inhibited: bool
+    subscribe_inhibited: bool
+    allows_durable: bool
+    cap_ms: int | None
+    uses_dead_letters: bool
+    durable_model: str
+    non_durable_model: str
+
+
+class TopicTree:
+    """All topic objects of a queue manager; guarded by the latch."""
+
+    def __init__(self) -> None:
+        """Begin with the values of the root alone."""
+        self._by_name: dict[str, Definition] = {}
+        self._by_string: dict[str, Definition] = {}
+        self._values: dict[str, TopicValues] = {}
+
+    def find(self, name: str) -> Definition | None:
+        """Return a topic object, None when there is none."""
+        return self._by_name.get(name)
+
+    def at(self, topic: str) -> Definition | None:
+        """Return the topic object that stands for exactly this topic string."""
+        return self._by_string.get(topic)
+
+    def definitions(self) -> list[Definition]:
+        """Return all topic objects by name."""
+        return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def add(self, definition: Definition) -> None:
+        """Enter a topic object, or its new attributes."""
+        self._by_name[definition.name] = definition
+        if definition.name != DEFAULT_TOPIC:
+            self._by_string[definition.text("TOPICSTR")] = definition
+        self._values.clear()
+
+    def remove(self, name: str) -> None:
+        """Forget a topic object; what it stood for takes its values from further up."""
+        definition = self._by_name.pop(name)
+        if name != DEFAULT_TOPIC:
+            del self._by_string[definition.text("TOPICSTR")]
+        self._values.clear()
+
+    def full_string(self, object_name: str, topic: str) -> str:
+        """Return the topic string of an object's name and a string behind it, either empty.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        """
+        if not object_name:
+            return topic
+        definition = self._by_name.get(object_name)
+        if definition is None:
+            raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"topic {object_name!r} is not defined")
+        return joined(definition.text("TOPICSTR"), topic)
+
+    def values(self, topic: str) -> TopicValues:
+        """Return what applies to a topic string."""
+        found = self._values.get(topic)
+        if found is None:
+            if len(self._values) >= _CACHE_SIZE:
+                self._values.clear()
+            found = self._values[topic] = self._resolved(topic)
+        return found
+
+    def effective(self, topic: str) -> dict[str, Value]:
+        """Return the attributes that apply to a topic string, none of them ASPARENT."""
+        found: dict[str, Value] = {}
+        for string in upwards(topic):
+            definition = self._by_string.get(string)
+            if definition is not None:
+                for keyword, as_parent in _PARENT.items():
+                    if definition.attributes[keyword] != as_parent:
+                        found.setdefault(keyword, definition.attributes[keyword])
+        order = attributes_of(TOPIC)
+        return {k: found.get(k, BASE_VALUES[k]) for k in order if k in BASE_VALUES}
+
+    def _resolved(self, topic: str) -> TopicValues:
+        values = Definition(TOPIC, topic, self.effective(topic))
+        cap_tenths = values.number("CAPEXPRY")
+        return TopicValues(
+            values.number("DEFPRTY"),
+            values.number("DEFPSIST"),
+            values.number("PMSGDLV"),
+            values.number("NPMSGDLV"),
+            values.number("PUB") == PUBSUB_DISABLED,
+            values.number("SUB") == PUBSUB_DISABLED,
+            values.number("DURSUB") == s.MQSUB_DURABLE_ALLOWED,
+            None if cap_tenths == c.MQCEX_NOLIMIT else ms_of_tenths(cap_tenths),
+            values.number("USEDLQ") == DEAD_LETTERS_YES,
+            values.text("MDURMDL"),
+            values.text("MNDURMDL"),
+        )

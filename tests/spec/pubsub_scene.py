@@ -1,0 +1,41 @@
+"""What the tests of publish/subscribe share: topics, subscriptions, what arrived where."""
+
+from __future__ import annotations
+
+from mayfly.engine.attributes import Value
+from mayfly.engine.manager import Manager
+from mayfly.engine.session import Session
+from mayfly.engine.subscription_administration import define_subscription
+from mayfly.engine.topic_administration import alter_topic, define_topic
+from mayfly.mqi import selectors as s
+
+BASE = "SYSTEM.BASE.TOPIC"
+
+
+def topic(qm: Manager, name: str, string: str, **attributes: Value) -> str:
+    """Define a topic object and return its topic string."""
+    define_topic(qm, name, {"TOPICSTR": string, **attributes})
+    return string
+
+
+def deliver(qm: Manager, promise: int, name: str = BASE) -> None:
+    """Promise delivery alike for persistent and non-persistent publications."""
+    alter_topic(qm, name, {"PMSGDLV": promise, "NPMSGDLV": promise})
+
+
+def available_only(qm: Manager) -> None:
+    """Let publications be delayed (D26)."""
+    deliver(qm, s.MQDLV_ALL_AVAIL)
+
+
+def admin_sub(qm: Manager, name: str, string: str, queue: str, **attributes: Value) -> None:
+    """Define an administrative subscription to a queue."""
+    define_subscription(qm, name, {"TOPICSTR": string, "DEST": queue, **attributes})
+
+
+def drained(session: Session, queue: str) -> list[tuple[str | None, bytes]]:
+    """Get all there is and return topic strings and bodies."""
+    found = []
+    while (message := session.get(queue)) is not None:
+        found.append((message.topic, message.body))
+    return found

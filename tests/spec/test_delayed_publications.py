@@ -1,0 +1,452 @@
+"""Delivery delay of publications: matched at send, one staged copy each (D8, D15, D23-D26)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine.manager import Manager
+from mayfly.engine.subscriptions import PASSED_ON
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi import selectors as s
+from mayfly.mqi.structures import DLH
+from mayfly.testing import VirtualClock
+from tests.spec.pubsub_scene import admin_sub, available_only, deliver, drained, topic
+from tests.spec.scene import (
+    DEAD,
+    REPLIES,
+    STAGING,
+    START_MS,
+    alias,
+    alter,
+    alter_manager,
+    bodies,
+    ends,
+    local,
+    put_md,
+    refused,
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test with the embedded processor and with a pipeline in its place."""
+    if "clock" in metafunc.fixturenames:
+        metafunc.parametrize("clock", ["embedded", "spark"], indirect=True)
+
+
+@pytest.fixture
+def qm(any_manager: QueueManager) -> QueueManager:
+    """A queue manager whose topics can be delayed, with a dead-letter queue and a reply queue."""
+    available_only(any_manager)
+    local(any_manager)
+    local(any_manager, REPLIES)
+    alter_manager(any_manager, DEADQ=DEAD)
+    return any_manager
+
+
+def outcomes(qm: Manager, queue: str) -> list[tuple[str, int]]:
+    """Return how the lives on a queue ended, and why."""
+    return [(end.outcome, end.reason) for end in ends(qm, queue)]
+
+
+def test_D25_one_staged_copy_for_each_subscriber_matched_at_send(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    admin_sub(qm, "ONE", "a/+", "Q1")
+    with qm.session() as session:
+        managed = session.subscribe("a/b")
+        durable = session.subscribe("#", name="D", durable=True)
+        session.subscribe("a/b", selector="JMSPriority = 9")
+        sent = session.publish("a/b", b"x", delay_ms=5_000, persistent=persistent)
+        assert (sent.matched_count, sent.delivered_count) == (3, 3)
+        assert qm.counts(STAGING).live == 3
+        assert qm.counts("Q1").staged == 1
+        late = session.subscribe("a/b")
+        clock.advance(4_999)
+        for queue in ("Q1", managed.queue, durable.queue):
+            assert session.get(queue) is None
+        clock.advance(1)
+        for queue in ("Q1", managed.queue, durable.queue):
+            message = session.get(queue)
+            assert message is not None
+            assert (message.body, message.topic, message.msg_id) == (b"x", "a/b", sent.msg_id)
+            assert message.deliver_at_ms == START_MS + 5_000
+            assert message.persistent == (persistent and queue != managed.queue)
+        assert late.get() is None
+        assert outcomes(qm, STAGING) == [("released", 0)] * 3
+
+
+@pytest.mark.parametrize("promise", [s.MQDLV_ALL, s.MQDLV_ALL_DUR])
+def test_D26_2502_unless_the_topic_says_ALLAVAIL(
+    qm: QueueManager, clock: VirtualClock, promise: int, persistent: bool
+) -> None:
+    deliver(qm, promise)
+    topic(qm, "FREE", "free", PMSGDLV=s.MQDLV_ALL_AVAIL, NPMSGDLV=s.MQDLV_ALL_AVAIL)
+    admin_sub(qm, "S", "#", "Q1")
+    with qm.session() as session:
+        for string in ("a", "nobody/there"):
+            with refused(rc.MQRC_PUBLICATION_FAILURE):
+                session.publish(string, b"x", delay_ms=1_000, persistent=persistent)
+        assert qm.curdepth(STAGING) == 0
+        session.publish("a", b"x", persistent=persistent)
+        session.publish("free/a", b"y", delay_ms=1_000, persistent=persistent)
+        assert qm.curdepth(STAGING) == 1
+        clock.advance(1_000)
+        assert bodies(session, "Q1") == [b"x", b"y"]
+
+
+def test_D26_a_default_topic_takes_a_delay_of_non_persistent_publications_only(
+    any_manager: QueueManager, clock: VirtualClock
+) -> None:
+    with any_manager.session() as session:
+        subscription = session.subscribe("a")
+        with refused(rc.MQRC_PUBLICATION_FAILURE):
+            session.publish("a", b"x", delay_ms=1_000, persistent=True)
+        session.publish("a", b"y", delay_ms=1_000, persistent=False)
+        clock.advance(1_000)
+        assert drained(session, subscription.queue) == [("a", b"y")]
+
+
+def test_D08_a_retained_publication_has_no_delay(qm: QueueManager, clock: VirtualClock) -> None:
+    admin_sub(qm, "S", "a", "Q1")
+    with qm.session() as session:
+        with refused(rc.MQRC_OPTIONS_ERROR):
+            session.publish("a", b"x", delay_ms=1, retain=True)
+        clock.advance(1)
+        assert (qm.curdepth(STAGING), qm.curdepth("Q1")) == (0, 0)
+        assert session.subscribe("a").get() is None
+
+
+def test_D05_D07_D31_what_else_refuses_a_delay(qm: QueueManager, clock: VirtualClock) -> None:
+    topic(qm, "A", "a", CAPEXPRY=10)
+    admin_sub(qm, "S", "#", "Q1")
+    with qm.session() as session:
+        for string, life_ms, delay_ms in (("a", None, 1_001), ("b", 1_000, 1_001)):
+            with refused(rc.MQRC_EXPIRY_ERROR):
+                session.publish(string, b"x", time_to_live_ms=life_ms, delay_ms=delay_ms)
+        for delay_ms in (-1, 2**42):
+            with refused(rc.MQRC_OPTIONS_ERROR):
+                session.publish("b", b"x", delay_ms=delay_ms)
+        assert qm.curdepth(STAGING) == 0
+        session.publish("a", b"x", delay_ms=999)
+        clock.advance(999)
+        assert bodies(session, "Q1") == [b"x"]
+
+
+def test_D12_in_a_unit_of_work_copies_are_staged_at_the_commit(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    admin_sub(qm, "S", "a", "Q1")
+    admin_sub(qm, "T", "#", "Q1")
+    with qm.session(transacted=True) as unit, qm.session() as other:
+        unit.publish("a", b"backed out", delay_ms=1_000, persistent=persistent)
+        assert qm.curdepth(STAGING) == 0
+        unit.backout()
+        unit.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        unit.publish("a", b"late", delay_ms=400, persistent=persistent)
+        clock.advance(500)
+        unit.commit()
+        assert bodies(other, "Q1") == [b"late", b"late"]
+        assert qm.curdepth(STAGING) == 2
+        clock.advance(499)
+        assert bodies(other, "Q1") == []
+        clock.advance(1)
+        assert bodies(other, "Q1") == [b"x", b"x"]
+
+
+@pytest.mark.parametrize("ending", ["session", "close", "unsubscribe", "SubExpiry"])
+def test_D23_a_copy_whose_subscriber_is_gone_is_dropped_silently(
+    qm: QueueManager, clock: VirtualClock, ending: str, persistent: bool
+) -> None:
+    admin_sub(qm, "STAYS", "a", "Q1")
+    session, other = qm.session(), qm.session()
+    is_durable = ending == "unsubscribe"
+    life_ms = 1_000 if ending == "SubExpiry" else None
+    gone = other.subscribe("a", name="GONE", durable=is_durable, time_to_live_ms=life_ms)
+    session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+    if ending == "session":
+        other.close()
+    elif ending == "close":
+        gone.close()
+    elif ending == "unsubscribe":
+        gone.close()
+        other.unsubscribe("GONE")
+    # Another one of the same name is not the one that it was for.
+    if ending != "SubExpiry":
+        again = session.subscribe("a", name="GONE", durable=is_durable)
+    clock.advance(1_000)
+    assert bodies(session, "Q1") == [b"x"]
+    if ending != "SubExpiry":
+        assert again.get() is None
+    assert sorted(outcomes(qm, STAGING)) == [
+        ("discarded", rc.MQRC_NO_SUBSCRIPTION),
+        ("released", 0),
+    ]
+    assert qm.curdepth(DEAD) == 0
+    other.close()
+    session.close()
+
+
+def test_D23_its_reports_are_made_all_the_same(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    with qm.session() as session:
+        gone = session.subscribe("a", name="D", durable=True)
+        sent = session.publish(
+            "a",
+            b"x",
+            delay_ms=1_000,
+            persistent=persistent,
+            report=c.MQRO_EXCEPTION_WITH_FULL_DATA,
+            reply_to_q=REPLIES,
+        )
+        gone.close(remove=True)
+        clock.advance(1_000)
+        report = session.get(REPLIES)
+        assert report is not None
+        assert report.descriptor.feedback == rc.MQRC_NO_SUBSCRIPTION
+        assert (report.correl_id, report.body) == (sent.msg_id, b"x")
+        assert outcomes(qm, STAGING) == [("discarded", rc.MQRC_NO_SUBSCRIPTION)]
+
+
+def test_D20_a_copy_its_queue_refuses_is_dead_lettered(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    admin_sub(qm, "S", "a", "Q1")
+    with qm.session() as session:
+        session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+        clock.advance(1_000)
+        dead = session.get(DEAD)
+        assert dead is not None
+        header = DLH.unpack(dead.body)
+        assert (header["Reason"], header["DestQName"]) == (rc.MQRC_PUT_INHIBITED, "Q1")
+        assert dead.body.endswith(b"x")
+        assert outcomes(qm, STAGING) == [("dead_lettered", rc.MQRC_PUT_INHIBITED)]
+
+
+def test_D24_and_discarded_where_the_dead_letter_queue_refuses_it_too(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """A message to a queue would stay and be tried again (D21)."""
+    admin_sub(qm, "S", "a", "Q1")
+    with qm.session() as session:
+        session.publish("a", b"publication", delay_ms=1_000, persistent=persistent)
+        session.put("Q1", b"message", delay_ms=1_000, persistent=persistent)
+        alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+        alter(qm, DEAD, PUT=c.MQQA_PUT_INHIBITED)
+        clock.advance(1_000)
+        assert outcomes(qm, STAGING) == [("discarded", rc.MQRC_PUT_INHIBITED)]
+        assert qm.curdepth(STAGING) == 1
+        alter(qm, "Q1", PUT=c.MQQA_PUT_ALLOWED)
+        clock.advance(10_000)
+        assert bodies(session, "Q1") == [b"message"]
+
+
+def test_D15_the_subscription_says_at_release_where_its_copy_goes(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(qm, "Q2")
+    alias(qm, "A1", "Q1")
+    admin_sub(qm, "MOVED", "a", "Q1")
+    admin_sub(qm, "ALIAS", "a", "A1")
+    with qm.session() as session:
+        session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        assert qm.mqsc("ALTER SUB('MOVED') DEST(Q2)\nALTER QALIAS(A1) TARGET(Q2)").ok
+        clock.advance(1_000)
+        assert (bodies(session, "Q1"), bodies(session, "Q2")) == ([], [b"x", b"x"])
+
+
+def test_D16_priority_and_persistence_are_fixed_at_send(
+    qm: QueueManager, clock: VirtualClock
+) -> None:
+    topic(qm, "A", "a", DEFPRTY=3, DEFPSIST=1)
+    admin_sub(qm, "S", "a", "Q1")
+    admin_sub(qm, "NINE", "a", "Q1", PUBPRTY=9)
+    with qm.session() as session:
+        session.publish("a", b"x", delay_ms=1_000)
+        assert qm.mqsc("ALTER TOPIC(A) DEFPRTY(7) DEFPSIST(NO)\nALTER SUB('NINE') PUBPRTY(1)").ok
+        clock.advance(1_000)
+        got = [session.get("Q1") for _ in range(2)]
+        assert [(m.priority, m.persistent) for m in got if m] == [(9, True), (3, True)]
+
+
+def test_D17_the_life_of_a_copy_runs_from_the_publication(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(qm, "CAPPED", CAPEXPRY=100)
+    admin_sub(qm, "S", "a", "Q1")
+    admin_sub(qm, "C", "a", "CAPPED")
+    with qm.session() as session:
+        session.publish("a", b"x", time_to_live_ms=20_000, delay_ms=5_000, persistent=persistent)
+        clock.advance(9_999)
+        capped = session.get("CAPPED")
+        assert capped is not None
+        assert capped.remaining_ms == 1
+        clock.advance(5_001)
+        message = session.get("Q1")
+        assert message is not None
+        assert message.remaining_tenths == 50
+
+
+def test_D18_a_copy_that_expires_on_staging_is_reported_as_the_publication(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    admin_sub(qm, "S", "a", "Q1")
+    with qm.session() as session:
+        sent = session.publish(
+            "a",
+            b"x",
+            time_to_live_ms=1_000,
+            delay_ms=1_000,
+            persistent=persistent,
+            report=c.MQRO_EXPIRATION_WITH_FULL_DATA,
+            reply_to_q=REPLIES,
+        )
+        clock.advance(1_000)
+        report = session.get(REPLIES)
+        assert report is not None
+        assert (report.body, report.correl_id) == (b"x", sent.msg_id)
+        assert qm.curdepth("Q1") == 0
+
+
+def test_D19_a_subscriber_that_cannot_take_it_now_is_not_available(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    alter_manager(qm, DEADQ="")
+    local(qm, "FULL", MAXDEPTH=0)
+    admin_sub(qm, "S", "a", "Q1")
+    admin_sub(qm, "F", "a", "FULL")
+    with qm.session() as session:
+        result = session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        assert (result.matched_count, result.delivered_count) == (2, 1)
+        assert qm.curdepth(STAGING) == 1
+
+
+def test_D11_D14_what_the_staging_queue_refuses_reaches_nobody(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    alter_manager(qm, DEADQ="")
+    alter(qm, STAGING, MAXDEPTH=1)
+    for name in ("S", "T"):
+        admin_sub(qm, name, "a", "Q1")
+    with qm.session() as session:
+        result = session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        assert result.delivered_count == 1
+        clock.advance(1_000)
+        assert bodies(session, "Q1") == [b"x"]
+
+
+def test_D03_an_administrator_sees_copies_and_can_cancel_them(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    pattern = "a/long/topic/string/that/is/no/queue/name/at/all/+"
+    admin_sub(qm, "S", pattern, "Q1", DESTCORL=PASSED_ON)
+    string = "a/long/topic/string/that/is/no/queue/name/at/all/x"
+    with qm.session() as session:
+        sent = session.publish(
+            string, b"x", delay_ms=1_000, persistent=persistent, correl_id=b"mine"
+        )
+        [shown] = session.browse(STAGING)
+        assert shown.correl_id == sent.msg_id
+        assert shown.topic is None
+        assert b"Q1".ljust(48) in shown.body
+        assert session.schedule.cancel(sent.msg_id) == "cancelled"
+        session.publish(string, b"y", delay_ms=1_000, persistent=persistent, correl_id=b"mine")
+        [again] = session.browse(STAGING)
+        taken = session.get(STAGING, correl_id=again.correl_id)
+        assert taken is not None
+        # Put again with its header, it is a message for the queue.
+        put_md(session, STAGING, taken.body, taken.descriptor)
+        clock.advance(1_000)
+        message = session.get("Q1")
+        assert message is not None
+        assert (message.body, message.correl_id) == (b"y", b"mine".ljust(24, b"\0"))
+
+
+def test_schedule_a_publication_is_one_message_to_its_sender(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    admin_sub(qm, "S", "a", "Q1")
+    with qm.session() as session:
+        managed = session.subscribe("a")
+        first, second, third = (
+            session.publish("a", text, delay_ms=5_000, persistent=persistent).msg_id
+            for text in (b"cancelled", b"rescheduled", b"released")
+        )
+        assert [entry.target for entry in session.schedule.list()] == ["Q1", managed.queue] * 3
+        assert session.schedule.cancel(first) == "cancelled"
+        assert qm.curdepth(STAGING) == 4
+        assert session.schedule.reschedule(second, delay_ms=7_000) == "rescheduled"
+        assert session.schedule.release(third) == "released"
+        for queue in ("Q1", managed.queue):
+            assert drained(session, queue) == [("a", b"released")]
+        clock.advance(6_999)
+        assert qm.curdepth(STAGING) == 2
+        clock.advance(1)
+        for queue in ("Q1", managed.queue):
+            assert drained(session, queue) == [("a", b"rescheduled")]
+        assert session.schedule.cancel(second) == "already-released"
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_D25_copies_survive_a_restart(
+    tmp_path: Path, clock: VirtualClock, *, is_gone: bool
+) -> None:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        available_only(qm)
+        session.subscribe("a", name="D", durable=True)
+        session.subscribe("a")
+        session.publish("a", b"kept", delay_ms=1_000, persistent=True)
+        session.publish("a", b"lost", delay_ms=1_000, persistent=False)
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        queue = qm.registry.subscriptions.named("D").destination
+        assert qm.counts(queue).staged == 1
+        if is_gone:
+            session.unsubscribe("D")
+        clock.advance(1_000)
+        assert qm.curdepth(STAGING) == 0
+        if is_gone:
+            assert ("discarded", rc.MQRC_NO_SUBSCRIPTION) in outcomes(qm, STAGING)
+        else:
+            assert drained(session, queue) == [("a", b"kept")]
+        assert qm.verify().ok
+
+
+def test_D22_a_report_that_reaches_no_queue_keeps_a_persistent_copy(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    with qm.session() as session:
+        gone = session.subscribe("a", name="D", durable=True)
+        session.publish(
+            "a",
+            b"x",
+            delay_ms=1_000,
+            persistent=persistent,
+            report=c.MQRO_EXCEPTION,
+            reply_to_q=REPLIES,
+        )
+        gone.close(remove=True)
+        alter(qm, REPLIES, PUT=c.MQQA_PUT_INHIBITED)
+        alter(qm, DEAD, PUT=c.MQQA_PUT_INHIBITED)
+        clock.advance(1_000)
+        assert qm.curdepth(STAGING) == persistent
+        alter(qm, REPLIES, PUT=c.MQQA_PUT_ALLOWED)
+        clock.advance(10_000)
+        assert qm.curdepth(STAGING) == 0
+        assert len(bodies(session, REPLIES)) == persistent
+
+
+def test_a_thousand_copies_are_released_in_the_order_of_their_subscriptions(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    with qm.session() as session:
+        for number in range(300):
+            session.subscribe("a", queue="Q1", correl_id=b"%03d" % number)
+        session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        clock.advance(1_000)
+        got = [session.get("Q1") for _ in range(300)]
+        assert [int(m.correl_id[:3]) for m in got if m] == list(range(300))

@@ -1,0 +1,175 @@
+"""Retained publications: the last one of a topic, for later subscribers, while its life lasts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mayfly import QueueManager
+from mayfly.engine.session import Session
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
+from tests.spec.pubsub_scene import admin_sub, drained
+from tests.spec.scene import REPLIES, alter, bodies, body, ends, local, refused
+
+RETAINED = "SYSTEM.RETAINED.PUB.QUEUE"
+
+
+def test_retained_a_later_subscriber_gets_the_last_one_with_what_is_left_of_its_life(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    with any_manager.session() as session:
+        for text in (b"old", b"new"):
+            session.publish("a/b", text, retain=True, persistent=persistent, time_to_live_ms=10_000)
+        session.publish("a/b", b"not kept")
+        assert any_manager.curdepth(RETAINED) == 1
+        clock.advance(4_000)
+        subscription = session.subscribe("a/+")
+        message = subscription.get()
+        assert message is not None
+        assert (message.body, message.topic, message.remaining_ms) == (b"new", "a/b", 6_000)
+        assert subscription.get() is None
+        assert [e.outcome for e in ends(any_manager, RETAINED)] == ["cleared"]
+
+
+def test_retained_T_minus_1_T_and_T_plus_1(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    with any_manager.session() as session:
+        session.publish("a", b"x", retain=True, persistent=persistent, time_to_live_ms=5_000)
+        clock.advance(4_999)
+        message = session.subscribe("a").get()
+        assert message is not None
+        assert message.remaining_ms == 1
+        clock.advance(1)
+        assert session.subscribe("a").get() is None
+        clock.advance(1)
+        assert session.subscribe("#").get() is None
+        assert [e.outcome for e in ends(any_manager, RETAINED)] == ["expired"]
+        assert any_manager.curdepth(RETAINED) == 0
+
+
+def test_retained_is_cleared_by_an_empty_one_or_by_name(session: Session) -> None:
+    current = session.subscribe("a")
+    session.publish("a", b"x", retain=True)
+    session.publish("a", b"", retain=True)
+    assert drained(session, current.queue) == [("a", b"x"), ("a", b"")]
+    assert session.subscribe("a").get() is None
+    assert not session.clear_retained("a")
+    session.publish("a", b"y", retain=True)
+    assert session.clear_retained("a")
+    assert not session.clear_retained("a")
+    assert session.subscribe("a").get() is None
+    with refused(rc.MQRC_TOPIC_STRING_ERROR):
+        session.clear_retained("#")
+
+
+def test_retained_in_a_unit_of_work_counts_from_its_commit(
+    any_manager: QueueManager, persistent: bool
+) -> None:
+    with any_manager.session() as other, any_manager.session(transacted=True) as unit:
+        other.publish("a", b"first", retain=True, persistent=persistent)
+        unit.publish("a", b"second", retain=True, persistent=persistent)
+        assert body(other.subscribe("a").get()) == b"first"
+        unit.backout()
+        assert body(other.subscribe("a").get()) == b"first"
+        unit.publish("a", b"third", retain=True, persistent=persistent)
+        unit.commit()
+        assert body(other.subscribe("a").get()) == b"third"
+        assert any_manager.curdepth(RETAINED) == 1
+        unit.publish("a", b"", retain=True)
+        assert body(other.subscribe("a").get()) == b"third"
+        unit.commit()
+        assert other.subscribe("a").get() is None
+
+
+def test_retained_survives_a_restart_when_persistent(tmp_path: Path, clock: VirtualClock) -> None:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        for string in ("kept", "twice", "twice", "over"):
+            session.publish(string, b"x", retain=True, persistent=True)
+        session.publish("over", b"y", retain=True, persistent=False)
+        session.publish("lost", b"x", retain=True, persistent=False)
+        session.publish("short", b"x", retain=True, persistent=True, time_to_live_ms=1_000)
+    clock.advance(1_000)
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        everything = session.subscribe("#")
+        assert sorted(drained(session, everything.queue)) == [("kept", b"x"), ("twice", b"x")]
+        session.publish("twice", b"z", retain=True, persistent=True)
+        assert qm.curdepth(RETAINED) == 2
+        assert qm.verify().ok
+
+
+def test_retained_selectors_and_wildcards_choose(session: Session) -> None:
+    for string, priority in (("a/b", 1), ("a/c", 5), ("b", 5)):
+        session.publish(string, string.encode(), retain=True, priority=priority)
+    chosen = session.subscribe("a/#", selector="JMSPriority = 5")
+    assert drained(session, chosen.queue) == [("a/c", b"a/c")]
+    assert session.subscribe("#", retained=False).get() is None
+
+
+def test_retained_says_when_it_was_published(session: Session, clock: VirtualClock) -> None:
+    current = session.subscribe("a").get
+    session.publish("a", b"x", retain=True)
+    first = current()
+    clock.advance(3_600_000)
+    later = session.subscribe("a").get()
+    assert first is not None
+    assert later is not None
+    assert (later.put_date, later.put_time) == (first.put_date, first.put_time)
+
+
+def test_2437_and_MQSUBRQ(session: Session) -> None:
+    subscription = session.subscribe("a/#")
+    with refused(rc.MQRC_NO_RETAINED_MSG):
+        subscription.request_retained()
+    for string in ("a", "a/b", "c"):
+        session.publish(string, b"x", retain=True)
+    drained(session, subscription.queue)
+    assert subscription.request_retained() == 2
+    assert sorted(drained(session, subscription.queue)) == [("a", b"x"), ("a/b", b"x")]
+    subscription.close()
+    with refused(rc.MQRC_HOBJ_ERROR):
+        subscription.request_retained()
+
+
+def test_2479_what_cannot_be_retained_is_not_published(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager)
+    admin_sub(queue_manager, "S", "a", "Q1")
+    session.publish("a", b"first", retain=True)
+    alter(queue_manager, RETAINED, PUT=1)
+    with refused(rc.MQRC_PUT_NOT_RETAINED):
+        session.publish("a", b"second", retain=True)
+    assert bodies(session, "Q1") == [b"first"]
+    assert body(session.subscribe("a").get()) == b"first"
+    assert queue_manager.counts("Q1").uncommitted == 0
+
+
+def test_a_subscription_that_cannot_take_what_is_retained_is_not_made(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    session.publish("a", b"x", retain=True)
+    local(queue_manager, MAXDEPTH=0)
+    with refused(rc.MQRC_Q_FULL):
+        session.subscribe("a", name="D", durable=True, queue="Q1")
+    with refused(rc.MQRC_NO_SUBSCRIPTION):
+        session.resume("D")
+    assert queue_manager.counts("Q1").uncommitted == 0
+
+
+def test_retained_owes_no_report_of_its_own(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager, REPLIES)
+    session.publish(
+        "a",
+        b"x",
+        retain=True,
+        time_to_live_ms=1_000,
+        report=c.MQRO_EXPIRATION | c.MQRO_COA,
+        reply_to_q=REPLIES,
+    )
+    clock.advance(1_000)
+    assert session.subscribe("a").get() is None
+    assert queue_manager.curdepth(REPLIES) == 0
