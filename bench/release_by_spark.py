@@ -63,6 +63,8 @@ def _streamed(spark: SparkSession, count: int) -> tuple[float, float]:
                 batches = query.recentProgress[1:]
             assert manager.curdepth("Q1") == count
             assert manager.verify().ok
+    if not batches:
+        return 0.0, 0.0
     rows = sum(batch["numInputRows"] for batch in batches)
     total_ms = sum(batch["durationMs"]["triggerExecution"] for batch in batches)
     ended_ms = sum(batch["durationMs"]["latestOffset"] for batch in batches)
