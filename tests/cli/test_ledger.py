@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mayfly.cli.ledger import _print_books
 from mayfly.cli.outcomes import ExitCode
-from mayfly.lifetime.life import OUTCOMES, State
+from mayfly.lifetime.life import OUTCOMES
 from mayfly.spark.report import QueueBalance, QueueReport
-from tests.bulk.books import START_MS, life
-from tests.cli.conftest import Invoke, environment
-from tests.spark.lakes import balance, write_lake
+from tests.bulk.books import START_MS
+from tests.cli.conftest import Invoke
 
 
 def report_of(queue: str, balance: QueueBalance | None) -> QueueReport:
@@ -71,46 +66,3 @@ def test_a_lake_that_is_not_there_is_named(mayfly: Invoke, verb: str) -> None:
     answer = mayfly("ledger", verb, "/nowhere", *(["a.csv"] if verb == "export" else []))
     assert answer.exit_code == ExitCode.PIPELINE
     assert answer.stderr == "mayfly: there is no lake at /nowhere\n"
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_report_compact_export_and_verify_of_one_lake(home: Path) -> None:
-    lake = home / "lake"
-    write_lake(lake, [life(1), life(2, outcome=State.EXPIRED), balance("Q1", 3, 1, got=1)])
-    write_lake(lake, [life(3), balance("Q1", 3, 0, got=2, expired=1)], 4)
-    text = str(lake)
-    picture, lives = home / "report.png", home / "expired.csv"
-    plotted, compacted, exported, verified = several(
-        home,
-        ["ledger", "report", text, "--json", "--plot", str(picture), "--from", "2023-11-14"],
-        ["ledger", "compact", text, "--json"],
-        ["ledger", "export", text, str(lives), "--outcome", "expired", "--json"],
-        ["ledger", "verify", text, "--json"],
-    )
-    [row] = plotted["answer"]
-    assert (row["lives"], row["outcomes"]["expired"]) == (3, 1)
-    books = {"at_ms": START_MS, "put": 3, "ended": 3, "present": 0, "is_balanced": True}
-    assert row["balance"] == books
-    assert picture.stat().st_size > 10_000
-    assert compacted["answer"] == {"dates": 1, "files_before": 2, "files_after": 1}
-    assert exported["answer"] == {"file": str(lives), "lives": 1}
-    assert len(lives.read_text().splitlines()) == 2
-    # The balance at position 3 counts one life that ended; two are listed up to there.
-    assert (verified["code"], verified["answer"]["ok"]) == (ExitCode.NOTHING, False)
-    assert verified["answer"]["first"]["position"] == 3
-
-
-def several(home: Path, *commands: list[str]) -> list[dict[str, Any]]:
-    """Run commands one after the other in one process, so that Java starts once."""
-    script = Path(__file__).with_name("several.py")
-    answer = subprocess.run(
-        [sys.executable, str(script), json.dumps(commands)],
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert answer.returncode == 0, answer.stderr
-    return [json.loads(line) for line in answer.stdout.splitlines()]

@@ -19,7 +19,10 @@ from mayfly.bulk.client import LedgerClient
 from mayfly.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
+from mayfly.lifetime.life import State
+from tests.bulk.books import START_MS, life
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
+from tests.spark.lakes import balance, write_lake
 
 
 @contextmanager
@@ -216,19 +219,24 @@ def test_without_the_pipeline_packages_ledger_says_what_to_install(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_ledger_of_a_served_folder_comes_into_a_lake(queue: Invoke, home: Path) -> None:
-    """run, report and verify; then verify again when the lake has lost a file."""
+    """run, report and verify; then verify again when the lake has lost a file.
+
+    And another lake is reported on, compacted, exported and verified.
+    """
     for _ in range(3):
         queue("put", "QM1", "Q1", "x")
         queue("get", "QM1", "Q1")
-    lake = home / "lake"
+    lake, other = home / "lake", home / "other"
+    write_other(other)
     with serving(home, "QM1"):
         # One process, so that Java starts once.
-        ran, reported, verified, spoiled = several(
+        ran, reported, verified, spoiled, *of_other = several(
             home,
             ["ledger", "run", str(lake), "--qmgr", "QM1", "--available-now", "--json"],
             ["ledger", "report", str(lake), "--json"],
             ["ledger", "verify", str(lake), "--json"],
             ["SPOIL", str(lake)],
+            *commands_on(other),
         )
     row_count = ran["answer"]["rows"]
     assert (ran["code"], row_count > 3) == (0, True)
@@ -238,6 +246,42 @@ def test_the_ledger_of_a_served_folder_comes_into_a_lake(queue: Invoke, home: Pa
     assert spoiled["code"] == ExitCode.NOTHING
     assert spoiled["answer"]["ok"] is False
     assert "missing" in spoiled["answer"]["problems"][0]
+    check_other(other, *of_other)
+
+
+def write_other(lake: Path) -> None:
+    """Write a lake of two batches whose first balance counts one life too few."""
+    write_lake(lake, [life(1), life(2, outcome=State.EXPIRED), balance("Q1", 3, 1, got=1)])
+    write_lake(lake, [life(3), balance("Q1", 3, 0, got=2, expired=1)], 4)
+
+
+def commands_on(lake: Path) -> list[list[str]]:
+    """Return the commands about a lake, whose files stand beside it."""
+    text = str(lake)
+    picture, lives = f"{text}.png", f"{text}.csv"
+    return [
+        ["ledger", "report", text, "--json", "--plot", picture, "--from", "2023-11-14"],
+        ["ledger", "compact", text, "--json"],
+        ["ledger", "export", text, lives, "--outcome", "expired", "--json"],
+        ["ledger", "verify", text, "--json"],
+    ]
+
+
+def check_other(lake: Path, *answers: dict[str, Any]) -> None:
+    """Check what the commands have said."""
+    plotted, compacted, exported, verified = answers
+    [row] = plotted["answer"]
+    assert (row["lives"], row["outcomes"]["expired"]) == (3, 1)
+    books = {"at_ms": START_MS, "put": 3, "ended": 3, "present": 0, "is_balanced": True}
+    assert row["balance"] == books
+    assert lake.with_suffix(".png").stat().st_size > 10_000
+    assert compacted["answer"] == {"dates": 1, "files_before": 2, "files_after": 1}
+    lives = lake.with_suffix(".csv")
+    assert exported["answer"] == {"file": str(lives), "lives": 1}
+    assert len(lives.read_text().splitlines()) == 2
+    # The balance at position 3 counts one life that ended; two are listed up to there.
+    assert (verified["code"], verified["answer"]["ok"]) == (ExitCode.NOTHING, False)
+    assert verified["answer"]["first"]["position"] == 3
 
 
 def several(home: Path, *commands: list[str]) -> list[dict[str, Any]]:

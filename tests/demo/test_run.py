@@ -217,6 +217,8 @@ def test_a_folder_of_an_earlier_run_is_made_empty(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [run.MARK, "notes"]
 
 
+# The whole demo is run by test_readme.py; this one looks closer.
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_demo_from_end_to_end_on_every_40th_flight(tmp_path: Path) -> None:

@@ -220,6 +220,7 @@ def metrics(text: str) -> dict[str, float]:
     }
 
 
+@pytest.mark.soak
 def test_sigterm_ends_a_run_between_two_batches_and_the_next_goes_on(
     spark: SparkSession, tmp_path: Path, token_file: Path
 ) -> None:

@@ -60,11 +60,9 @@ def kill_the_driver(transfer: Transfer, kill_number: int) -> None:
     transfer.wait_for_batches()
 
 
-@pytest.mark.parametrize(
-    ("kill_count", "driver_kill_count"),
-    # A driver takes longest to come back; test_lake_kill.py kills three more in every run.
-    [(3, 1), pytest.param(20, 20, marks=pytest.mark.soak)],
-)
+@pytest.mark.soak
+# A driver takes longest to come back; test_lake_kill.py kills three more in every run.
+@pytest.mark.parametrize(("kill_count", "driver_kill_count"), [(3, 1), (20, 20)])
 def test_kills_of_each_kind_lose_and_double_nothing(
     two_workers: Cluster, tmp_path: Path, kill_count: int, driver_kill_count: int
 ) -> None:
