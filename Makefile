@@ -25,7 +25,7 @@ demo: $(READY)
 test: lint
 	@$(BIN)/python -m pytest -q
 
-# Kills of Spark's driver and of compaction, for minutes; CI runs the short ones.
+# Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
 soak: $(READY)
 	@$(BIN)/python -m pytest -q -m soak
 
