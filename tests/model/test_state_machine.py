@@ -56,9 +56,9 @@ class FolderMachine(QueueMachine):
 
 @pytest.mark.slow
 def test_T9_queue_manager_in_memory_does_what_the_model_says() -> None:
-    run_state_machine_as_test(QueueMachine, settings=limits(800))
+    run_state_machine_as_test(QueueMachine, settings=limits(500))
 
 
 @pytest.mark.slow
 def test_T9_queue_manager_on_disk_does_what_the_model_says_over_restarts() -> None:
-    run_state_machine_as_test(FolderMachine, settings=limits(80))
+    run_state_machine_as_test(FolderMachine, settings=limits(50))
