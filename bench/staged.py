@@ -16,7 +16,7 @@ from bench.child import in_child, peak_mb, resident_mb
 from bench.clients import SessionClient, bench_manager
 from bench.figures import Figure, at_most, median, seconds_of
 from mayfly import QueueManager
-from mayfly.engine.schedule_query import ScheduleFilter
+from mayfly.engine.delay.schedule_query import ScheduleFilter
 from mayfly.lifetime.times import SECOND_MS, SystemClock
 from mayfly.store.database import DATABASE_FILE
 

@@ -1,7 +1,7 @@
 """See, cancel, reschedule and release what waits; replace it in one unit of work."""
 
 import mayfly
-from mayfly.engine.schedule import ScheduleFilter
+from mayfly.engine.delay.schedule import ScheduleFilter
 from mayfly.testing import VirtualClock
 
 HOUR_MS = 3_600_000

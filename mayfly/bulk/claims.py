@@ -1,7 +1,7 @@
 """Read a queue over Arrow Flight: by durable claims, or by a browse that leaves it as it is.
 
 A consumer is attached, claims, reads what it has claimed and ends it when it is safe elsewhere; see
-engine/claims.py for what each of these means to the messages. Ids in a request are hex.
+engine/bulk/claims.py for what each of these means to the messages. Ids in a request are hex.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write rows into queues over Arrow Flight, exactly once: onto stages that a commit names.
 
-See engine/stages.py for what a stage is. A client that is not sure whether a call has reached the
-server makes it again: under a new attempt for a stage, as it is for a commit.
+See engine/bulk/stages.py for what a stage is. A client that is not sure whether a call has reached
+the server makes it again: under a new attempt for a stage, as it is for a commit.
 """
 
 from __future__ import annotations

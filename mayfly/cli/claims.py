@@ -13,7 +13,7 @@ from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of, opene
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, moment, print_json
-from mayfly.engine.consumers import ClaimError, Standing
+from mayfly.engine.bulk.consumers import ClaimError, Standing
 from mayfly.mqi.errors import FolderInUse
 
 if TYPE_CHECKING:

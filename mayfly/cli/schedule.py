@@ -45,7 +45,7 @@ from mayfly.cli.schedule_show import (
     entry_lines,
 )
 from mayfly.cli.show import print_json
-from mayfly.engine.schedule import Receipt, Schedule, Scheduled, ScheduleFilter
+from mayfly.engine.delay.schedule import Receipt, Schedule, Scheduled, ScheduleFilter
 
 _PAGE_COUNT = 1_000
 

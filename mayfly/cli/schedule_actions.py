@@ -16,7 +16,7 @@ from mayfly.cli.managers import opened
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.cli.user import user
-from mayfly.engine.schedule import Receipt, Schedule, ScheduleFilter
+from mayfly.engine.delay.schedule import Receipt, Schedule, ScheduleFilter
 from mayfly.queue_manager import QueueManager
 
 EVERYTHING = ScheduleFilter()

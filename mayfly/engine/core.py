@@ -7,10 +7,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from mayfly.engine.delay.staging_order import StagingOrder
 from mayfly.engine.objects import Registry
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.settings import Settings
-from mayfly.engine.staging_order import StagingOrder
 from mayfly.engine.waiting import Waits
 from mayfly.engine.work import Claiming, Moving, Unclaiming, Work
 from mayfly.lifetime.times import Clock

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import staged_identity
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.staging import staged_identity
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.lifetime.window import Window

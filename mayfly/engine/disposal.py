@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable
 
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import count_staged, original_row
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, prepare
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.staging import count_staged, original_row
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, LifeRecord, State, next_state
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed

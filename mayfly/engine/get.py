@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from mayfly.engine.alive import look
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import shown
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_expired, original_of, remove, send_report
 from mayfly.engine.holder import Holder
@@ -14,7 +15,6 @@ from mayfly.engine.objects import Path
 from mayfly.engine.places import Place, place_for
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.search import ANY, Match
-from mayfly.engine.staging import shown
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.engine.work import Work

@@ -14,22 +14,22 @@ from typing import Self
 
 from mayfly.engine.administration import set_up
 from mayfly.engine.attributes import QLOCAL, QMGR, SUB, TOPIC, defaults_of
-from mayfly.engine.claims import Claims
+from mayfly.engine.bulk.claims import Claims
+from mayfly.engine.bulk.stages import Stages
 from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.definitions import Definition
-from mayfly.engine.delay_processor import DelayProcessor
+from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delivery import life_of
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.objects import check_name
 from mayfly.engine.opened import drop_ownerless
+from mayfly.engine.pubsub.retained import load_retained
+from mayfly.engine.pubsub.subscription_administration import end_expired, load_subscriptions
+from mayfly.engine.pubsub.topic_administration import set_up_topics
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.retained import load_retained
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
-from mayfly.engine.stages import Stages
-from mayfly.engine.subscription_administration import end_expired, load_subscriptions
-from mayfly.engine.topic_administration import set_up_topics
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock

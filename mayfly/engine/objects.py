@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, TTL_FROM_SEND, defaults_of
 from mayfly.engine.definitions import Definition
+from mayfly.engine.pubsub.subscriptions import Subscriptions
+from mayfly.engine.pubsub.topics import TopicTree
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.subscriptions import Subscriptions
-from mayfly.engine.topics import TopicTree
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
@@ -100,7 +100,7 @@ class Registry:
         self._paths: dict[str, Path] = {}
         self.topics = TopicTree()
         self.subscriptions = Subscriptions()
-        #: Topic string -> key and side of its retained publication (engine/retained.py).
+        #: Topic string -> key and side of its retained publication (engine/pubsub/retained.py).
         self.retained: dict[str, tuple[int, int]] = {}
 
     def find(self, name: str) -> Definition | None:

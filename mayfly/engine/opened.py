@@ -10,9 +10,9 @@ import logging
 from mayfly.engine.core import Core
 from mayfly.engine.dynamic import drop_dynamic_queue
 from mayfly.engine.holder import Holder
+from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget_subscription
+from mayfly.engine.pubsub.subscriptions import Hold, Subscription
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.subscription_administration import drop_doomed, forget_subscription
-from mayfly.engine.subscriptions import Hold, Subscription
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, check_open, check_room, new_id, new_row
-from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
-from mayfly.engine.disposal import send_report
-from mayfly.engine.objects import Path
-from mayfly.engine.staging import (
+from mayfly.engine.delay.staging import (
     HEADER_BYTES,
     Delayed,
     count_staged,
@@ -17,6 +13,10 @@ from mayfly.engine.staging import (
     staged_row,
     staging_path,
 )
+from mayfly.engine.delivery import Ids, Outgoing, check_open, check_room, new_id, new_row
+from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
+from mayfly.engine.disposal import send_report
+from mayfly.engine.objects import Path
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.reports import Cause, Original, is_owed

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import shown
 from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.staging import shown
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.keys import id_hash, key_of_delayed_id, staging_id

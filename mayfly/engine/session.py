@@ -10,6 +10,7 @@ from typing import Self
 
 from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
+from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.dynamic import create_dynamic_queue
@@ -18,10 +19,9 @@ from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
 from mayfly.engine.objects import Path
 from mayfly.engine.opened import OpenQueues, drop_ownerless
+from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, put
-from mayfly.engine.schedule import Schedule
 from mayfly.engine.search import ANY, Match, selector_of
-from mayfly.engine.topic_verbs import TopicVerbs
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c

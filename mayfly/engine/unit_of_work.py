@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import count_staged, rekey
 from mayfly.engine.delivery import life_of
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.staging import count_staged, rekey
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.mqi import reasons as rc

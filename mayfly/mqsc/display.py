@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from mayfly.engine.administration import queue_status
 from mayfly.engine.attributes import QLOCAL, QMGR, SUB, TOPIC, Attribute, Value, attributes_of
 from mayfly.engine.objects import STAGING_QUEUE
-from mayfly.engine.subscriptions import CREATED_BY, SUB_ID, Subscription
-from mayfly.engine.topics import BASE_VALUES
+from mayfly.engine.pubsub.subscriptions import CREATED_BY, SUB_ID, Subscription
+from mayfly.engine.pubsub.topics import BASE_VALUES
 from mayfly.mqi.constants import (
     MQQDT_PERMANENT_DYNAMIC,
     MQQDT_PREDEFINED,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mayfly.engine import subscription_administration
-from mayfly.engine.subscription_administration import CHANGEABLE
+from mayfly.engine.pubsub import subscription_administration
+from mayfly.engine.pubsub.subscription_administration import CHANGEABLE
 from mayfly.mqsc.display import selection, subscription_row
 from mayfly.mqsc.grammar import Command
 from mayfly.mqsc.outcome import Outcome, done, not_found, nothing_else, shown

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mayfly.engine import topic_administration
-from mayfly.engine.retained import clear_retained
-from mayfly.engine.topic_strings import check_topic_string
-from mayfly.engine.topics import DEFAULT_TOPIC
+from mayfly.engine.pubsub import topic_administration
+from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
 from mayfly.mqsc.display import selection, topic_row, topic_status_row
 from mayfly.mqsc.grammar import Command, fold
 from mayfly.mqsc.outcome import Outcome, done, not_found, nothing_else, shown

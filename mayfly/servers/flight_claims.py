@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
-from mayfly.engine import bulk_browse
-from mayfly.engine.claim_holding import Limit
-from mayfly.engine.consumers import ClaimError
+from mayfly.engine.bulk import bulk_browse
+from mayfly.engine.bulk.claim_holding import Limit
+from mayfly.engine.bulk.consumers import ClaimError
 from mayfly.engine.manager import Manager
 from mayfly.engine.search import Match
 from mayfly.mqi.descriptor import unpack_descriptor

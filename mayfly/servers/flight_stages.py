@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from mayfly.engine.bulk.staged_rows import StagedRows
+from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
 from mayfly.engine.manager import Manager
-from mayfly.engine.staged_rows import StagedRows
-from mayfly.engine.stages import TRANSACTION_ROWS, StageMissing
 from mayfly.servers.flight_calls import CallRefused, Request, ServedManager
 from mayfly.store.stages import StagePlace
 

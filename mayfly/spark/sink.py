@@ -2,8 +2,8 @@
 
 Each task puts its rows on a stage of their queue manager, under query, batch, partition and
 attempt; the driver's commit names the stages that count, and the queue manager puts their rows. A
-batch that Spark repeats, after whatever has failed, changes nothing (engine/stages.py). So does a
-write of a plain DataFrame that is told of which application and batch it is.
+batch that Spark repeats, after whatever has failed, changes nothing (engine/bulk/stages.py). So
+does a write of a plain DataFrame that is told of which application and batch it is.
 """
 
 from __future__ import annotations

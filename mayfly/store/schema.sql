@@ -30,7 +30,7 @@ CREATE TABLE message (
     origin_id BLOB,                    -- MsgId of the life this one continues
     descriptor BLOB NOT NULL,          -- mqi/descriptor.py
     body BLOB NOT NULL,
-    -- Only on the staging queue, where the row holds the original message: see engine/staging.py.
+    -- Only on the staging queue, where the row holds the original message: see engine/delay/staging.py.
     target TEXT,                       -- the name it was put to; NULL: its header was damaged
     target_number INTEGER,             -- the queue that name led to at the put
     ttl_from_release INTEGER           -- 1: its life begins at the delivery time
@@ -90,7 +90,7 @@ CREATE TABLE schedule_audit (
     message_count INTEGER NOT NULL
 );
 
--- Rows that a pipeline has sent and not yet put (engine/stages.py); one stage per attempt of a task.
+-- Rows that a pipeline has sent and not yet put (engine/bulk/stages.py); one stage per attempt of a task.
 CREATE TABLE stage (
     id INTEGER PRIMARY KEY,
     query TEXT NOT NULL,
@@ -120,7 +120,7 @@ CREATE TABLE stage_query (
     changed_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Readers of queues in bulk; each belongs to one queue (engine/claims.py).
+-- Readers of queues in bulk; each belongs to one queue (engine/bulk/claims.py).
 CREATE TABLE consumer (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -159,7 +159,7 @@ CREATE TABLE claimed (
     descriptor BLOB NOT NULL,
     body BLOB NOT NULL
 );
--- What a claim of the staging queue holds: its messages stay where they are (engine/due_claims.py).
+-- What a claim of the staging queue holds: its messages stay where they are (engine/bulk/due_claims.py).
 CREATE TABLE due_claim (
     consumer_id INTEGER NOT NULL,
     number INTEGER NOT NULL,

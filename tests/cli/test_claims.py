@@ -10,7 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
-from mayfly.engine.claim_holding import Limit
+from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.servers.flight import FlightServer
 from tests.cli.conftest import Invoke
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import delay_processor, schedule_query
+from mayfly.engine.delay import delay_processor, schedule_query
 from mayfly.testing import VirtualClock
 from tests.spec.scene import local
 

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import delay_processor
-from mayfly.engine.schedule import Receipt
+from mayfly.engine.delay import delay_processor
+from mayfly.engine.delay.schedule import Receipt
 from mayfly.lifetime.times import Driven, SystemClock
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

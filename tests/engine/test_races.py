@@ -12,8 +12,9 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration, staging_order
+from mayfly.engine import administration
 from mayfly.engine.attributes import QLOCAL
+from mayfly.engine.delay import staging_order
 from mayfly.engine.get import GetRequest, Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.put import PutRequest, put

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly import QueueManager
+from mayfly.engine.delay.schedule import Receipt
 from mayfly.engine.objects import STAGING_QUEUE
-from mayfly.engine.schedule import Receipt
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN

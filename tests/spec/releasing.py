@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mayfly.engine import administration
 from mayfly.engine.attributes import DDELAY_SPARK, QMGR
-from mayfly.engine.claim_holding import Limit
+from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.engine.manager import Manager
 from mayfly.lifetime.times import Driven
 from mayfly.mqi.errors import MQError

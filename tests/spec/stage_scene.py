@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.manager import Manager
-from mayfly.engine.staged_rows import StagedRows
 from mayfly.store.stages import QueryState, StagePlace
 
 Row = dict[str, Any]
 
 
 def row(body: bytes | None, queue: str | None = "Q1", **values: Any) -> Row:
-    """Return a row: its data, its queue, and columns of engine/staged_rows.py."""
+    """Return a row: its data, its queue, and columns of engine/bulk/staged_rows.py."""
     return {"queue": queue, "payload": None if body is None else body.hex(), **values}
 
 

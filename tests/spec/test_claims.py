@@ -10,9 +10,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.claim_holding import CLAIM_ROWS_MAX, Limit
-from mayfly.engine.claims import Claimed
-from mayfly.engine.consumers import ClaimError, Standing
+from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX, Limit
+from mayfly.engine.bulk.claims import Claimed
+from mayfly.engine.bulk.consumers import ClaimError, Standing
 from mayfly.engine.counting import Counts
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c

@@ -7,7 +7,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import administration
 from mayfly.engine.attributes import QLOCAL
-from mayfly.engine.schedule import Receipt
+from mayfly.engine.delay.schedule import Receipt
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.manager import Manager
-from mayfly.engine.subscriptions import PASSED_ON
+from mayfly.engine.pubsub.subscriptions import PASSED_ON
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

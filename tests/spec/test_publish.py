@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.pubsub.topic_administration import alter_topic
 from mayfly.engine.session import Session
-from mayfly.engine.topic_administration import alter_topic
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
+from mayfly.engine.delay.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
 from mayfly.engine.session import Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

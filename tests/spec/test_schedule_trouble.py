@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.schedule import Receipt
+from mayfly.engine.delay.schedule import Receipt
 from mayfly.engine.session import Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.schedule import Receipt
+from mayfly.engine.delay.schedule import Receipt
 from mayfly.engine.session import Session
 from mayfly.mqi.structures import DDH
 from mayfly.testing import VirtualClock

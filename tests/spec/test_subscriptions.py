@@ -10,9 +10,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.manager import Manager
+from mayfly.engine.pubsub.subscription_administration import alter_subscription, delete_subscription
+from mayfly.engine.pubsub.subscriptions import PASSED_ON
 from mayfly.engine.session import Session
-from mayfly.engine.subscription_administration import alter_subscription, delete_subscription
-from mayfly.engine.subscriptions import PASSED_ON
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

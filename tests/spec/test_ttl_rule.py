@@ -6,8 +6,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.attributes import Value
-from mayfly.engine.delay_processor import RETRY_MS
-from mayfly.engine.schedule import Receipt, ScheduleFilter
+from mayfly.engine.delay.delay_processor import RETRY_MS
+from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

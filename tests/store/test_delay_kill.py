@@ -12,9 +12,9 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.delay.receipts import Receipt, receipt_from_ledger
 from mayfly.engine.objects import STAGING_QUEUE
 from mayfly.engine.queues import PERSISTENT
-from mayfly.engine.receipts import Receipt, receipt_from_ledger
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.testing import VirtualClock
 from tests.store.delay_load import CANCELLED_IN_BULK, LONG_MS, QUEUES, STEP, THREADS

@@ -8,9 +8,9 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.claim_holding import Limit
+from mayfly.engine.bulk.claim_holding import Limit
+from mayfly.engine.delay.schedule import Receipt
 from mayfly.engine.objects import STAGING_QUEUE
-from mayfly.engine.schedule import Receipt
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import DDH

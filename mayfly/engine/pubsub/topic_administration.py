@@ -9,8 +9,8 @@ from mayfly.engine.attributes import QMODEL, TOPIC, Value, defaults_of
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.objects import check_name
-from mayfly.engine.topic_strings import check_topic_string
-from mayfly.engine.topics import (
+from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine.pubsub.topics import (
     BASE_TOPIC,
     BASE_VALUES,
     DEFAULT_TOPIC,

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import stored_id
-from mayfly.engine.queues import Found
-from mayfly.engine.receipts import (
+from mayfly.engine.delay.receipts import (
     AUDIT,
     TRIM_AUDIT,
     AuditEntry,
@@ -19,8 +17,8 @@ from mayfly.engine.receipts import (
     read_audit,
     receipt_from_ledger,
 )
-from mayfly.engine.schedule_change import Cancellation, Change, Releasing, Rescheduling
-from mayfly.engine.schedule_query import (
+from mayfly.engine.delay.schedule_change import Cancellation, Change, Releasing, Rescheduling
+from mayfly.engine.delay.schedule_query import (
     EVERYTHING,
     Scan,
     Scheduled,
@@ -30,6 +28,8 @@ from mayfly.engine.schedule_query import (
     other_copies,
     scheduled,
 )
+from mayfly.engine.delivery import stored_id
+from mayfly.engine.queues import Found
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired

@@ -7,7 +7,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.disposal import as_given
 from mayfly.engine.objects import Path
-from mayfly.engine.subscriptions import Subscription
+from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQQDT_TEMPORARY_DYNAMIC
 from mayfly.store.units import StoredMessage
 

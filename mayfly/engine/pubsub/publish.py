@@ -6,19 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from mayfly.engine.copies import copy_row, prepared_for
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import Delayed, count_staged, staged_row, staging_path
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.objects import Path
+from mayfly.engine.pubsub.copies import copy_row, prepared_for
+from mayfly.engine.pubsub.retained import clear_retained, ensure_retained_queue, retain
+from mayfly.engine.pubsub.subscriptions import Subscription, target_of
+from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine.pubsub.topics import TopicValues
 from mayfly.engine.put import PutRequest, check_delay
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.retained import clear_retained, ensure_retained_queue, retain
-from mayfly.engine.staging import Delayed, count_staged, staged_row, staging_path
-from mayfly.engine.subscriptions import Subscription, target_of
-from mayfly.engine.topic_strings import check_topic_string
-from mayfly.engine.topics import TopicValues
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.reports import Cause, Original, is_owed

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mayfly.engine.consumers import Consumer
+from mayfly.engine.bulk.consumers import Consumer
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.work import Work

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.bulk_puts import BulkPuts, Lane
+from mayfly.engine.bulk.bulk_puts import BulkPuts, Lane
+from mayfly.engine.bulk.staged_rows import (
+    Kind,
+    StagedRows,
+    Times,
+    ids_of,
+    times_of,
+)
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
@@ -17,13 +24,6 @@ from mayfly.engine.disposal import behind_header, send_report
 from mayfly.engine.objects import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.staged_rows import (
-    Kind,
-    StagedRows,
-    Times,
-    ids_of,
-    times_of,
-)
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.work import Moving, Work
 from mayfly.lifetime.life import Event, LifeRecord, State, next_state

@@ -11,14 +11,14 @@ from functools import partial
 
 from mayfly.engine.administration import enter_queue
 from mayfly.engine.attributes import QLOCAL, defaults_of
-from mayfly.engine.copies import copy_row, prepared_for
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_open, check_room, life_of, new_row
 from mayfly.engine.disposal import as_given, discard_expired, remove
+from mayfly.engine.pubsub.copies import copy_row, prepared_for
+from mayfly.engine.pubsub.subscriptions import Subscription
+from mayfly.engine.pubsub.topic_strings import has_wildcards, levels_of, matches
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
-from mayfly.engine.subscriptions import Subscription
-from mayfly.engine.topic_strings import has_wildcards, levels_of, matches
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import put_date, put_time

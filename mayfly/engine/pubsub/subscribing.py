@@ -11,14 +11,14 @@ from mayfly.engine.attributes import (
 )
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.handles import Handle
-from mayfly.engine.retained import deliver_retained
-from mayfly.engine.subscription_administration import (
+from mayfly.engine.pubsub.retained import deliver_retained
+from mayfly.engine.pubsub.subscription_administration import (
     create_subscription,
     drop_doomed,
     remove_subscription,
     undo_subscription,
 )
-from mayfly.engine.subscriptions import (
+from mayfly.engine.pubsub.subscriptions import (
     API,
     CREATED_BY,
     IGNORES_OWN,

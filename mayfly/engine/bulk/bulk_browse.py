@@ -8,10 +8,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import shown
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.search import Match, in_order
-from mayfly.engine.staging import shown
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor

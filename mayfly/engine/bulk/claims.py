@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mayfly.engine.claim_holding import (
+from mayfly.engine.bulk.claim_holding import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
     ClaimedPage,
     Holding,
     Limit,
 )
-from mayfly.engine.consumers import ClaimError, Consumer, Standing
+from mayfly.engine.bulk.consumers import ClaimError, Consumer, Standing
+from mayfly.engine.bulk.due_claims import DueRows
+from mayfly.engine.bulk.moved_claims import MovedRows
 from mayfly.engine.core import Core
-from mayfly.engine.delay_processor import DelayProcessor
-from mayfly.engine.due_claims import DueRows
-from mayfly.engine.moved_claims import MovedRows
+from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.objects import STAGING_QUEUE, check_name
 from mayfly.store.claims import ConsumerRow
 

@@ -11,12 +11,12 @@ import logging
 from collections import Counter
 
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import HEADER_BYTES
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row
 from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
 from mayfly.engine.objects import STAGING_QUEUE, Path
+from mayfly.engine.pubsub.subscriptions import is_publication, queue_of
 from mayfly.engine.queues import Found, LocalQueue
-from mayfly.engine.staging import HEADER_BYTES
-from mayfly.engine.subscriptions import is_publication, queue_of
 from mayfly.engine.work import Moving, Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.reports import Cause, is_owed

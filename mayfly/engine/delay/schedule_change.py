@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from mayfly.engine.core import Core
+from mayfly.engine.delay.receipts import Receipt
+from mayfly.engine.delay.staging import rekey
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import remove
 from mayfly.engine.queues import Found
-from mayfly.engine.receipts import Receipt
-from mayfly.engine.staging import rekey
 from mayfly.engine.unit_of_work import Taken, UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from mayfly.engine.claim_ends import give_back, records_of, send_confirmations
-from mayfly.engine.claim_holding import (
+from mayfly.engine.bulk.claim_ends import give_back, records_of, send_confirmations
+from mayfly.engine.bulk.claim_holding import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
     ClaimedPage,
     Holding,
     Limit,
 )
-from mayfly.engine.claim_walk import ANY_SEQUENCE, Walk, walk
-from mayfly.engine.consumers import Consumer
+from mayfly.engine.bulk.claim_walk import ANY_SEQUENCE, Walk, walk
+from mayfly.engine.bulk.consumers import Consumer
 from mayfly.engine.disposal import discard_expired
 from mayfly.engine.queues import PERSISTENT, LocalQueue
 from mayfly.engine.work import Claiming, Unclaiming, Work

@@ -10,12 +10,12 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.opened import OpenQueues
-from mayfly.engine.publish import PublishResult, publish
+from mayfly.engine.pubsub.publish import PublishResult, publish
+from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine.pubsub.subscribing import OpenSubscription, SubscribeRequest, resume, subscribe
+from mayfly.engine.pubsub.subscription_administration import delete_subscription
+from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.put import PutRequest
-from mayfly.engine.retained import clear_retained
-from mayfly.engine.subscribing import OpenSubscription, SubscribeRequest, resume, subscribe
-from mayfly.engine.subscription_administration import delete_subscription
-from mayfly.engine.topic_strings import check_topic_string
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c

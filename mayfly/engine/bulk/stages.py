@@ -14,9 +14,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
+from mayfly.engine.bulk.promotion import Promotion
+from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.core import Core
-from mayfly.engine.promotion import Promotion
-from mayfly.engine.staged_rows import StagedRows
 from mayfly.engine.work import Work
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.store.stages import (

@@ -11,9 +11,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import new_id
 from mayfly.engine.dynamic import create_dynamic_queue
-from mayfly.engine.queues import LocalQueue
-from mayfly.engine.retained import deliver_retained
-from mayfly.engine.subscriptions import (
+from mayfly.engine.pubsub.retained import deliver_retained
+from mayfly.engine.pubsub.subscriptions import (
     ADMIN,
     CREATED_BY,
     EXPIRE_AT,
@@ -23,7 +22,8 @@ from mayfly.engine.subscriptions import (
     Subscription,
     new_subscription_definition,
 )
-from mayfly.engine.topic_strings import check_topic_string
+from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine.queues import LocalQueue
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -7,9 +7,9 @@ from typing import TypeGuard
 
 from mayfly.engine.attributes import MANAGED_DESTINATION, SUB, Value, defaults_of
 from mayfly.engine.definitions import Definition
+from mayfly.engine.pubsub.topic_index import TopicIndex
+from mayfly.engine.pubsub.topic_strings import levels_of
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.topic_index import TopicIndex
-from mayfly.engine.topic_strings import levels_of
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects import STAGING_QUEUE, Path
+from mayfly.engine.pubsub.subscriptions import queue_of
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
-from mayfly.engine.subscriptions import queue_of
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc

@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.pubsub.subscriptions import is_publication, queue_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
-from mayfly.engine.subscriptions import is_publication, queue_of
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError

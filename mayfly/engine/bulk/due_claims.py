@@ -11,18 +11,18 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mayfly.engine.claim_holding import (
+from mayfly.engine.bulk.claim_holding import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
     ClaimedPage,
     Holding,
     Limit,
 )
-from mayfly.engine.consumers import Consumer
+from mayfly.engine.bulk.consumers import Consumer
 from mayfly.engine.core import Core
-from mayfly.engine.delay_processor import BATCH, DelayProcessor, DueOfSide
+from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
+from mayfly.engine.pubsub.subscriptions import queue_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.subscriptions import queue_of
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc

@@ -7,12 +7,12 @@ from heapq import merge
 
 from mayfly.engine.attributes import DDELAY_SPARK
 from mayfly.engine.core import Core
+from mayfly.engine.delay.release import Release
+from mayfly.engine.delay.staging import why_unsuitable
 from mayfly.engine.disposal import discard_expired
 from mayfly.engine.objects import STAGING_QUEUE
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.release import Release
-from mayfly.engine.staging import why_unsuitable
 from mayfly.engine.work import Work
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.window import is_expired

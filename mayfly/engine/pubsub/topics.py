@@ -14,7 +14,7 @@ from mayfly.engine.attributes import (
     defaults_of,
 )
 from mayfly.engine.definitions import Definition
-from mayfly.engine.topic_strings import joined, upwards
+from mayfly.engine.pubsub.topic_strings import joined, upwards
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -1,0 +1,1 @@
+"""Delivery delay: the staging queue, its release, and its schedule."""
