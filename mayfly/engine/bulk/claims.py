@@ -59,9 +59,15 @@ class Claims:
             self._holding(consumer.queue).load(consumer)
 
     def standings(self) -> list[Standing]:
-        """Return how every consumer stands, by name."""
-        consumers = sorted(self._consumers.values(), key=lambda consumer: consumer.row.name)
-        return [consumer.standing() for consumer in consumers]
+        """Return how every consumer stands, by name, when what it has under way is done.
+
+        So no message is missed that has left its queue and is not in a claim yet.
+        """
+        found = []
+        for consumer in sorted(self._consumers.values(), key=lambda consumer: consumer.row.name):
+            with consumer.lock:
+                found.append(consumer.standing())
+        return found
 
     def attach(self, name: str, queue_name: str) -> Standing:
         """Begin to act as a consumer, made when it is new; whoever did before no longer may.
