@@ -24,7 +24,7 @@ from mayfly.spark.session import create_session
 
 _ROWS = 1_000_000
 #: The first batches of a stream run slowly: workers start, and Java compiles what it runs.
-_WARM_UP_BATCHES, _BATCHES = 10, 10
+_WARM_UP_BATCHES, _BATCHES = 20, 20
 #: Into so many partitions a topic would be parted; a batch has a file of each.
 _FILES_PER_BATCH = 2
 _BODY_BYTES = 200

@@ -42,11 +42,18 @@ _ALWAYS = {
 }
 
 #: When all of Spark is on this machine: else it listens on the address that is seen from outside.
-#: Executors find the log settings where the driver has them.
+#: Executors find the log settings where the driver has them. Checkpoints are on a local disk: the
+#: way of writing them that suits HDFS starts a program to rename a file, which is a third of a
+#: small micro-batch, and the local file system of Hadoop has checksums of its own.
 _THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     _EXECUTOR_OPTIONS: _JAVA_OPTIONS,
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 
 #: For tests: a small session whose jobs start in tenths of a second.

@@ -59,22 +59,23 @@ _BLOB_BYTES = 2**20
 def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Batches], Batches]:
     """Return the function for mapInArrow that makes PACKED of rows with window and NOW_COLUMN.
 
-    Rows that are due go to ``due_shards`` in turn.
+    Rows that are due go to ``due_shards`` in turn. Those that wait for one slot go to one shard, as
+    each (shard, slot) that is held costs as much as hundreds of rows, and to the next ones only
+    where they are many.
     """
 
     def pack(batches: Batches) -> Batches:
         context = TaskContext.get()
         assert context is not None
-        shard = context.partitionId()
-        first = shard % len(due_shards)
+        first = context.partitionId() % len(due_shards)
         due = cycle([*due_shards[first:], *due_shards[:first]])
         for rows in _gathered(batches):
             packed = []
+            before, turn = DUE, 0
             for slot, blob in blobs_by_slot(rows, slot_ms):
-                packed.append((next(due) if slot == DUE else shard % shards, slot, blob))
-                # The next shard only where there is much: each (shard, slot) that is held costs as
-                # much as hundreds of rows.
-                shard += slot != DUE and len(blob) > _BLOB_BYTES // 2
+                turn = turn + 1 if slot == before else 0
+                packed.append((next(due) if slot == DUE else turn % shards, slot, blob))
+                before = slot
             yield _packed(packed)
 
     return pack
