@@ -9,6 +9,7 @@ from bench.figures import Figure, table
 
 PARTS = (
     "messaging",
+    "authority",
     "fanout",
     "opening",
     "delay",

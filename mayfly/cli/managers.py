@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from mayfly.cli.user import user
 from mayfly.engine.objects import check_name
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -63,7 +64,7 @@ def opened(name: str, path: Path | None, *, make: bool = False) -> Iterator[Queu
             f"there is no queue manager in {folder}; "
             f"make one: mayfly mqsc {name} -c 'DEFINE QLOCAL(Q1)'",
         )
-    with QueueManager(name, folder) as queue_manager:
+    with QueueManager(name, folder, user=user()) as queue_manager:
         if is_new:
             print(f"mayfly: made queue manager {name} in {folder}", file=sys.stderr)
         yield queue_manager

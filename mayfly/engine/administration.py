@@ -197,6 +197,7 @@ def _check_unused(queue: LocalQueue, own_handles: int) -> None:
 def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
     changed = Definition(definition.kind, definition.name, {**definition.attributes, **attributes})
     changed.definition_type = definition.definition_type
+    changed.owners = definition.owners
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
     save(core, changed, 0 if queue is None else queue.number)
     with core.latch:
@@ -223,6 +224,13 @@ def save(core: Core, definition: Definition, number: int) -> None:
         return
     row = (definition.kind, definition.name, number, definition.to_json())
     core.run(_statement(_SAVE, row))
+
+
+def save_together(core: Core, *definitions: Definition) -> None:
+    """Make definitions that hold no messages durable, all of them or none."""
+    work = Work()
+    work.unit.statements.extend((_SAVE, (d.kind, d.name, 0, d.to_json())) for d in definitions)
+    core.run(work)
 
 
 def erase(core: Core, definition: Definition) -> None:

@@ -21,6 +21,8 @@ TTL_FROM_SEND: Final = 0
 #: Who releases delayed messages: the queue manager itself, or a pipeline on Spark.
 DDELAY_EMBEDDED: Final = 0
 DDELAY_SPARK: Final = 1
+#: When authority is asked for: never, at connect, open and send, or at the release as well.
+AUTHCHK_NONE, AUTHCHK_SEND, AUTHCHK_RELEASE = 0, 1, 2
 
 
 class Attribute(NamedTuple):
@@ -139,7 +141,27 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     ),
     # Mayfly's own: where the life of a delayed message begins.
     Attribute("TTLFROM", _HOLDERS, TTL_FROM_SEND, words=(("SEND", TTL_FROM_SEND), ("RELEASE", 1))),
+    Attribute(
+        "PROPCTL",
+        QUEUE_KINDS,
+        s.MQPROP_COMPATIBILITY,
+        s.MQIA_PROPERTY_CONTROL,
+        words=(
+            ("COMPAT", s.MQPROP_COMPATIBILITY),
+            ("NONE", s.MQPROP_NONE),
+            ("ALL", s.MQPROP_ALL),
+            ("FORCE", s.MQPROP_FORCE_MQRFH2),
+            ("V6COMPAT", s.MQPROP_V6COMPAT),
+        ),
+    ),
     Attribute("CUSTOM", QUEUE_KINDS, "", s.MQCA_CUSTOM, length=128),
+    Attribute(
+        "TARGTYPE",
+        (QALIAS,),
+        s.MQOT_Q,
+        s.MQIA_BASE_TYPE,
+        words=(("QUEUE", s.MQOT_Q), ("TOPIC", s.MQOT_TOPIC)),
+    ),
     Attribute(
         "DEFTYPE",
         (QMODEL,),
@@ -153,6 +175,15 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("DESCR", (QMGR,), "", s.MQCA_Q_MGR_DESC, length=64),
     Attribute("DEADQ", (QMGR,), "", s.MQCA_DEAD_LETTER_Q_NAME, length=48),
     Attribute("MAXMSGL", (QMGR,), 4_194_304, s.MQIA_MAX_MSG_LENGTH, 32_768, _LONGEST_MESSAGE_BYTES),
+    Attribute(
+        "MAXPROPL",
+        (QMGR,),
+        s.MQPROP_UNRESTRICTED_LENGTH,
+        s.MQIA_MAX_PROPERTIES_LENGTH,
+        0,
+        _LONGEST_MESSAGE_BYTES,
+        (("NOLIMIT", s.MQPROP_UNRESTRICTED_LENGTH),),
+    ),
     Attribute("MAXHANDS", (QMGR,), 256, s.MQIA_MAX_HANDLES, 1, _LARGEST),
     Attribute("MAXUMSGS", (QMGR,), 10_000, s.MQIA_MAX_UNCOMMITTED_MSGS, 1, _LARGEST),
     Attribute(
@@ -170,6 +201,13 @@ ATTRIBUTES: tuple[Attribute, ...] = (
         (QMGR,),
         DDELAY_EMBEDDED,
         words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK)),
+    ),
+    # Mayfly's own: when authority is asked for (docs/AUTHORITY.md).
+    Attribute(
+        "AUTHCHK",
+        (QMGR,),
+        AUTHCHK_NONE,
+        words=(("NONE", AUTHCHK_NONE), ("SEND", AUTHCHK_SEND), ("RELEASE", AUTHCHK_RELEASE)),
     ),
 )
 
@@ -194,6 +232,8 @@ DEAD_LETTERS_AS_PARENT, DEAD_LETTERS_NO, DEAD_LETTERS_YES = 0, 1, 2
 TOPIC_STRING_BYTES: Final = 10_240
 #: Destination classes of a subscription, MQDC_*.
 MANAGED_DESTINATION, PROVIDED_DESTINATION = 1, 2
+#: Who may resume a subscription, MQVU_*: anybody, or SUBUSER alone.
+FIXED_USER, ANY_USER = 1, 2
 #: PUBPRTY: the copy has the priority of its queue, or of the publication.
 PRIORITY_AS_QUEUE, PRIORITY_AS_PUBLISHED = -1, c.MQPRI_PRIORITY_AS_PUBLISHED
 
@@ -271,9 +311,12 @@ TOPIC_ATTRIBUTES: tuple[Attribute, ...] = (
         9,
         (("ASPUB", PRIORITY_AS_PUBLISHED), ("ASQDEF", PRIORITY_AS_QUEUE)),
     ),
+    # Copies only of what is retained, and only on request (MQSUBRQ).
+    Attribute("REQONLY", (SUB,), 0, words=(("NO", 0), ("YES", 1))),
     Attribute("SELECTOR", (SUB,), "", length=TOPIC_STRING_BYTES),
     Attribute("SUBUSER", (SUB,), "", length=12),
     Attribute("USERDATA", (SUB,), "", length=TOPIC_STRING_BYTES),
+    Attribute("VARUSER", (SUB,), ANY_USER, words=(("ANY", ANY_USER), ("FIXED", FIXED_USER))),
 )
 
 

@@ -115,7 +115,7 @@ class Cursor:
                 found = self._at_cursor()
                 result = seen(core, request, found[0], found[1])
                 work: Work | None = None
-                if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
+                if not result.stays:
                     self._holder.forget_lock(found[1].k)
                     work = take_row(core, found, request, unit_of_work)
         finally:
@@ -180,7 +180,7 @@ class Cursor:
             return None
         row, side = alive
         result = seen(core, request, queue, row)
-        if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
+        if not result.stays:
             self._key = row.k
             if lock:
                 self._holder.lock((queue, row, side))

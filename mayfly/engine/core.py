@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from mayfly.engine.delay.staging_order import StagingOrder
 from mayfly.engine.objects import Registry
@@ -138,16 +139,22 @@ class Core:
             self._running += 1
         try:
             self.store.commit([work.unit for work in works])
-        finally:
-            self._settle(works)
+        except BaseException:
+            # Of several some may have taken effect; somebody runs what these lead to.
+            with self.latch:
+                self.deferred += self._settle(works)
+            raise
+        led_to = self._settle(works)
+        if led_to:
+            self._despite_a_full_disk(partial(self.run, *led_to))
         self.run_deferred()
 
     def run_at_once(self, work: Work) -> bool:
-        """Make a work effective under the latch if no disk is involved; tell whether it was.
+        """Make a work effective under the latch if it is that alone; tell whether it was.
 
         Non-persistent messages take this short way; the caller runs what is deferred afterwards.
         """
-        if work.unit.is_durable():
+        if work.unit.is_durable() or work.effects:
             return False
         offered: dict[int, LocalQueue] = {}
         self._take_effect(work, offered)
@@ -160,15 +167,7 @@ class Core:
 
         Everybody calls it who may have left something to do, once the latch is free again.
         """
-        try:
-            self._catch_up()
-        except MQError as error:
-            # A full disk: all of it is as it was and is tried again later. The caller's own put or
-            # get is another matter, which it must not take for failed.
-            # Nor when the queue manager has been closed since.
-            if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self.is_closing:
-                raise
-            _LOG.error("discards of %s postponed: %s", self.name, error)
+        self._despite_a_full_disk(self._catch_up)
         if self.must_wake:
             self.must_wake = False
             self.wake()
@@ -212,6 +211,17 @@ class Core:
         self._quiet = threading.Condition(self.latch)
         self.store.stop_in_child(self.latch)
 
+    def _despite_a_full_disk(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except MQError as error:
+            # A full disk: all of it is as it was and is tried again later. The caller's own put or
+            # get is another matter, which it must not take for failed.
+            # Nor when the queue manager has been closed since.
+            if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self.is_closing:
+                raise
+            _LOG.error("discards of %s postponed: %s", self.name, error)
+
     def _catch_up(self) -> None:
         while self.abandoned:
             try:
@@ -230,13 +240,15 @@ class Core:
         if self.store.sequence.is_low():
             self.store.sequence.extend()
 
-    def _settle(self, works: Iterable[Work]) -> None:
+    def _settle(self, works: Iterable[Work]) -> list[Work]:
+        led_to: list[Work] = []
         with self.latch:
             self._running -= 1
             offered: dict[int, LocalQueue] = {}
             for work in works:
                 if work.unit.is_safe or not work.unit.is_durable():
                     self._take_effect(work, offered)
+                    led_to += [next_ for effect in work.effects if (next_ := effect()) is not None]
                 else:
                     self._take_back(work, offered)
             for queue in offered.values():
@@ -245,6 +257,7 @@ class Core:
                 self._quiet.notify_all()
             if self.store.group.is_broken and not self.is_stopped:
                 self._break("its store has failed")
+        return led_to
 
     def _take_effect(self, work: Work, offered: dict[int, LocalQueue]) -> None:
         if self.store.unsettled_since_ms is None:
@@ -275,8 +288,6 @@ class Core:
                 self._note_due(row.k)
             elif self.waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
-        for effect in work.effects:
-            effect()
 
     def _take_back(self, work: Work, offered: dict[int, LocalQueue]) -> None:
         for _queue, row, _side in work.arrivals:

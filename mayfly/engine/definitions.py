@@ -21,6 +21,8 @@ class Definition:
         self.attributes = attributes
         #: MQQDT_*; dynamic queues remember how they came to be.
         self.definition_type = MQQDT_PREDEFINED
+        #: Users who may do everything with it: it was made for them.
+        self.owners: tuple[str, ...] = ()
 
     def number(self, keyword: str) -> int:
         """Return a numeric attribute."""
@@ -44,13 +46,16 @@ class Definition:
 
     def to_json(self) -> str:
         """Return the stored form of the attributes."""
-        return json.dumps({"definition_type": self.definition_type, **self.attributes})
+        made = {"definition_type": self.definition_type}
+        owners = {"owners": self.owners} if self.owners else {}
+        return json.dumps({**made, **owners, **self.attributes})
 
     @classmethod
     def from_json(cls, kind: str, name: str, stored: str) -> Definition:
         """Return a definition from its stored form; attributes it lacks take their default."""
         values = json.loads(stored)
-        definition_type = values.pop("definition_type")
+        definition_type, owners = values.pop("definition_type"), values.pop("owners", ())
         definition = cls(kind, name, {**defaults_of(kind), **values})
         definition.definition_type = definition_type
+        definition.owners = tuple(owners)
         return definition

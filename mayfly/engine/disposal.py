@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import count_staged, original_row
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_id, new_row
@@ -12,25 +13,17 @@ from mayfly.engine.descriptors import Context, Prepared, prepare
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.work import Work
+from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.life import Event, LifeRecord, State, next_state
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
-from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import Window, remaining_ms, window_at_put
-from mayfly.mqi.constants import (
-    MQAT_QMGR,
-    MQCCSI_Q_MGR,
-    MQENC_NATIVE,
-    MQPMO_SET_ALL_CONTEXT,
-)
+from mayfly.mqi.constants import MQAT_QMGR, MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.structures import DLH
 from mayfly.store.units import StoredMessage
 
 _LOG = logging.getLogger("mayfly.disposal")
 _EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
-#: Length of a queue name in a header.
-_NAME_BYTES = 48
 
 
 def discard_expired(
@@ -111,7 +104,7 @@ def dead_letter(
     """
     prepared, window, ids, body = message
     path = core.registry.resolve(core.registry.queue_manager.text("DEADQ"))
-    descriptor, header = behind_header(core, prepared.descriptor, reason, target)
+    descriptor, header = dead_letter_of(core, prepared.descriptor, reason, target)
     check_room(core, path, len(header) + len(body), persistent=prepared.persistent)
     dead = as_given(core, descriptor)
     # It can be got at once, whatever delay it once had.
@@ -120,32 +113,12 @@ def dead_letter(
     arrive(core, work, path, dead, row)
 
 
-def behind_header(
+def dead_letter_of(
     core: Core, descriptor: Descriptor, reason: int, target: str
 ) -> tuple[Descriptor, bytes]:
-    """Return the descriptor of a dead letter, and the MQDLH to stand before its data (Q1).
-
-    What the descriptor says of the data is true of the header now; the header says it of the data.
-    """
-    now_ms = core.now_ms()
-    header = DLH.pack(
-        {
-            "Reason": reason,
-            "DestQName": target.encode("ascii", "replace").decode()[:_NAME_BYTES],
-            "DestQMgrName": core.name,
-            "Encoding": descriptor.encoding,
-            "CodedCharSetId": descriptor.coded_char_set_id,
-            "Format": descriptor.format,
-            "PutApplType": MQAT_QMGR,
-            "PutApplName": core.name[:28],
-            "PutDate": put_date(now_ms),
-            "PutTime": put_time(now_ms),
-        }
-    )
-    dead = descriptor._replace(
-        format="MQDEAD", encoding=MQENC_NATIVE, coded_char_set_id=MQCCSI_Q_MGR
-    )
-    return dead, header
+    """Return the descriptor and the MQDLH of a letter that the queue manager itself makes (Q1)."""
+    refusal = Refusal(reason, target, core.name, MQAT_QMGR, core.name, core.now_ms())
+    return behind_header(descriptor, refusal)
 
 
 def as_given(core: Core, descriptor: Descriptor) -> Prepared:
@@ -162,6 +135,8 @@ def as_given(core: Core, descriptor: Descriptor) -> Prepared:
 
 def _put_report(core: Core, work: Work, report: Report, window: Window, ids: Ids) -> None:
     path = core.registry.resolve(report.reply_to_q)
+    # R6: with the authority of whose message it is about.
+    check_putter(core, report.descriptor.user_identifier, report.reply_to_q)
     prepared = as_given(core, report.descriptor)
     check_room(core, path, len(report.body), persistent=prepared.persistent)
     capped = _capped(window, path)

@@ -13,20 +13,22 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
 
-def create_dynamic_queue(core: Core, model_name: str, dynamic_name: str) -> str | None:
+def create_dynamic_queue(
+    core: Core, model_name: str, dynamic_name: str, owners: tuple[str, ...] = ()
+) -> str | None:
     """Make a queue after a model and return its name; None when the name is not a model's.
 
-    A trailing ``*`` of the dynamic name is replaced by something unique. Raises
-    MQRC_DYNAMIC_Q_NAME_ERROR and MQRC_OBJECT_ALREADY_EXISTS.
+    A trailing ``*`` of the dynamic name is replaced by something unique; ``owners`` are users who
+    may do everything with it. Raises MQRC_DYNAMIC_Q_NAME_ERROR and MQRC_OBJECT_ALREADY_EXISTS.
     """
     model = core.registry.find(model_name)
     if model is None or model.kind != QMODEL:
         return None
     with core.administration:
-        return _create(core, model, dynamic_name)
+        return _create(core, model, dynamic_name, owners)
 
 
-def _create(core: Core, model: Definition, name: str) -> str:
+def _create(core: Core, model: Definition, name: str, owners: tuple[str, ...]) -> str:
     if name.endswith("*"):
         with core.latch:
             sequence = core.store.sequence.next()
@@ -41,6 +43,7 @@ def _create(core: Core, model: Definition, name: str) -> str:
     attributes = {**defaults_of(QLOCAL), **given}
     definition = Definition(QLOCAL, name, attributes)
     definition.definition_type = model.number("DEFTYPE")
+    definition.owners = owners
     enter_queue(core, definition)
     return name
 

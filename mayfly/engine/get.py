@@ -13,6 +13,8 @@ from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects import Path
 from mayfly.engine.places import Place, place_for
+from mayfly.engine.properties.folders import Property
+from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.search import ANY, Match
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
@@ -35,7 +37,7 @@ class GetRequest(NamedTuple):
     """What a getter asks for; ``max_length`` None takes a body of any length.
 
     ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever; ``persistent_only_syncpoint``
-    is MQGMO_SYNCPOINT_IF_PERSISTENT.
+    is MQGMO_SYNCPOINT_IF_PERSISTENT; ``view`` says how the message's properties are returned.
     """
 
     match: Match = ANY
@@ -43,14 +45,32 @@ class GetRequest(NamedTuple):
     max_length: int | None = None
     accept_truncated: bool = False
     persistent_only_syncpoint: bool = False
+    view: View = View.AS_STORED
+
+
+class Handed(NamedTuple):
+    """What goes into a getter's message handle: the properties, and the message as it was put."""
+
+    properties: list[Property]
+    original: Message
 
 
 class GetResult(NamedTuple):
-    """A message and a warning: 0, MQRC_TRUNCATED_MSG_ACCEPTED, or _FAILED (it stays there)."""
+    """A message and a warning: 0, MQRC_TRUNCATED_MSG_ACCEPTED, or _FAILED (it stays there).
+
+    It stays there also with a ``failure``: its properties cannot be returned as asked for.
+    """
 
     message: Message
     warning: int
     data_length: int
+    handed: Handed | None = None
+    failure: MQError | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether the message is not taken."""
+        return self.failure is not None or self.warning == rc.MQRC_TRUNCATED_MSG_FAILED
 
 
 def get(
@@ -208,7 +228,7 @@ class Getter:
             return None
         row, side = found
         result = seen(core, self._request, queue, row)
-        if result.warning == rc.MQRC_TRUNCATED_MSG_FAILED:
+        if result.stays:
             return result, None
         self._advance(queue, row, side)
         if self._holder.locked is not None:
@@ -265,7 +285,7 @@ class Getter:
 
     def _take_own(self, own: Pending, now_ms: int) -> tuple[GetResult, Work | None]:
         result = seen(self._core, self._request, own.queue, own.row)
-        if result.warning != rc.MQRC_TRUNCATED_MSG_FAILED:
+        if not result.stays:
             assert self._unit_of_work is not None
             self._unit_of_work.take_own(own)
             _confirm_delivery(self._core, (own.queue, own.row, 0), None, self._unit_of_work)
@@ -276,14 +296,17 @@ def seen(core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage)
     """Return what a getter or browser with this buffer sees of a row now (G5)."""
     if queue.is_staging:
         row = shown(core, row)
-    length = len(row.body)
-    message = message_of(queue.name, row, core.now_ms())
+    now_ms = core.now_ms()
+    visible, taken, failure = seen_as(request.view, row)
+    handed = None if taken is None else Handed(taken, message_of(queue.name, row, now_ms))
+    length = len(visible.body)
+    message = message_of(queue.name, visible, now_ms)
     if request.max_length is None or length <= request.max_length:
-        return GetResult(message, rc.MQRC_NONE, length)
+        return GetResult(message, rc.MQRC_NONE, length, handed, failure)
     warning = (
         rc.MQRC_TRUNCATED_MSG_ACCEPTED if request.accept_truncated else rc.MQRC_TRUNCATED_MSG_FAILED
     )
-    return GetResult(message.cut_to(request.max_length), warning, length)
+    return GetResult(message.cut_to(request.max_length), warning, length, handed, failure)
 
 
 def take_row(

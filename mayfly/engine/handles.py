@@ -6,17 +6,23 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from mayfly.engine.authority import words
+from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
 from mayfly.engine.descriptors import Context
-from mayfly.engine.get import GetRequest, GetResult, get
+from mayfly.engine.get import GetRequest, GetResult, Getter, get
 from mayfly.engine.objects import Path
 from mayfly.engine.opened import OpenQueue, drop_ownerless
 from mayfly.engine.places import Place, place_for
+from mayfly.engine.properties.views import OPTIONS as _PROPERTY_OPTIONS
+from mayfly.engine.properties.views import View, view_of
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.search import ANY
 from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine.watch import Source
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -37,9 +43,7 @@ _KNOWN_GET = (
     | c.MQGMO_UNLOCK
     | c.MQGMO_ACCEPT_TRUNCATED_MSG
     | c.MQGMO_CONVERT
-    | c.MQGMO_PROPERTIES_FORCE_MQRFH2
-    | c.MQGMO_NO_PROPERTIES
-    | c.MQGMO_PROPERTIES_COMPATIBILITY
+    | sum(_PROPERTY_OPTIONS)
 )
 _KNOWN_PUT = (
     c.MQPMO_SYNCPOINT
@@ -56,6 +60,14 @@ _KNOWN_PUT = (
     | c.MQPMO_RESOLVE_LOCAL_Q
     | c.MQPMO_MD_FOR_OUTPUT_ONLY
 )
+_KNOWN_PUBLISH = (
+    _KNOWN_PUT
+    | c.MQPMO_RETAIN
+    | c.MQPMO_WARN_IF_NO_SUBS_MATCHED
+    | c.MQPMO_NOT_OWN_SUBS
+    | c.MQPMO_SUPPRESS_REPLYTO
+    | c.MQPMO_SCOPE_QMGR
+)
 _CONTEXTS = (
     c.MQPMO_DEFAULT_CONTEXT,
     c.MQPMO_NO_CONTEXT,
@@ -70,6 +82,7 @@ class Owner(NamedTuple):
     context: Context
     unit_of_work: UnitOfWork
     close_handle: Callable[[Handle, int], None]
+    authority: UserAuthority | None
 
 
 class Handle:
@@ -131,17 +144,14 @@ class Handle:
         if not self.options & c.MQOO_OUTPUT:
             raise _not_open(rc.MQRC_NOT_OPEN_FOR_OUTPUT, "MQOO_OUTPUT")
         check_put_options(options)
-        self._check_context(options)
-        if options & c.MQPMO_NEW_MSG_ID:
-            request = request._replace(msg_id=b"")
-        if options & c.MQPMO_NEW_CORREL_ID:
-            with self._core.latch:
-                request = request._replace(correl_id=new_id(self._core))
+        if request.delay_ms and self._owner.authority is not None:
+            # The put opens the staging queue, which asks for the target once more (D13).
+            self._owner.authority.check_queue(self._path.name, words.PUT)
         return put(
             self._core,
             self.path,
             body,
-            request._replace(context_option=_context_of(options)),
+            with_options(self._core, request, self.options, options),
             context=self._owner.context,
             unit_of_work=self._owner.unit_of_work if options & c.MQPMO_SYNCPOINT else None,
         )
@@ -166,7 +176,22 @@ class Handle:
             request.max_length,
             bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
             bool(options & c.MQGMO_SYNCPOINT_IF_PERSISTENT),
+            request.view,
         )
+        result = self._get(request, options)
+        if result.failure is not None:
+            raise result.failure
+        return result
+
+    def view(self, options: int, *, has_handle: bool) -> View:
+        """Return how a get with MQGMO options, perhaps with a message handle, sees properties.
+
+        PROPCTL is that of the name that was opened: of an alias, not of its target.
+        """
+        self._check_open()
+        return view_of(options, self.path.property_control, has_handle=has_handle)
+
+    def _get(self, request: GetRequest, options: int) -> GetResult:
         if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
             return self._cursor.browse_under_cursor(request, lock=bool(options & c.MQGMO_LOCK))
         if options & _BROWSE:
@@ -181,6 +206,16 @@ class Handle:
         path, holder = self.path, self.opened.holder
         self._place = place_for(self._place, self._core, path.queue, request.match)
         return get(self._core, path, request, unit_of_work, holder, place=self._place)
+
+    def source(self) -> Source:
+        """Return the queue for a wait on several at once; it is got from under syncpoint."""
+        self._check_open()
+        match = ANY if self._selector is None else ANY.narrowed(self._selector)
+        path, holder, unit_of_work = self.path, self.opened.holder, self._owner.unit_of_work
+        self._place = place = place_for(self._place, self._core, path.queue, match)
+        request = GetRequest(match, c.MQWI_UNLIMITED)
+        getter = Getter(self._core, path, request, unit_of_work, holder, place=place)
+        return Source(self._core, getter, holder, place)
 
     def unlock(self) -> int:
         """MQGMO_UNLOCK: release the browse lock; returns MQRC_NO_MSG_LOCKED or 0 (B6)."""
@@ -200,12 +235,23 @@ class Handle:
         if self._core.ownerless:
             drop_ownerless(self._core)
 
-    def _check_context(self, options: int) -> None:
-        if options & c.MQPMO_SET_ALL_CONTEXT and not self.options & c.MQOO_SET_ALL_CONTEXT:
-            raise _not_open(rc.MQRC_NOT_OPEN_FOR_SET_ALL, "MQOO_SET_ALL_CONTEXT")
-        allowed = c.MQOO_SET_IDENTITY_CONTEXT | c.MQOO_SET_ALL_CONTEXT
-        if options & c.MQPMO_SET_IDENTITY_CONTEXT and not self.options & allowed:
-            raise _not_open(rc.MQRC_NOT_OPEN_FOR_SET_IDENT, "MQOO_SET_IDENTITY_CONTEXT")
+
+def with_options(core: Core, request: PutRequest, open_options: int, options: int) -> PutRequest:
+    """Return a request as MQPMO options want it: new ids, and a context it was opened for.
+
+    Raises MQRC_NOT_OPEN_FOR_SET_ALL, MQRC_NOT_OPEN_FOR_SET_IDENT.
+    """
+    if options & c.MQPMO_SET_ALL_CONTEXT and not open_options & c.MQOO_SET_ALL_CONTEXT:
+        raise _not_open(rc.MQRC_NOT_OPEN_FOR_SET_ALL, "MQOO_SET_ALL_CONTEXT")
+    allowed = c.MQOO_SET_IDENTITY_CONTEXT | c.MQOO_SET_ALL_CONTEXT
+    if options & c.MQPMO_SET_IDENTITY_CONTEXT and not open_options & allowed:
+        raise _not_open(rc.MQRC_NOT_OPEN_FOR_SET_IDENT, "MQOO_SET_IDENTITY_CONTEXT")
+    if options & c.MQPMO_NEW_MSG_ID:
+        request = request._replace(msg_id=b"")
+    if options & c.MQPMO_NEW_CORREL_ID:
+        with core.latch:
+            request = request._replace(correl_id=new_id(core))
+    return request._replace(context_option=_context_of(options))
 
 
 @lru_cache(maxsize=256)
@@ -220,17 +266,22 @@ def check_get_options(options: int) -> None:
         or (options & c.MQGMO_UNLOCK and options & ~(c.MQGMO_UNLOCK | c.MQGMO_NO_SYNCPOINT))
         or (options & _SYNCPOINT and options & c.MQGMO_NO_SYNCPOINT)
         or options & _SYNCPOINT == _SYNCPOINT
+        or sum(1 for bit in _PROPERTY_OPTIONS if options & bit) > 1
     )
     if wrong:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x}")
 
 
 @lru_cache(maxsize=256)
-def check_put_options(options: int) -> None:
-    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQPMO bits (P10)."""
+def check_put_options(options: int, *, publishes: bool = False) -> None:
+    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQPMO bits (P10).
+
+    A put that ``publishes`` knows those of publications, too.
+    """
     both = c.MQPMO_SYNCPOINT | c.MQPMO_NO_SYNCPOINT
     contexts = sum(1 for bit in _CONTEXTS if options & bit)
-    if options & ~_KNOWN_PUT or options & both == both or contexts > 1:
+    known = _KNOWN_PUBLISH if publishes else _KNOWN_PUT
+    if options & ~known or options & both == both or contexts > 1:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x}")
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path as FilePath
 from types import TracebackType
@@ -14,6 +14,7 @@ from typing import Self
 
 from mayfly.engine.administration import set_up
 from mayfly.engine.attributes import QLOCAL, QMGR, SUB, TOPIC, defaults_of
+from mayfly.engine.authority.records import AUTHREC, USER_CHARACTERS, record_of
 from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.stages import Stages
 from mayfly.engine.core import Core
@@ -70,20 +71,18 @@ class Manager(Core):
         platform: str = "distributed",
         command_level: int = COMMAND_LEVEL,
         settings: Mapping[str, SettingValue] | None = None,
+        user: str = "",
     ) -> None:
         """Open the queue manager of a folder, made when missing, or one in memory without it.
 
+        Sessions of ``user``, like those of no user, may do everything (docs/AUTHORITY.md).
         Raises ValueError for a wrong platform or setting, MQRC_Q_MGR_NAME_ERROR for a wrong name,
         FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that cannot be used.
         """
-        if platform not in PLATFORMS:
-            raise ValueError(f"platform {platform!r} is not one of {PLATFORMS}")
-        try:
-            check_name(name)
-        except MQError as error:
-            raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, error.detail) from None
+        _check_arguments(name, platform)
         clock = SystemClock() if clock is None else clock
         super().__init__(name, clock, Settings(settings, os.environ), platform, command_level)
+        self.registry.authority.opener = user[:USER_CHARACTERS]
         self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
         self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
         self._delay_processor = DelayProcessor(self)
@@ -118,10 +117,19 @@ class Manager(Core):
         return self.store.ledger
 
     def session(
-        self, user: str | None = None, transacted: bool = False, program: str = "mayfly"
+        self,
+        user: str | None = None,
+        transacted: bool = False,
+        program: str = "mayfly",
+        *,
+        groups: Sequence[str] = (),
     ) -> Session:
-        """Connect; ``program`` becomes PutApplName. Raises MQRC_CONNECTION_BROKEN if closed."""
-        session = Session(self, user, transacted=transacted, program=program)
+        """Connect; ``program`` becomes PutApplName.
+
+        User and ``groups`` are taken at their word; None is who opened the queue manager. Raises
+        MQRC_CONNECTION_BROKEN if closed, MQRC_NOT_AUTHORIZED for a user without CONNECT.
+        """
+        session = Session(self, user, transacted=transacted, program=program, groups=groups)
         with self.latch:
             self.check_running()
             self._sessions.add(session)
@@ -277,6 +285,8 @@ class Manager(Core):
                 self.registry.queue_manager = definition
             elif kind == TOPIC:
                 self.registry.topics.add(definition)
+            elif kind == AUTHREC:
+                self.registry.authority.enter(*record_of(definition))
             elif kind == SUB:
                 subscriptions.append(definition)
             else:
@@ -354,6 +364,15 @@ class Manager(Core):
                 queue.depth -= 1
         self.run(work)
         return bool(rows)
+
+
+def _check_arguments(name: str, platform: str) -> None:
+    if platform not in PLATFORMS:
+        raise ValueError(f"platform {platform!r} is not one of {PLATFORMS}")
+    try:
+        check_name(name)
+    except MQError as error:
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, error.detail) from None
 
 
 def _stop_in_child() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mayfly.engine.properties.readable import Readable
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import remaining_ms, remaining_tenths
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
@@ -10,21 +11,22 @@ from mayfly.store.units import StoredMessage
 _ZERO_ID = bytes(24)
 
 
-class Message:
+class Message(Readable):
     """One message, seen at one moment; times are epoch ms, ids 24 bytes.
 
     What depends on the moment (``remaining_ms``, ``remaining_tenths``) was right when it was got or
-    browsed; ``expire_at_ms`` None means that it never expires.
+    browsed; ``expire_at_ms`` None means that it never expires. ``body`` begins with the MQRFH2 that
+    holds the properties, if there are any; ``data`` is what stands behind it.
     """
 
-    __slots__ = ("_row", "_seen_ms", "body", "queue")
+    __slots__ = ("_row", "body", "queue", "seen_ms")
 
     def __init__(self, queue: str, row: StoredMessage, seen_ms: int, body: bytes) -> None:
         """Show a stored row."""
         self.queue = queue
         self.body = body
         self._row = row
-        self._seen_ms = seen_ms
+        self.seen_ms = seen_ms
 
     @property
     def descriptor(self) -> Descriptor:
@@ -59,12 +61,12 @@ class Message:
     @property
     def remaining_ms(self) -> int | None:
         """What was left of its life, None for unlimited (E5)."""
-        return remaining_ms(self._row.expire_at_ms, self._seen_ms)
+        return remaining_ms(self._row.expire_at_ms, self.seen_ms)
 
     @property
     def remaining_tenths(self) -> int:
         """The same as MQMD.Expiry: tenths rounded up, or MQEI_UNLIMITED (E4, E5)."""
-        return remaining_tenths(self._row.expire_at_ms, self._seen_ms)
+        return remaining_tenths(self._row.expire_at_ms, self.seen_ms)
 
     @property
     def backout_count(self) -> int:
@@ -79,8 +81,7 @@ class Message:
     @property
     def topic(self) -> str | None:
         """The topic string it was published to; None for what was put to a queue."""
-        # A staged message has its target there, which names a queue first.
-        return None if self._row.k < 0 else self._row.target
+        return self._row.topic
 
     @property
     def persistent(self) -> bool:
@@ -99,7 +100,7 @@ class Message:
 
     def cut_to(self, length_bytes: int) -> Message:
         """Return the same message with only the first bytes of its body."""
-        return Message(self.queue, self._row, self._seen_ms, self.body[:length_bytes])
+        return Message(self.queue, self._row, self.seen_ms, self.body[:length_bytes])
 
     def __repr__(self) -> str:
         return (

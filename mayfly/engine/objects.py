@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, TTL_FROM_SEND, defaults_of
+from mayfly.engine.authority.records import AuthorityRecords
 from mayfly.engine.definitions import Definition
 from mayfly.engine.pubsub.subscriptions import Subscriptions
 from mayfly.engine.pubsub.topics import TopicTree
@@ -15,6 +16,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQBND_BIND_NOT_FIXED,
     MQMDS_FIFO,
+    MQOT_TOPIC,
     MQQA_GET_INHIBITED,
     MQQA_PUT_INHIBITED,
 )
@@ -49,6 +51,7 @@ class Path:
         "max_message_bytes",
         "name",
         "names",
+        "property_control",
         "put_inhibited",
         "queue",
         "ttl_from_release",
@@ -80,6 +83,7 @@ class Path:
             for o in objects
         )
         self.ttl_from_release = last.number("TTLFROM") != TTL_FROM_SEND
+        self.property_control = first.number("PROPCTL")
 
 
 class Registry:
@@ -98,6 +102,7 @@ class Registry:
         #: Deleted queues for which messages are still staged; nobody else takes their number.
         self._departed: dict[int, LocalQueue] = {}
         self._paths: dict[str, Path] = {}
+        self.authority = AuthorityRecords()
         self.topics = TopicTree()
         self.subscriptions = Subscriptions()
         #: Topic string -> key and side of its retained publication (engine/pubsub/retained.py).
@@ -141,8 +146,9 @@ class Registry:
     def resolve(self, name: str) -> Path:
         """Return what a queue or alias name leads to.
 
-        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when an alias leads nowhere, and
-        MQRC_ALIAS_BASE_Q_TYPE_ERROR when it leads to something else than a local queue.
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when an alias leads nowhere,
+        MQRC_ALIAS_BASE_Q_TYPE_ERROR when it leads to something else than a local queue, and
+        MQRC_OPTION_NOT_VALID_FOR_TYPE when it leads to a topic.
         """
         path = self._paths.get(name)
         # Names are resolved without the latch: a change meanwhile leaves an old path here.
@@ -223,6 +229,11 @@ class Registry:
         yield definition
         if definition.kind == QALIAS:
             target = definition.text("TARGET")
+            if definition.number("TARGTYPE") == MQOT_TOPIC:
+                raise mq_error(
+                    rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
+                    f"alias {name} leads to topic {target}: it can only be put to",
+                )
             base = self._definitions.get(target)
             if base is None:
                 raise mq_error(
@@ -233,6 +244,14 @@ class Registry:
                     rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR, f"alias {name}: TARGET {target} is {base.kind}"
                 )
             yield base
+
+
+def topic_alias(registry: Registry, name: str) -> Definition | None:
+    """Return the queue alias of a name if it leads to a topic: what is put is published."""
+    definition = registry.find(name)
+    if definition is None or definition.kind != QALIAS:
+        return None
+    return definition if definition.number("TARGTYPE") == MQOT_TOPIC else None
 
 
 def check_name(name: str) -> None:

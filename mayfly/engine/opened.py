@@ -44,6 +44,17 @@ class OpenQueue:
         return self.owns_queue and kind == c.MQQDT_TEMPORARY_DYNAMIC
 
 
+class OpenTopic:
+    """One open topic; it takes nothing from anybody, and only counts."""
+
+    __slots__ = ("is_open", "options")
+
+    def __init__(self, options: int) -> None:
+        """Begin open."""
+        self.options = options
+        self.is_open = True
+
+
 class OpenQueues:
     """All that is open in one session, and its unit of work."""
 
@@ -52,6 +63,7 @@ class OpenQueues:
         self._core = self.core = core
         self._unit_of_work = unit_of_work
         self._all: set[OpenQueue] = set()
+        self._topics: set[OpenTopic] = set()
         self._holds: set[Hold] = set()
         #: Sessions of one connection have the same one: publications of either are its own.
         self.connection: object = self
@@ -60,7 +72,7 @@ class OpenQueues:
 
     def __len__(self) -> int:
         """Return how many handles are open."""
-        return len(self._all)
+        return len(self._all) + len(self._topics)
 
     def __contains__(self, opened: object) -> bool:
         """Tell whether a handle is one of this session."""
@@ -101,6 +113,31 @@ class OpenQueues:
             raise
         self._let_go(opened)
         self._core.run_deferred()
+        if opened.queue in self._core.registry.subscriptions.doomed:
+            # A managed queue whose subscription is gone goes with the last who uses it.
+            drop_doomed(self._core, waits=False)
+
+    def check_room(self) -> None:
+        """Raise MQRC_HANDLE_NOT_AVAILABLE when as many handles are open as MAXHANDS allows."""
+        limit = self._core.registry.queue_manager.number("MAXHANDS")
+        if len(self) >= limit:
+            raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
+
+    def open_topic(self, options: int) -> OpenTopic:
+        """Open a topic for a handle; raises MQRC_HANDLE_NOT_AVAILABLE."""
+        with self._core.latch:
+            self.check_room()
+            if self.holder.is_ended:
+                raise self.holder.error()
+            opened = OpenTopic(options)
+            self._topics.add(opened)
+            return opened
+
+    def close_topic(self, opened: OpenTopic) -> None:
+        """Close the handle of a topic."""
+        with self._core.latch:
+            opened.is_open = False
+            self._topics.discard(opened)
 
     def hold(self, subscription: Subscription) -> Hold:
         """Open a subscription.
@@ -142,6 +179,7 @@ class OpenQueues:
 
     def close_all(self) -> None:
         """Close all handles and subscriptions, whatever that meets."""
+        self._end_topics()
         self._end_subscriptions()
         for opened in list(self._all):
             try:
@@ -167,6 +205,11 @@ class OpenQueues:
                 if opened.takes_queue_along:
                     self._core.ownerless.append(opened.queue)
                 self._let_go(opened)
+
+    def _end_topics(self) -> None:
+        with self._core.latch:
+            for opened in list(self._topics):
+                self.close_topic(opened)
 
     def _end_subscriptions(self) -> None:
         with self._core.latch:

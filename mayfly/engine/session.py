@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
+from mayfly.engine.authority import words
+from mayfly.engine.authority.checks import alternate_authority, authority_of
 from mayfly.engine.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
@@ -17,8 +19,9 @@ from mayfly.engine.dynamic import create_dynamic_queue
 from mayfly.engine.get import GetRequest, get
 from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
-from mayfly.engine.objects import Path
+from mayfly.engine.objects import Path, topic_alias
 from mayfly.engine.opened import OpenQueues, drop_ownerless
+from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.search import ANY, Match, selector_of
@@ -30,6 +33,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage, mq_error
 
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+_DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
 _KNOWN_OPEN = (
     _INPUT
     | c.MQOO_BROWSE
@@ -60,9 +64,19 @@ class Session(TopicVerbs):
     empty queue is no error for the native get, which then returns None.
     """
 
-    def __init__(self, core: Core, user: str | None, *, transacted: bool, program: str) -> None:
+    def __init__(
+        self,
+        core: Core,
+        user: str | None,
+        *,
+        transacted: bool,
+        program: str,
+        groups: Sequence[str] = (),
+    ) -> None:
         """Connect; the queue manager calls this."""
         self._core = core
+        #: What the user may do; None for who opened the queue manager: everything.
+        self.authority = authority_of(core, user or "", groups)
         self._transacted = transacted
         self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
         self.unit_of_work = UnitOfWork(core)
@@ -87,27 +101,35 @@ class Session(TopicVerbs):
         reply_to_q: str = "",
         msg_type: int = c.MQMT_DATAGRAM,
         format_name: str = "",
+        properties: Mapping[str, object] | None = None,
     ) -> bytes:
         """Put a message and return its MsgId (24 bytes).
 
         ``time_to_live_ms`` None is unlimited; ``delay_ms`` holds it back on the staging queue;
         ``priority`` and ``persistent`` None are the queue's. Not transacted, a persistent message
         is durable on return. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
-        MQRC_Q_FULL, MQRC_PUT_INHIBITED and the others of P1 and P8; nothing is put then.
+        MQRC_Q_FULL, MQRC_PROPERTY_NAME_ERROR and the others of P1 and P8; nothing is put then.
         """
         check_life_ms(time_to_live_ms)
-        if type(body) is not bytes:
-            body = _bytes_of(body)
+        body = _bytes_of(body)
+        descriptor = _descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
+        if properties:
+            descriptor, body = with_mapping(self._core, descriptor, body, properties)
         request = PutRequest(
-            _descriptor(priority, persistent, report, reply_to_q, msg_type, format_name),
+            descriptor,
             stored_id(msg_id) if msg_id else b"",
             stored_id(correl_id) if correl_id else b"",
             time_to_live_ms,
             delay_ms,
         )
+        if topic_alias(self._core.registry, queue) is not None:
+            return self._publish_through(queue, body, request)
+        path = self._core.registry.resolve(queue)
+        if self.authority is not None:
+            self.authority.check_queue(queue, words.PUT)
         result = put(
             self._core,
-            self._core.registry.resolve(queue),
+            path,
             body,
             request,
             context=self.context,
@@ -133,6 +155,8 @@ class Session(TopicVerbs):
         """
         unit_of_work = self.unit_of_work if self._usable() else None
         path = self._core.registry.resolve(queue)
+        if self.authority is not None:
+            self.authority.check_queue(queue, words.GET)
         if path.queue.exclusive_holder is not None:
             self._check_exclusive(path)
         request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
@@ -151,7 +175,10 @@ class Session(TopicVerbs):
     ) -> Iterator[Message]:
         """Yield the messages of a queue in get order, each read when it is asked for."""
         self._usable()
-        cursor = Cursor(self._core, self._core.registry.resolve(queue), self._opened.holder)
+        path = self._core.registry.resolve(queue)
+        if self.authority is not None:
+            self.authority.check_queue(queue, words.BROWSE)
+        cursor = Cursor(self._core, path, self._opened.holder)
         request = GetRequest(_match(msg_id, correl_id, selector))
         while self._usable() is not None:
             try:
@@ -160,10 +187,17 @@ class Session(TopicVerbs):
                 return
             yield result.message
 
+    def _publish_through(self, alias: str, body: bytes, request: PutRequest) -> bytes:
+        if self.authority is not None:
+            self.authority.check_queue(alias, words.PUT)
+        in_unit = self._usable()
+        return self.publish_as("", body, request, syncpoint=in_unit, alias=alias).msg_id
+
     @property
     def schedule(self) -> Schedule:
         """The delayed messages: list, show, cancel, reschedule and release them."""
-        return Schedule(self._core, self.context.user_identifier, self._unit_in_use)
+        user = self.context.user_identifier
+        return Schedule(self._core, user, self._unit_in_use, self.authority)
 
     def _unit_in_use(self) -> UnitOfWork | None:
         return self.unit_of_work if self._usable() else None
@@ -185,10 +219,13 @@ class Session(TopicVerbs):
         *,
         dynamic_name: str = "AMQ.*",
         selector: str | None = None,
+        alternate_user: str = "",
     ) -> Handle:
         """MQOPEN: return a handle on a queue; a model queue's name makes a dynamic queue.
 
-        ``selector`` is OD.SelectionString. Raises MQRC_OPTIONS_ERROR, MQRC_UNKNOWN_OBJECT_NAME,
+        ``selector`` is OD.SelectionString, ``alternate_user`` OD.AlternateUserId, whose authority
+        counts with MQOO_ALTERNATE_USER_AUTHORITY. Raises MQRC_OPTIONS_ERROR,
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_NOT_AUTHORIZED (C7),
         MQRC_OBJECT_IN_USE (C4), MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS), MQRC_DYNAMIC_Q_NAME_ERROR,
         MQRC_SELECTOR_SYNTAX_ERROR, MQRC_SELECTION_STRING_ERROR, MQRC_SELECTOR_ALWAYS_FALSE.
         """
@@ -198,10 +235,14 @@ class Session(TopicVerbs):
         if options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not options:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
         compiled = selector_of(selector)
-        limit = core.registry.queue_manager.number("MAXHANDS")
-        if len(self._opened) >= limit:
-            raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
-        created = create_dynamic_queue(core, name, dynamic_name)
+        self._opened.check_room()
+        authority = self.authority
+        if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
+            authority = alternate_authority(core, authority, alternate_user)
+        if authority is not None:
+            authority.check_open(name, options)
+        owners = () if authority is None else (authority.user,)
+        created = create_dynamic_queue(core, name, dynamic_name, owners)
         with core.latch:
             path = core.registry.resolve(name if created is None else created)
             owns_queue = created is not None
@@ -211,7 +252,7 @@ class Session(TopicVerbs):
             self._opened.close(opened)
             raise self._opened.holder.error()
         # A handle keeps its session; the other way round it could only be collected, not dropped.
-        owner = Owner(self.context, self.unit_of_work, self.close_handle)
+        owner = Owner(self.context, self.unit_of_work, self.close_handle, authority)
         return Handle(core, path, opened, owner, selector=compiled)
 
     def close_handle(self, handle: Handle, options: int = c.MQCO_NONE) -> None:
@@ -220,6 +261,8 @@ class Session(TopicVerbs):
         Its gets that wait on other threads end with MQRC_HOBJ_ERROR. Raises MQRC_OPTIONS_ERROR,
         MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; the handle stays open then.
         """
+        if options & _DELETES and self.authority is not None:
+            self.authority.check_queue(handle.queue_name, words.DLT)
         self._opened.close(handle.opened, options)
 
     def close(self, *, commit: bool = True) -> None:

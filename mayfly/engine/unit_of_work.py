@@ -54,7 +54,7 @@ class UnitOfWork:
         #: Delayed messages that get another delivery time, and their rows with it.
         self._rescheduled: list[tuple[Taken, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
-        self._effects: list[Callable[[], object]] = []
+        self._effects: list[Callable[[], Work | None]] = []
         self._operation_count = 0
         #: Its session is closed, by another thread maybe; set under the latch.
         self.is_ended = False
@@ -82,7 +82,7 @@ class UnitOfWork:
         self._operation_count += 1
 
     def publish(
-        self, work: Work, staged: list[Pending], effects: list[Callable[[], object]]
+        self, work: Work, staged: list[Pending], effects: list[Callable[[], Work | None]]
     ) -> None:
         """Add the copies of one publication, those of a work and those to be staged, as one put."""
         self.adopt(work)

@@ -43,7 +43,10 @@ class Waiter:
         self._decided = threading.Event()
 
     def attempt(self) -> bool:
-        """Try to take a message; True when the wait is decided."""
+        """Try to take a message; True when the wait is decided, which happens once."""
+        if self._decided.is_set():
+            # It waits on other queues, too.
+            return True
         found: Any = None
         try:
             found = self._take()
@@ -62,9 +65,10 @@ class Waiter:
             self.fail(mq_error(rc.MQRC_NO_MSG_AVAILABLE, "nothing came while waiting"))
 
     def fail(self, error: MQError) -> None:
-        """Decide the wait by an error."""
-        self.error = error
-        self._decided.set()
+        """Decide the wait by an error, unless it is decided."""
+        if not self._decided.is_set():
+            self.error = error
+            self._decided.set()
 
     def wait(self) -> Any:
         """Block until decided; return what was taken or raise the error; None: look yourself."""

@@ -66,5 +66,6 @@ class Work:
         self.ended_claims: list[Unclaiming] = []
         #: How many more, or fewer, staged messages wait to reach a queue.
         self.staged: list[tuple[LocalQueue, int]] = []
-        #: What else follows in memory, with the latch held, when it takes effect.
-        self.effects: list[Callable[[], object]] = []
+        #: What else follows in memory, with the latch held, when it takes effect; a work that this
+        #: leads to is run before whoever runs this one may go on.
+        self.effects: list[Callable[[], Work | None]] = []

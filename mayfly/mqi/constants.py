@@ -1,9 +1,10 @@
-"""The MQ constants: options, message descriptor values, and all of `selectors` as well.
+"""The MQ constants: options, descriptor values, and those of `selectors` and of properties.
 
 Import every MQxx_ name from here. Names and values are those of the MQ interface (64-bit,
 little-endian); formats are 8 bytes, single characters are bytes. Reason codes stand in `reasons`.
 """
 
+from mayfly.mqi.property_constants import *  # noqa: F403  (one place to import MQ names from)
 from mayfly.mqi.selectors import *  # noqa: F403  (one place to import MQ names from)
 
 # MQOPEN options.

@@ -80,6 +80,16 @@ class Element(NamedTuple):
             raise _wrong(f"{self.name}: {self.text[:40]!r} is not of type {dt}") from None
 
 
+class Texts(NamedTuple):
+    """The folders of an MQRFH2, or of several in a row, each as its text; the rest as `Header`."""
+
+    folders: list[str]
+    data_format: str
+    data_encoding: int
+    data_coded_char_set_id: int
+    data_start: int
+
+
 class Header(NamedTuple):
     """What an MQRFH2, or several in a row, says: its folders, and what the data behind it are.
 
@@ -175,10 +185,23 @@ def pack_header(
 def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
     """Return what the MQRFH2 at the start of a body says; both numbers are the descriptor's.
 
-    Raises MQRC_RFH_ERROR for a wrong structure or length, MQRC_RFH_STRING_ERROR for text that is
-    not of its character set, MQRC_RFH_FORMAT_ERROR for a folder that is not well formed.
+    Raises as :func:`read_texts`, and MQRC_RFH_FORMAT_ERROR for a folder that is not well formed.
     """
+    texts = read_texts(encoding, coded_char_set_id, body)
     folders: dict[str, list[Element]] = {}
+    for text in texts.folders:
+        for folder in parse_folder(text):
+            folders.setdefault(folder.name, []).extend(folder.children)
+    return Header(folders, *texts[1:])
+
+
+def read_texts(encoding: int, coded_char_set_id: int, body: bytes) -> Texts:
+    """Return the folders of the MQRFH2 at the start of a body, unread; a header may follow another.
+
+    Both numbers are the descriptor's. Raises MQRC_RFH_ERROR for a wrong structure or length,
+    MQRC_RFH_STRING_ERROR for text that is not of its character set.
+    """
+    folders: list[str] = []
     start, data_format = 0, FORMAT
     while data_format == FORMAT:
         big_endian = is_big_endian(encoding)
@@ -190,14 +213,17 @@ def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
             raise mq_error(rc.MQRC_RFH_ERROR, f"StrucLength {struc_length}")
         name_value_ccsid = _number(fixed["NameValueCCSID"])
         area = body[start + _FIXED_BYTES : end]
-        for text in _texts(area, name_value_ccsid, big_endian=big_endian):
-            for folder in _parse_again(text) if len(text) <= _SHORT_TEXT else parse(text):
-                folders.setdefault(folder.name, []).extend(folder.children)
+        folders += _texts(area, name_value_ccsid, big_endian=big_endian)
         ccsid = _number(fixed["CodedCharSetId"])
         coded_char_set_id = coded_char_set_id if ccsid == MQCCSI_INHERIT else ccsid
         encoding = _number(fixed["Encoding"])
         data_format, start = str(fixed["Format"]), end
-    return Header(folders, data_format, encoding, coded_char_set_id, start)
+    return Texts(folders, data_format, encoding, coded_char_set_id, start)
+
+
+def parse_folder(text: str) -> list[Element]:
+    """Return the elements of a folder's text as :func:`parse`; the result must not be changed."""
+    return _parse_again(text) if len(text) <= _SHORT_TEXT else parse(text)
 
 
 def read_properties(

@@ -308,6 +308,14 @@ SD = Layout(
     reason=rc.MQRC_SD_ERROR,
 )
 
+#: The options of a subscription request, MQSUBRQ; NumPubs says how many publications came.
+SRO = Layout(
+    "MQSRO",
+    [*_start("SRO "), number("Options"), number("NumPubs")],
+    versions={1: 16},
+    reason=rc.MQRC_SRO_ERROR,
+)
+
 #: The header of a staged message, Mayfly's own: a delayed message waits on the staging queue with
 #: Format `DDH_FORMAT` and this in front of its data. Integers are little-endian whatever the
 #: message's own Encoding. Encoding, CodedCharSetId and Format are those of the original data;
@@ -351,5 +359,6 @@ LAYOUTS: dict[str, Layout] = {
     "PMO": PMO,
     "OD": OD,
     "SD": SD,
+    "SRO": SRO,
     "DDH": DDH,
 }

@@ -17,9 +17,10 @@ from mayfly.engine.attributes import (
     TOPIC,
     Value,
 )
+from mayfly.engine.authority.records import AUTHREC
 from mayfly.engine.objects import DEFAULT_OBJECTS
 from mayfly.mqi.errors import MQError, ObjectError
-from mayfly.mqsc import subscriptions, topics
+from mayfly.mqsc import authority, subscriptions, topics
 from mayfly.mqsc.display import QSTATUS, TPSTATUS, manager_row, queue_row, selection, status_row
 from mayfly.mqsc.grammar import Command, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
@@ -200,12 +201,16 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         TPSTATUS: topics.display_status,
         SUB: subscriptions.display,
         QMGR: _display_manager,
+        AUTHREC: authority.display_records,
+        authority.ENTAUTH: authority.display_entity,
     },
     "DELETE": {
         **dict.fromkeys(QUEUE_KINDS, _delete),
         TOPIC: topics.delete,
         SUB: subscriptions.delete,
+        AUTHREC: authority.delete_record,
     },
+    "SET": {AUTHREC: authority.set_record},
     "CLEAR": {QLOCAL: _clear, TOPICSTR: topics.clear},
     "PING": {QMGR: _ping},
 }

@@ -53,12 +53,16 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a statement; ``text`` is folded to upper case unless it was quoted."""
+    """A piece of a statement; ``text`` is folded to upper case unless it was quoted.
+
+    ``typed`` is the same as it was typed, which is how user names are taken.
+    """
 
     kind: str
     text: str
     start: int
     end: int
+    typed: str = ""
 
     @property
     def is_value(self) -> bool:
@@ -191,13 +195,12 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _token(match: re.Match[str]) -> Token:
-    kind, text = match.lastgroup, match[0]
+    kind, typed = match.lastgroup, match[0]
     assert kind is not None
     if kind == "quoted":
-        text = text[1:-1].replace("''", "'")
-    elif kind == "word":
-        text = fold(text)
-    return Token(kind, text, match.start(), match.end())
+        typed = typed[1:-1].replace("''", "'")
+    text = fold(typed) if kind == "word" else typed
+    return Token(kind, text, match.start(), match.end(), typed)
 
 
 def _parameters(tokens: list[Token], length: int) -> Iterator[Parameter]:

@@ -94,7 +94,5 @@ def clear(queue_manager: Manager, command: Command, kind: str) -> Outcome:
         raise command.object.wrong(f"CLEAR {kind} needs CLRTYPE({_RETAINED})")
     nothing_else(command, kind, given)
     check_topic_string(topic, wildcards=False)
-    with queue_manager.latch:
-        clear_retained(queue_manager, topic)
-    queue_manager.run_deferred()
+    clear_retained(queue_manager, topic)
     return done("AMQ8684I", "Topic string cleared.")

@@ -15,19 +15,18 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from mayfly.bulk.stages import STAGED
-from mayfly.lifetime.times import put_date, put_time
-from mayfly.mqi.constants import MQAT_UNIX, MQCCSI_Q_MGR, MQENC_NATIVE
-from mayfly.mqi.structures import DLH
+from mayfly.lifetime.dead_letters import Refusal, behind_header
+from mayfly.mqi.constants import MQAT_UNIX, MQENC_NATIVE
+from mayfly.mqi.descriptor import Descriptor
 
 #: Every queue manager has it.
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
-_FORMAT, _TEXT_FORMAT = "MQDEAD", "MQSTR"
+_TEXT_FORMAT = "MQSTR"
 _UTF8 = 1208
 #: What a letter has of the message that was refused; of what is no message, nothing is believed.
 _KEPT = ("msg_id", "correl_id", "priority", "persistence", "user_identifier")
 _DESCRIBED = ("format", "encoding", "coded_char_set_id")
 _LETTER = pa.schema([STAGED.field(name) for name in ("queue", *_DESCRIBED, "payload", *_KEPT)])
-_NAME_LENGTH, _APPLICATION_LENGTH, _FORMAT_LENGTH = 48, 28, 8
 _Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
@@ -58,30 +57,27 @@ def _writer(queue: str, application: str) -> Callable[[_Batches], _Batches]:
 
 
 def _letter(row: dict[str, Any], queue: str, application: str) -> dict[str, Any]:
-    header = {
-        "Reason": row["reason"],
-        "DestQName": _field(row["queue"], _NAME_LENGTH),
-        "PutApplType": MQAT_UNIX,
-        "PutApplName": _field(application, _APPLICATION_LENGTH),
-        "PutDate": put_date(row["ended_ms"]),
-        "PutTime": put_time(row["ended_ms"]),
-    }
-    if row["is_message"]:
-        header["Format"] = _field(row["format"], _FORMAT_LENGTH)
-        described = {"Encoding": "encoding", "CodedCharSetId": "coded_char_set_id"}
-        header |= {name: row[key] for name, key in described.items() if row[key] is not None}
-    else:
-        header |= {"Format": _TEXT_FORMAT, "Encoding": MQENC_NATIVE, "CodedCharSetId": _UTF8}
+    refused = row["queue"] or ""
+    dead, header = behind_header(
+        _described(row),
+        Refusal(row["reason"], refused, "", MQAT_UNIX, application, row["ended_ms"]),
+    )
     return {
         **{name: row[name] for name in _KEPT},
         "queue": queue,
-        "format": _FORMAT,
-        "encoding": MQENC_NATIVE,
-        "coded_char_set_id": MQCCSI_Q_MGR,
-        "payload": DLH.pack(header) + row["payload"],
+        "format": dead.format,
+        "encoding": dead.encoding,
+        "coded_char_set_id": dead.coded_char_set_id,
+        "payload": header + row["payload"],
     }
 
 
-def _field(text: str | None, length: int) -> str:
-    """Return a text as it fits into a field of the header."""
-    return ("" if text is None else text).encode("ascii", "replace").decode()[:length]
+def _described(row: dict[str, Any]) -> Descriptor:
+    """Return what is known of the data of a letter; a row that is no message is JSON by now."""
+    if not row["is_message"]:
+        return Descriptor(format=_TEXT_FORMAT, encoding=MQENC_NATIVE, coded_char_set_id=_UTF8)
+    return Descriptor(
+        format=row["format"] or "",
+        encoding=row["encoding"] or 0,
+        coded_char_set_id=row["coded_char_set_id"] or 0,
+    )

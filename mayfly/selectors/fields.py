@@ -12,7 +12,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import FORMAT, Header, Value
 from mayfly.selectors.folders import NONE, Folder, find_folder, header_of, may_hold, value_in
 from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
-from mayfly.selectors.names import MQMD, REPORT_BITS
+from mayfly.selectors.names import MQMD, REPORT_BITS, TOPIC_STRING
 
 _ZERO_ID = bytes(24)
 _TOKEN_BYTES = 32
@@ -41,6 +41,10 @@ class Row(Protocol):
     @property
     def backout_count(self) -> int:
         """How often it was backed out."""
+
+    @property
+    def topic(self) -> str | None:
+        """The topic string of a publication; None for others."""
 
     @property
     def body(self) -> bytes:
@@ -218,6 +222,7 @@ _ATTRIBUTES = {
 _READERS: dict[str, Reader] = {
     **{name: _descriptor_reader(attribute) for name, attribute in _ATTRIBUTES.items()},
     **{name: _report_reader(bits) for name, bits in REPORT_BITS.items()},
+    **dict.fromkeys(TOPIC_STRING, lambda fields: fields.row.topic),
     "JMSDeliveryMode": _delivery_mode,
     "JMSMessageID": lambda fields: id_text(fields.row.msg_id),
     "JMSTimestamp": _timestamp,

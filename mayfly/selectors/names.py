@@ -38,10 +38,13 @@ REPORT_BITS = {
     "JMS_IBM_Report_Pass_Correl_ID": c.MQRO_PASS_CORREL_ID,
     "JMS_IBM_Report_Discard_Msg": c.MQRO_DISCARD_MSG,
 }
+#: The names of the topic string of a publication.
+TOPIC_STRING = frozenset({"MQTopicString", "mqps.Top"})
 #: Names whose values are known without the body of the message, where an MQRFH2 would be.
 WITHOUT_BODY = (
     MQMD_NAMES
     | REPORT_BITS.keys()
+    | TOPIC_STRING
     | {"JMSDeliveryMode", "JMSPriority", "JMSMessageID"}
     | {"JMSXDeliveryCount", "JMSXUserID", "JMSXAppID", "JMS_IBM_Last_Msg_In_Group"}
     | {"JMS_IBM_MsgType", "JMS_IBM_Feedback", "JMS_IBM_PutApplType"}
@@ -77,7 +80,7 @@ def check_name(name: str, index: int) -> None:
 
 def is_property(name: str) -> bool:
     """Tell whether a name can only be a property in the ``usr`` folder."""
-    return not name.startswith("JMS") and "." not in name
+    return not name.startswith("JMS") and "." not in name and name not in TOPIC_STRING
 
 
 def comparable(name: str, literal: str) -> str:

@@ -10,12 +10,14 @@ from mayfly.store.messages import Messages, limited
 from mayfly.store.units import Move, StoredMessage
 
 #: A message leaves the staging queue; the key tells the index value of an id that told the key.
+#: Of the target of a publication's copy only the topic string goes along, which is its end.
 _MOVE_IN = """
 INSERT INTO message (k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count,
-    msg_id, correl_id, origin_id, descriptor, body)
+    msg_id, correl_id, origin_id, descriptor, body, target)
 SELECT p.new, put_ms, deliver_at_ms, expire_at_ms, coalesce(msg_hash, m.k), correl_hash, 0,
-    msg_id, correl_id, origin_id, descriptor, body
-FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)) p
+    msg_id, correl_id, origin_id, descriptor, body,
+    substr(target, ?1)
+FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?2)) p
 CROSS JOIN message m ON m.k = p.old"""
 _MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"
 _DUE = (
@@ -41,7 +43,7 @@ class DelayedMessages(Messages):
 
     def move(self, move: Move) -> None:
         """Give staged messages their keys on the target, in one statement for all."""
-        self.writer.execute(_MOVE_IN, (move.keys,))
+        self.writer.execute(_MOVE_IN, (move.topic_start, move.keys))
         self.writer.execute(_MOVE_OUT, (move.keys,))
 
     def due(self, low: int, high: int, limit: int) -> list[Due]:

@@ -14,7 +14,7 @@ from mayfly.mqi.structures import DDH
 from mayfly.store.keys import id_hash, staging_id
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -64,6 +64,14 @@ def _to_version_3(writer: apsw.Connection) -> None:
         writer.execute(statement)
 
 
+def _to_version_4(writer: apsw.Connection) -> None:
+    """Claimed publications keep their topic string."""
+    columns = {name for _cid, name, *_ in writer.execute("PRAGMA table_info(claimed)")}
+    # Version 1 had no such table; by now it has the present one.
+    if "target" not in columns:
+        writer.execute("ALTER TABLE claimed ADD COLUMN target TEXT")
+
+
 def _statements(*words: str) -> Iterator[str]:
     """Yield the statements of the schema that contain one of the words."""
     without_comments = "\n".join(line.split("--")[0] for line in schema().splitlines())
@@ -107,4 +115,5 @@ def _original(row: StoredMessage) -> StoredMessage:
 MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     2: _to_version_2,
     3: _to_version_3,
+    4: _to_version_4,
 }

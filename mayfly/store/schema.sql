@@ -1,4 +1,4 @@
--- Schema version 3 (PRAGMA user_version).
+-- Schema version 4 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -30,9 +30,11 @@ CREATE TABLE message (
     origin_id BLOB,                    -- MsgId of the life this one continues
     descriptor BLOB NOT NULL,          -- mqi/descriptor.py
     body BLOB NOT NULL,
+    -- On the staging queue the name it was put to, for the copy of a publication "queue:SubId in
+    -- hex:topic string", NULL for a damaged header; on other queues the topic string of a copy.
+    target TEXT,
     -- Only on the staging queue, where the row holds the original message: see engine/delay/staging.py.
-    target TEXT,                       -- the name it was put to; NULL: its header was damaged
-    target_number INTEGER,             -- the queue that name led to at the put
+    target_number INTEGER,             -- the queue that the name led to at the put
     ttl_from_release INTEGER           -- 1: its life begins at the delivery time
 );
 CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
@@ -157,7 +159,8 @@ CREATE TABLE claimed (
     correl_id BLOB NOT NULL,
     origin_id BLOB,
     descriptor BLOB NOT NULL,
-    body BLOB NOT NULL
+    body BLOB NOT NULL,
+    target TEXT
 );
 -- What a claim of the staging queue holds: its messages stay where they are (engine/bulk/due_claims.py).
 CREATE TABLE due_claim (

@@ -31,15 +31,24 @@ class StoredMessage(NamedTuple):
     target_number: int | None = None
     ttl_from_release: int | None = None
 
+    @property
+    def topic(self) -> str | None:
+        """The topic string of a publication's copy; None for what was put to a queue."""
+        # A staged message has its target there, which names a queue first.
+        return None if self.k < 0 else self.target
+
 
 class Move(NamedTuple):
     """Staged messages of one descriptor that go to their queue, all persistent.
 
-    ``keys`` is a JSON object, key on the staging queue to key on the target; the rest is what the
-    records of their lives there have in common. ``header_bytes`` is the length of their header.
+    ``keys`` is a JSON object, key on the staging queue to key on the target. ``topic_start`` is the
+    character, from 1, at which the topic string begins in the target of publications; None when
+    they are none. The rest is what the records of their lives there have in common;
+    ``header_bytes`` is the length of their header.
     """
 
     keys: str
+    topic_start: int | None
     message_count: int
     queue: str
     ended_ms: int

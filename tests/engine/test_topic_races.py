@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 
+import apsw
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.session import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import available_only
 from tests.spec.scene import START_MS, local
 
 _PUBLICATIONS = 60
+_ENDS = 60
 _JOIN_SECONDS = 60.0
 
 
@@ -80,6 +84,52 @@ def test_every_copy_arrives_once_while_others_come_and_go(qm: QueueManager) -> N
         assert qm.curdepth("SYSTEM.RETAINED.PUB.QUEUE") == 1
         left = [q.name for q in qm.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
         assert left == []
+    assert qm.verify().ok
+    qm.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["clear", "empty", "newer"])
+def test_what_was_retained_is_off_the_disk_when_its_end_is_acknowledged(
+    tmp_path: Path, ending: str
+) -> None:
+    """Whoever else is at work: nobody is told of an end that a crash could take back."""
+    qm = QueueManager("QM1", tmp_path / "QM1", clock=VirtualClock(START_MS))
+    local(qm, MAXDEPTH=1_000_000)
+    reader = apsw.Connection(str(tmp_path / "QM1" / DATABASE_FILE))
+    is_over = Event()
+
+    def on_disk() -> list[str]:
+        found = reader.execute("SELECT target FROM message WHERE target IS NOT NULL")
+        return [str(target) for (target,) in found]
+
+    def end(unit: Session) -> None:
+        if ending == "clear":
+            unit.clear_retained("a")
+            return
+        # What is retained by one that is not persistent is not on the disk.
+        unit.publish("a", b"" if ending == "empty" else b"y", retain=True)
+        unit.commit()
+
+    def publish() -> None:
+        try:
+            with qm.session() as session, qm.session(transacted=True) as unit:
+                for _ in range(_ENDS):
+                    session.publish("a", b"x", retain=True, persistent=True)
+                    assert on_disk() == ["a"]
+                    end(unit)
+                    assert on_disk() == []
+        finally:
+            is_over.set()
+
+    def put() -> None:
+        """Whoever puts runs what others have left to do."""
+        with qm.session() as session:
+            while not is_over.is_set():
+                session.put("Q1", b"x", persistent=True)
+
+    on_threads(publish, *[put] * 3)
+    reader.close()
     assert qm.verify().ok
     qm.close()
 

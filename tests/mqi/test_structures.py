@@ -59,6 +59,7 @@ LENGTHS = {
     "PMO": {1: 128, 2: 160, 3: 184},
     "OD": {1: 168, 2: 208, 3: 344, 4: 424},
     "SD": {1: 344},
+    "SRO": {1: 16},
     "DDH": {1: 208},
 }
 REASONS = {
@@ -74,6 +75,7 @@ REASONS = {
     "PMO": 2173,
     "OD": 2044,
     "SD": 2424,
+    "SRO": 2438,
     "DDH": 2142,
 }
 layouts = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
@@ -108,7 +110,7 @@ def test_the_table_names_every_field_of_every_layout() -> None:
         if name not in ("SD", "DDH") and not field.startswith("MsgDesc.")
     }
     assert named == known
-    assert len(named) == 170
+    assert len(named) == 174
 
 
 def test_XQH_embeds_every_field_of_MQMD_version_1_at_104() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import mayfly
+from mayfly.mqi.errors import MQError
 
 SCENE = """
 DEFINE QLOCAL(Q1)
@@ -111,9 +112,11 @@ def test_display_a_subscription(scene: mayfly.QueueManager) -> None:
         "DESTCORL": "",
         "EXPIRY": 50,
         "PUBPRTY": "ASPUB",
+        "REQONLY": "NO",
         "SELECTOR": "a = 'x'",
         "SUBUSER": "",
         "USERDATA": "",
+        "VARUSER": "ANY",
         "SUBTYPE": "ADMIN",
         "DURABLE": "YES",
     }
@@ -208,3 +211,29 @@ def test_a_wrong_command_changes_nothing(
     before = scene.mqsc(everything).rows
     assert scene.mqsc(command).codes == [code]
     assert scene.mqsc(everything).rows == before
+
+
+def test_REQONLY_subscriptions_get_nothing_that_they_do_not_ask_for(
+    scene: mayfly.QueueManager,
+) -> None:
+    with scene.session() as session:
+        session.publish("r", b"kept", retain=True)
+        assert scene.mqsc("DEFINE SUB('r') TOPICSTR('r') DEST(Q1) REQONLY(YES)").ok
+        assert session.publish("r", b"1").matched_count == 0
+        assert scene.mqsc("ALTER SUB('r') REQONLY(NO)").ok
+        assert session.publish("r", b"2").matched_count == 1
+        assert [m.body for m in session.browse("Q1")] == [b"2"]
+        subscription = session.resume("r")
+        assert subscription.request_retained() == 1
+        assert [m.body for m in session.browse("Q1")] == [b"2", b"kept"]
+
+
+def test_VARUSER_FIXED_keeps_others_from_resuming(scene: mayfly.QueueManager) -> None:
+    assert scene.mqsc("ALTER SUB('s.1') SUBUSER('ann') VARUSER(FIXED)").ok
+    with scene.session("bob") as bob, pytest.raises(MQError, match="2434"):
+        bob.resume("s.1")
+    with scene.session("ann") as ann:
+        ann.resume("s.1").close()
+    assert scene.mqsc("ALTER SUB('s.1') VARUSER(ANY)").ok
+    with scene.session("bob") as bob:
+        bob.resume("s.1").close()

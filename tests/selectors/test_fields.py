@@ -41,6 +41,7 @@ class Row(NamedTuple):
     expire_at_ms: int | None = None
     backout_count: int = 0
     body: bytes = b""
+    topic: str | None = None
 
 
 def with_header(*folders: str, data_format: str = "MQSTR") -> bytes:
@@ -63,6 +64,17 @@ def fields_of(
     headed = descriptor._replace(format=FORMAT, encoding=c.MQENC_NORMAL, coded_char_set_id=1208)
     row = Row() if row is None else row
     return MessageFields(row._replace(body=with_header(*folders)), headed, PUT_MS)
+
+
+@pytest.mark.parametrize("name", ["MQTopicString", "mqps.Top"])
+def test_the_topic_string_stands_beside_the_message(name: str) -> None:
+    assert MessageFields(Row(topic="a/b"), Descriptor(), PUT_MS).value(name) == "a/b"
+    assert fields_of("<mqps><Top>forged</Top></mqps>").value(name) is None
+    for condition in ("LIKE 'a/%'", "= 'a/b'"):
+        selector = compile_selector(f"{name} {condition}")
+        assert selector.selects(MessageFields(Row(topic="a/b"), Descriptor(), PUT_MS))
+        assert not selector.selects(MessageFields(Row(topic="b"), Descriptor(), PUT_MS))
+        assert not selector.selects(MessageFields(Row(), Descriptor(), PUT_MS))
 
 
 FULL = Descriptor(

@@ -15,9 +15,9 @@ from tests.spec.scene import DEAD, REPLIES, START_MS, alter_manager, local
 
 #: Tests of delayed messages, whose rules hold whoever releases them.
 DELAY_TESTS = frozenset(
-    "test_delay test_delay_input test_delay_lifecycle test_flood test_release test_schedule"
-    " test_schedule_changes test_schedule_trouble test_staging_puts test_staging_queue"
-    " test_ttl_rule".split()
+    "test_authority_delay test_delay test_delay_input test_delay_lifecycle test_flood test_release"
+    " test_schedule test_schedule_bulk test_schedule_changes test_schedule_list"
+    " test_schedule_trouble test_staging_puts test_staging_queue test_ttl_rule".split()
 )
 
 

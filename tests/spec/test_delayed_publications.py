@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.delay.release import Release
 from mayfly.engine.manager import Manager
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
+from mayfly.engine.queues import PERSISTENT
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s
 from mayfly.mqi.structures import DLH
+from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import admin_sub, available_only, deliver, drained, topic
 from tests.spec.scene import (
@@ -25,6 +29,7 @@ from tests.spec.scene import (
     alter_manager,
     bodies,
     ends,
+    lives,
     local,
     put_md,
     refused,
@@ -258,6 +263,146 @@ def test_D15_the_subscription_says_at_release_where_its_copy_goes(
         assert qm.mqsc("ALTER SUB('MOVED') DEST(Q2)\nALTER QALIAS(A1) TARGET(Q2)").ok
         clock.advance(1_000)
         assert (bodies(session, "Q1"), bodies(session, "Q2")) == ([], [b"x", b"x"])
+
+
+def release_ahead(qm: Manager, *, in_bulk: bool) -> int:
+    """Let go what is due within 10 s, all of it one way; return how many there were."""
+    staging = qm.registry.staging()
+    assert staging is not None
+    with qm.latch:
+        now_ms = qm.now_ms()
+        release = Release(qm, staging, now_ms)
+        dues = qm._delay_processor.due(now_ms + 10_000, 1_000)
+        for due, side in dues:
+            row = qm.messages(side).row(due.k)
+            assert row is not None
+            assert release.take_in_bulk(due) if in_bulk else release.take((staging, row, side))
+        works = release.works()
+    qm.run(*works)
+    return len(dues)
+
+
+def rows_on(qm: Manager, *queues: str) -> list[StoredMessage]:
+    """Return all that is stored of the persistent messages on some queues."""
+    found = []
+    for name in queues:
+        queue = qm.registry.queue(name)
+        found += qm.messages(PERSISTENT).in_order(queue.low, queue.high, 1_000)
+    return found
+
+
+def stage_many(qm: QueueManager) -> None:
+    """Delay publications of many kinds for four subscriptions, one of which then moves."""
+    available_only(qm)
+    for name in ("Q1", "Q2", "Q3"):
+        local(qm, name)
+    local(qm, "CAPPED", CAPEXPRY=100)
+    admin_sub(qm, "ALL", "#", "Q1", DESTCORL="")
+    admin_sub(qm, "ALSO", "a/#", "Q1", PUBPRTY=9)
+    admin_sub(qm, "CAPPED", "a:b/+", "CAPPED", DESTCORL=PASSED_ON)
+    admin_sub(qm, "MOVED", "#", "Q2")
+    with qm.session() as session:
+        for number, string in enumerate(("a", "a:b/c:d", "a/b", ":", "ä/€", "a:b/:")):
+            session.publish(
+                string,
+                b"x" * number,
+                delay_ms=5_000 - number % 3,
+                time_to_live_ms=None if number % 2 else 60_000,
+                persistent=True,
+                priority=number,
+                correl_id=b"mine" if number == 1 else None,
+                msg_id=b"given" if number == 2 else None,
+            )
+        session.put("Q3", b"no publication", delay_ms=5_000, persistent=True)
+    assert qm.mqsc("ALTER SUB('MOVED') DEST(Q3)").ok
+
+
+def test_copies_released_in_bulk_are_stored_as_those_released_one_by_one(tmp_path: Path) -> None:
+    with QueueManager("QM1", tmp_path / "staged", clock=VirtualClock(START_MS)) as qm:
+        stage_many(qm)
+    stored, ended = [], []
+    for in_bulk in (False, True):
+        folder = Path(shutil.copytree(tmp_path / "staged", tmp_path / str(in_bulk)))
+        with QueueManager("QM1", folder, clock=VirtualClock(START_MS + 1_000)) as qm:
+            assert release_ahead(qm, in_bulk=in_bulk) == 17
+            assert (qm.curdepth(STAGING), qm.counts("Q2").staged) == (0, 0)
+            stored.append(rows_on(qm, "Q1", "Q3", "CAPPED"))
+            ended.append(lives(qm, STAGING))
+            assert qm.verify().ok
+    assert stored[0] == stored[1]
+    assert [row.target for row in stored[1]] == [
+        *("a/b", "a", "a:b/:", "ä/€", ":", "a/b", "a:b/c:d", "a"),
+        *("a:b/:", "ä/€", ":", "a/b", "a:b/c:d", "a", None),
+        *("a:b/:", "a:b/c:d"),
+    ]
+    # Which of those released together is recorded first is nobody's business.
+    assert sorted(ended[0], key=repr) == sorted(ended[1], key=repr)
+    assert {life.outcome for life in ended[1]} == {"released"}
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("leaving", ["one", "all", "all, and new ones come"])
+def test_D23_a_shared_subscription_is_gone_with_the_last_who_shares_it(
+    qm: QueueManager, clock: VirtualClock, durable: bool, leaving: str, persistent: bool
+) -> None:
+    """A durable one stays when nobody has it open."""
+    one, two = qm.session(), qm.session()
+    shared = [s.subscribe("a", name="S", durable=durable, shared=True) for s in (one, two)]
+    one.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+    assert qm.curdepth(STAGING) == 1
+    two.close()
+    if leaving != "one":
+        shared[0].close()
+    if leaving == "all, and new ones come":
+        shared[0] = one.subscribe("a", name="S", durable=durable, shared=True)
+    clock.advance(1_000)
+    is_there = durable or leaving == "one"
+    if leaving == "all" and durable:
+        shared[0] = one.subscribe("a", name="S", durable=True, shared=True)
+    if shared[0].is_open:
+        assert drained(one, shared[0].queue) == ([("a", b"x")] if is_there else [])
+    else:
+        assert not is_there
+    expected = ("released", 0) if is_there else ("discarded", rc.MQRC_NO_SUBSCRIPTION)
+    assert outcomes(qm, STAGING) == [expected]
+    one.close()
+
+
+def test_D25_no_local_is_decided_at_send(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    with qm.session() as own, qm.session() as other:
+        durable = own.subscribe("a", name="D", durable=True, no_local=True)
+        own.publish("a", b"own", delay_ms=1_000, persistent=persistent)
+        other.publish("a", b"other", delay_ms=1_000, persistent=persistent)
+        assert qm.curdepth(STAGING) == 1
+        durable.close()
+        # Whoever has it open at the release does not matter.
+        again = other.resume("D")
+        clock.advance(1_000)
+        assert drained(other, again.queue) == [("a", b"other")]
+
+
+@pytest.mark.parametrize("ending", ["unsubscribe", "SubExpiry"])
+def test_D23_of_many_released_together_only_those_of_who_is_gone_are_dropped(
+    qm: QueueManager, clock: VirtualClock, ending: str, persistent: bool
+) -> None:
+    admin_sub(qm, "STAYS", "#", "Q1")
+    life_ms = 1_000 if ending == "SubExpiry" else None
+    with qm.session() as session:
+        gone = session.subscribe("a/+", name="GONE", durable=True, time_to_live_ms=life_ms)
+        for number in range(5):
+            string = f"a/{number}"
+            session.publish(string, string.encode(), delay_ms=1_000, persistent=persistent)
+        if ending == "unsubscribe":
+            gone.close(remove=True)
+        clock.advance(1_000)
+        assert drained(session, "Q1") == [(f"a/{n}", b"a/%d" % n) for n in range(5)]
+        assert (
+            sorted(outcomes(qm, STAGING))
+            == [("discarded", rc.MQRC_NO_SUBSCRIPTION)] * 5 + [("released", 0)] * 5
+        )
+        assert qm.curdepth(DEAD) == 0
 
 
 def test_D16_priority_and_persistence_are_fixed_at_send(

@@ -7,16 +7,21 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.bulk.claim_holding import Limit
+from mayfly.engine.properties.message_handle import MessageHandle
+from mayfly.engine.properties.views import View
 from mayfly.engine.pubsub.topic_administration import alter_topic
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
-from tests.spec.pubsub_scene import BASE, admin_sub, deliver, topic
+from tests.spec.pubsub_scene import BASE, admin_sub, deliver, drained, topic
 from tests.spec.scene import (
+    BROWSE,
     DEAD,
     REPLIES,
+    STAGING,
     START_MS,
     alter,
     alter_manager,
@@ -25,6 +30,7 @@ from tests.spec.scene import (
     ends,
     local,
     refused,
+    take,
 )
 from tests.spec.test_claims import full_disk
 
@@ -264,6 +270,88 @@ def test_R7_an_expired_copy_is_reported_to_the_publisher(
     report = session.get(REPLIES)
     assert report is not None
     assert (report.descriptor.feedback, report.correl_id) == (c.MQFB_EXPIRATION, sent.msg_id)
+
+
+def test_MQTopicString_selects_publications(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock, persistent: bool
+) -> None:
+    """Of a subscription, at the publication and of what is retained, and of a get."""
+    local(queue_manager)
+    deliver(queue_manager, s.MQDLV_ALL_AVAIL)
+    admin_sub(queue_manager, "ALL", "#", "Q1")
+    gates = session.subscribe("#", selector="MQTopicString LIKE 'flight/%/gate'")
+    for string in ("flight/1/gate", "flight/1", "gate"):
+        session.publish(string, b"x", persistent=persistent, retain=True)
+    session.publish("flight/2/gate", b"late", persistent=persistent, delay_ms=1_000)
+    session.put("Q1", b"no publication", persistent=persistent)
+    assert drained(session, gates.queue) == [("flight/1/gate", b"x")]
+    late = session.subscribe("#", selector="MQTopicString = 'gate'")
+    assert drained(session, late.queue) == [("gate", b"x")]
+    assert body(session.get("Q1", selector="MQTopicString IS NULL")) == b"no publication"
+    assert session.get(STAGING, selector="MQTopicString IS NOT NULL") is None
+    clock.advance(1_000)
+    assert drained(session, gates.queue) == [("flight/2/gate", b"late")]
+    assert body(session.get("Q1", selector="MQTopicString = 'flight/2/gate'")) == b"late"
+
+
+def test_MQTopicString_is_a_property_for_who_takes_properties_in_a_handle(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    """As PSPROP(MSGPROP) and PROPCTL(COMPAT) have it: nobody else sees it in the data."""
+    local(queue_manager)
+    admin_sub(queue_manager, "S", "#", "Q1")
+    session.publish("a/b", b"x")
+    session.publish("a/b", b"y", properties={"colour": "red", "mqps.Top": "forged"})
+    session.put("Q1", b"z")
+    handle, held = session.open("Q1", BROWSE), MessageHandle()
+    found = []
+    for _ in range(3):
+        result = take(handle, c.MQGMO_BROWSE_NEXT, view=View.IN_HANDLE)
+        assert result.handed is not None
+        held.fill(result.handed.properties, result.handed.original, result.message)
+        names = [(p.name, p.typed.value) for p in held.properties]
+        found.append((result.message.body, names))
+    assert found == [
+        (b"x", [("mqps.Top", "a/b")]),
+        (b"y", [("colour", "red"), ("mqps.Top", "a/b")]),
+        (b"z", []),
+    ]
+    assert [m.body[-1:] for m in session.browse("Q1")] == [b"x", b"y", b"z"]
+    assert body(session.get("Q1")) == b"x"
+
+
+def test_a_claim_that_is_given_back_keeps_the_topic(
+    tmp_path: Path, clock: VirtualClock, persistent: bool
+) -> None:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        local(qm)
+        admin_sub(qm, "S", "#", "Q1")
+        for string in ("a", "a/b"):
+            session.publish(string, b"x", persistent=persistent)
+        session.put("Q1", b"no publication", persistent=persistent)
+        reader = qm.claims.attach("reader", "Q1")
+        assert qm.claims.claim("reader", reader.epoch, 0, Limit(10, 2**20)).message_count == 3
+    # What is claimed is on the disk, whatever it was before.
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        assert qm.claims.release("reader") == 3
+        again = drained(session, "Q1")
+        assert sorted(again, key=repr) == [("a", b"x"), ("a/b", b"x"), (None, b"no publication")]
+        assert qm.verify().ok
+
+
+def test_a_retained_publication_that_was_claimed_stays_the_one_of_its_topic(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        session.publish("a", b"x", persistent=True, retain=True)
+        retained = "SYSTEM.RETAINED.PUB.QUEUE"
+        reader = qm.claims.attach("reader", retained)
+        assert qm.claims.claim("reader", reader.epoch, 0, Limit(10, 2**20)).message_count == 1
+        assert session.subscribe("a").get() is None
+        assert qm.claims.release("reader") == 1
+        assert body(session.subscribe("a").get()) == b"x"
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        assert body(session.subscribe("a").get()) == b"x"
 
 
 def test_on_a_full_disk_nobody_gets_it_and_what_was_retained_stays(

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
+import pytest
+
 from mayfly import QueueManager
+from mayfly.engine.delivery import Ids, Outgoing
+from mayfly.engine.disposal import as_given
+from mayfly.engine.handles import Handle
+from mayfly.engine.pubsub.retained import retain
 from mayfly.engine.session import Session
+from mayfly.engine.work import Work
+from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import admin_sub, drained
-from tests.spec.scene import REPLIES, alter, bodies, body, ends, local, refused
+from tests.spec.scene import (
+    BROWSE,
+    INPUT,
+    REPLIES,
+    alter,
+    bodies,
+    body,
+    ends,
+    local,
+    refused,
+    take,
+)
+from tests.store.scene import failing_disk
 
 RETAINED = "SYSTEM.RETAINED.PUB.QUEUE"
 
@@ -64,6 +86,92 @@ def test_retained_is_cleared_by_an_empty_one_or_by_name(session: Session) -> Non
         session.clear_retained("#")
 
 
+def locked_by(session: Session) -> Handle:
+    """Lock the first message on the queue of retained publications."""
+    handle = session.open(RETAINED, BROWSE | INPUT)
+    take(handle, c.MQGMO_BROWSE_FIRST | c.MQGMO_LOCK)
+    return handle
+
+
+@pytest.mark.parametrize("ending", ["cleared", "empty", "newer"])
+def test_retained_ends_although_somebody_has_locked_it(
+    tmp_path: Path, clock: VirtualClock, ending: str, persistent: bool
+) -> None:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        session.publish("a", b"old", retain=True, persistent=persistent)
+        browser = qm.session()
+        locking = locked_by(browser)
+        assert body(session.subscribe("a").get()) == b"old"
+        if ending == "cleared":
+            assert session.clear_retained("a")
+            assert not session.clear_retained("a")
+        else:
+            text = b"new" if ending == "newer" else b""
+            session.publish("a", text, retain=True, persistent=persistent)
+        now = b"new" if ending == "newer" else None
+        assert body(session.subscribe("a").get()) == now
+        assert [e.outcome for e in ends(qm, RETAINED)] == ["cleared"]
+        assert qm.curdepth(RETAINED) == qm.counts(RETAINED).live == int(ending == "newer")
+        with refused(rc.MQRC_NO_MSG_UNDER_CURSOR):
+            take(locking, c.MQGMO_MSG_UNDER_CURSOR)
+        assert locking.unlock() == rc.MQRC_NO_MSG_LOCKED
+        browser.close()
+        assert qm.verify().ok
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        assert body(session.subscribe("a").get()) == (now if persistent else None)
+        assert qm.verify().ok
+
+
+def test_2192_on_a_full_disk_what_was_retained_stays_whatever_should_end_it(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with (
+        failing_disk() as disk,
+        QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm,
+        qm.session() as session,
+    ):
+        session.publish("a", b"x", retain=True, persistent=True)
+        disk.error, disk.failing = apsw.FullError, "write .db-wal"
+        with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
+            session.clear_retained("a")
+        # It has been published, which is no failure.
+        session.publish("a", b"", retain=True, persistent=False)
+        disk.failing = ""
+        assert body(session.subscribe("a").get()) == b"x"
+        assert session.clear_retained("a")
+        assert session.subscribe("a").get() is None
+        assert qm.curdepth(RETAINED) == 0
+        assert qm.verify().ok
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        assert session.subscribe("a").get() is None
+
+
+def test_retained_that_has_expired_is_left_to_who_has_locked_it(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    session.publish("a", b"x", retain=True, time_to_live_ms=1_000)
+    with queue_manager.session() as browser:
+        locked_by(browser)
+        clock.advance(1_000)
+        assert session.subscribe("a").get() is None
+        assert ends(queue_manager, RETAINED) == []
+    assert session.subscribe("a").get() is None
+    assert [e.outcome for e in ends(queue_manager, RETAINED)] == ["expired"]
+
+
+def test_retained_that_somebody_has_got_is_there_again_when_backed_out(
+    queue_manager: QueueManager, session: Session, unit: Session
+) -> None:
+    session.publish("a", b"x", retain=True)
+    assert body(unit.get(RETAINED)) == b"x"
+    assert not session.clear_retained("a")
+    assert session.subscribe("a").get() is None
+    unit.backout()
+    assert body(session.subscribe("a").get()) == b"x"
+    assert session.clear_retained("a")
+    assert queue_manager.curdepth(RETAINED) == 0
+
+
 def test_retained_in_a_unit_of_work_counts_from_its_commit(
     any_manager: QueueManager, persistent: bool
 ) -> None:
@@ -96,6 +204,28 @@ def test_retained_survives_a_restart_when_persistent(tmp_path: Path, clock: Virt
         assert sorted(drained(session, everything.queue)) == [("kept", b"x"), ("twice", b"x")]
         session.publish("twice", b"z", retain=True, persistent=True)
         assert qm.curdepth(RETAINED) == 2
+        assert qm.verify().ok
+
+
+@pytest.mark.parametrize("is_newer_higher", [False, True])
+def test_retained_after_a_crash_before_the_older_one_has_gone(
+    tmp_path: Path, clock: VirtualClock, is_newer_higher: bool
+) -> None:
+    """The newer one is durable first; then the older one goes."""
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        session.publish("a", b"older", retain=True, persistent=True, priority=5)
+        work = Work()
+        descriptor = Descriptor(persistence=1, priority=5 + (1 if is_newer_higher else -1))
+        window = window_at_put(clock.now_ms(), None, 0, None)
+        message = Outgoing(as_given(qm, descriptor), window, Ids(b"", b""), b"newer")
+        with qm.latch:
+            retain(qm, work, "a", message)
+        qm.run(work)
+        assert qm.curdepth(RETAINED) == 2
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        assert body(session.subscribe("a").get()) == b"newer"
+        assert qm.curdepth(RETAINED) == 1
+        assert [e.outcome for e in ends(qm, RETAINED)] == ["cleared"]
         assert qm.verify().ok
 
 

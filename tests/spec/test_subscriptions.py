@@ -12,9 +12,11 @@ from mayfly import QueueManager
 from mayfly.engine.manager import Manager
 from mayfly.engine.pubsub.subscription_administration import alter_subscription, delete_subscription
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
+from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import admin_sub, drained
 from tests.spec.scene import START_MS, alter_manager, bodies, body, local, refused
@@ -464,3 +466,61 @@ def test_no_local_leaves_out_what_its_own_connection_publishes(
         assert matched(other) == 1
         assert len(drained(session, again.queue)) == 2
         assert len(drained(session, deaf.queue)) == 2
+
+
+def test_no_local_of_a_named_connection_holds_while_nobody_has_it_open(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    session.belong_to("anna")
+    session.subscribe("a", name="D", durable=True, no_local=True).close()
+    with queue_manager.session() as other, queue_manager.session() as same:
+        same.belong_to("anna")
+        assert [matched(one) for one in (session, same, other)] == [0, 0, 1]
+
+
+def test_no_local_leaves_out_all_sessions_of_the_connection(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    connection = object()
+    with queue_manager.session() as same, queue_manager.session() as other:
+        for one in (session, same):
+            one.belong_to(connection)
+        session.subscribe("a", no_local=True)
+        assert [matched(one) for one in (session, same, other)] == [0, 0, 1]
+
+
+def test_a_durable_subscription_is_replaced_in_one_step(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with QueueManager("QM1", tmp_path, clock=clock) as manager, manager.session() as session:
+        session.subscribe("a", name="D", durable=True).close()
+        assert matched(session) == 1
+        changed = session.subscribe("b", name="D", durable=True, replace=True)
+        assert (changed.topic, changed.is_open) == ("b", True)
+        assert (matched(session), matched(session, "b")) == (0, 1)
+        with refused(rc.MQRC_SUBSCRIPTION_IN_USE):
+            session.subscribe("c", name="D", durable=True, replace=True)
+        session.publish("b", b"kept", persistent=True)
+    with QueueManager("QM1", tmp_path, clock=clock) as manager, manager.session() as session:
+        again = session.resume("D")
+        assert (again.topic, body(again.get())) == ("b", b"kept")
+
+
+def test_there_need_be_nothing_to_replace(session: Session) -> None:
+    assert session.subscribe("a", name="D", durable=True, replace=True).is_open
+
+
+def test_publish_as_keeps_the_descriptor_and_obeys_syncpoint(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    subscribed = session.subscribe("a")
+    request = PutRequest(Descriptor(format="MINE", priority=3), correl_id=b"C" * 24)
+    session.publish_as("a", b"1", request, syncpoint=True)
+    assert session.get(subscribed.queue) is None
+    session.commit()
+    session.publish_as("a", b"2", request, syncpoint=False)
+    for sent in (b"1", b"2"):
+        copy = session.get(subscribed.queue)
+        assert copy is not None
+        assert (copy.body, copy.descriptor.format.strip(), copy.priority) == (sent, "MINE", 3)
+        assert copy.correl_id == b"C" * 24

@@ -237,7 +237,7 @@ def test_PUB_and_SUB_inhibit_a_topic_and_what_is_below(
             admin_sub(queue_manager, "S", string, "Q1")
     assert session.publish("ab", b"x").matched_count == 0
     topic(queue_manager, "B", "b", DURSUB=s.MQSUB_DURABLE_INHIBITED)
-    with refused(rc.MQRC_SUB_INHIBITED):
+    with refused(rc.MQRC_DURABILITY_NOT_ALLOWED):
         session.subscribe("b", name="D", durable=True)
     session.subscribe("b", name="D")
 

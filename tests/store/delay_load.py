@@ -1,8 +1,9 @@
 """A process that delays messages and changes their schedule, to be killed; it keeps journals.
 
-Called as ``python -m tests.store.delay_load FOLDER JOURNALS SEED``. A journal has two lines for
-each call: what is asked, before it, and the answer, after it; ``os.write`` has handed a line to the
-kernel when it returns, so that it survives the death of the process.
+Called as ``python -m tests.store.delay_load FOLDER JOURNALS SEED``; it says ``ready`` when it
+begins. A journal has two lines for each call: what is asked, before it, and the answer, after it;
+``os.write`` has handed a line to the kernel when it returns, so that it survives the death of the
+process.
 """
 
 import itertools
@@ -163,6 +164,7 @@ def main() -> None:
     for n in range(THREADS):
         worker = Worker(manager, Path(journals) / f"{seed}.{n}", f"{seed}.{n}")
         threading.Thread(target=worker.run).start()
+    print("ready", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """A process under load, to be killed: four threads put and get, and keep journals of what they do.
 
-Called as ``python -m tests.store.load FOLDER JOURNALS SEED``. A journal has one line before each
-call or commit (what it is about to put and get) and one after it (what was got). ``os.write`` has
-handed a line to the kernel when it returns, so that it survives the death of the process.
+Called as ``python -m tests.store.load FOLDER JOURNALS SEED``; it says ``ready`` when it begins. A
+journal has one line before each call or commit (what it is about to put and get) and one after it
+(what was got). ``os.write`` has handed a line to the kernel when it returns, so that it survives
+the death of the process.
 """
 
 import itertools
@@ -109,6 +110,7 @@ def main() -> None:
     for n in range(THREADS):
         worker = Worker(manager, Path(journals) / f"{seed}.{n}", f"{seed}.{n}")
         threading.Thread(target=worker.run).start()
+    print("ready", flush=True)
 
 
 if __name__ == "__main__":

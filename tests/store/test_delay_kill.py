@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +16,11 @@ from mayfly.engine.queues import PERSISTENT
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.testing import VirtualClock
 from tests.store.delay_load import CANCELLED_IN_BULK, LONG_MS, QUEUES, STEP, THREADS
+from tests.store.kills import run_and_kill
 from tests.store.load import id_of, label_of
 
 ROUNDS = 4
 PLACE = {name: n for n, name in enumerate(LEDGER_COLUMNS)}
-ROOT = Path(__file__).parents[2]
 RECEIPTS_ASKED = 300
 
 
@@ -164,22 +162,6 @@ def present_labels(manager: QueueManager) -> tuple[Counter[str], Counter[str]]:
     return staged, present
 
 
-def run_and_kill(folder: Path, journals: Path, seed: str, after_seconds: float) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.store.delay_load", str(folder), str(journals), seed],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        process.wait(after_seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    complaint = process.communicate()[1]
-    assert not complaint, complaint
-    assert process.returncode == -9
-
-
 def check_receipts(manager: QueueManager, fates: dict[str, Fate], random: Random) -> None:
     """Ask again for what was told before: it still holds."""
     told = [label for label, fate in fates.items() if fate.persistent and fate.staged_ends]
@@ -196,7 +178,7 @@ def test_T2_every_receipt_holds_over_kill_9(tmp_path: Path) -> None:
     random, auditor, clock = Random(seed), Auditor(), VirtualClock(0)
     for number in range(rounds):
         run = f"{seed}.{number}"
-        run_and_kill(tmp_path / "folder", tmp_path, run, random.uniform(1.0, 3.0))
+        run_and_kill("delay_load", tmp_path / "folder", tmp_path, run, random.uniform(0.6, 2.6))
         auditor.read_journals(sorted(tmp_path.glob(f"{run}.*")))
         # Its time is the high-water mark in the folder: nothing falls due while we look.
         with QueueManager("QM1", tmp_path / "folder", clock) as manager:

@@ -63,6 +63,18 @@ def names(folder: Path) -> set[str]:
     return found
 
 
+def columns(folder: Path) -> dict[str, list[str]]:
+    """Return the columns of each table on the disk."""
+    connection = apsw.Connection(str(folder / DATABASE_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    found = {
+        str(table): [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
+        for (table,) in tables
+    }
+    connection.close()
+    return found
+
+
 def test_store_is_brought_to_the_present_schema_once(
     folder: Path, clock: VirtualClock, tmp_path: Path
 ) -> None:
@@ -229,3 +241,40 @@ def test_a_folder_of_version_2_is_opened_with_its_claims_and_goes_on(tmp_path: P
         assert (count, manager.claims.end("releaser", epoch, until)) == (2, 2)
         assert [m.body for m in session.browse("Q1")] == [b"staged", b"staged 2"]
         assert manager.verify().ok
+
+
+def test_a_folder_of_version_3_is_opened_and_what_is_claimed_from_now_on_keeps_its_topic(
+    tmp_path: Path,
+) -> None:
+    """It holds publications: claimed, free, retained and delayed for the subscription ONE."""
+    folder = Path(shutil.copytree(FIXTURE.with_name("version_3"), tmp_path / "OLD"))
+    assert version_of(folder) == 3
+    clock = VirtualClock(CLOSED_MS)
+    with QueueManager("OLD", folder, clock=clock) as manager, manager.session() as session:
+        assert version_of(folder) == SCHEMA_VERSION
+        # What an older version has claimed, it did not know the topic of.
+        assert manager.claims.release("reader") == 1
+        first = manager.claims.attach("later", "Q1").epoch
+        assert manager.claims.claim("later", first, 0, Limit(10, 2**20)).message_count == 3
+        assert manager.claims.release("later") == 3
+        assert [(m.body, m.topic) for m in session.browse("Q1")] == [
+            (b"claimed", None),
+            (b"free", "news/b"),
+            (b"retained", "news/kept"),
+        ]
+        kept = session.subscribe("news/kept").get()
+        assert kept is not None
+        assert kept.body == b"retained"
+        clock.advance(58_999)
+        assert manager.curdepth("Q1") == 3
+        clock.advance(1)
+        assert [m.topic for m in session.browse("Q1")][3:] == ["news/later"]
+        assert manager.verify().ok
+
+
+@pytest.mark.parametrize("version", ["version_1", "version_2", "version_3"])
+def test_every_older_folder_ends_with_the_tables_of_a_new_one(tmp_path: Path, version: str) -> None:
+    folder = Path(shutil.copytree(FIXTURE.with_name(version), tmp_path / "OLD"))
+    QueueManager("OLD", folder, clock=VirtualClock(CLOSED_MS)).close()
+    QueueManager("NEW", tmp_path / "NEW", clock=VirtualClock(CLOSED_MS)).close()
+    assert columns(folder) == columns(tmp_path / "NEW")

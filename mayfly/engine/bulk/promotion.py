@@ -20,7 +20,7 @@ from mayfly.engine.bulk.staged_rows import (
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
-from mayfly.engine.disposal import behind_header, send_report
+from mayfly.engine.disposal import dead_letter_of, send_report
 from mayfly.engine.objects import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
@@ -233,7 +233,7 @@ class Promotion(UnitOfWork):
         name = self._dead_letter_queue or core.registry.queue_manager.text("DEADQ")
         body, now_ms = rows.body(row), core.now_ms()
         descriptor = _sound(kind.descriptor, self._context)
-        dead, header = behind_header(core, descriptor, refusal.reason, kind.queue)
+        dead, header = dead_letter_of(core, descriptor, refusal.reason, kind.queue)
         as_dead = Kind(name, dead, kind.context_option)
         try:
             ids = ids_of(rows, row)

@@ -1,8 +1,9 @@
 """What becomes of messages whose delivery time has come: to their target, in bulk where they can.
 
 Persistent messages of one descriptor and one target that nothing hinders are moved by two
-statements for all of them; what needs a second look (a report to send, a queue that is full, a
-damaged header, a message in memory) goes one by one. Both ways keep due order.
+statements for all of them, and so are the copies of publications for one subscription; what needs
+a second look (a report to send, a queue that is full, a damaged header, a subscriber who is gone, a
+message in memory) goes one by one. Both ways keep due order.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
+from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import HEADER_BYTES
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row
 from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
 from mayfly.engine.objects import STAGING_QUEUE, Path
-from mayfly.engine.pubsub.subscriptions import is_publication, queue_of
+from mayfly.engine.pubsub.subscriptions import before_topic, is_publication, queue_of
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.work import Moving, Work
 from mayfly.lifetime.life import Event, State, next_state
@@ -36,14 +38,20 @@ _DEAD_LETTERED = next_state(State.DELAYED, Event.DEAD_LETTER)
 
 
 class _Lane:
-    """Messages of one descriptor that go to one queue together."""
+    """Messages of one descriptor that go to one queue together.
 
-    def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
+    ``topic_start`` is where their targets say the topic; None when they are no publications.
+    """
+
+    def __init__(
+        self, core: Core, path: Path, descriptor: Descriptor, topic_start: int | None
+    ) -> None:
         """Begin with none; the path has been found open for them."""
         priority = as_given(core, descriptor).order_priority
         priority = priority if path.fifo_priority is None else path.fifo_priority
         self.path = path
         self.descriptor = descriptor
+        self.topic_start = topic_start
         self.base_key = order_key(path.queue.number, priority, 0)
         self.largest_bytes = min(
             path.max_message_bytes, core.registry.queue_manager.number("MAXMSGL")
@@ -67,7 +75,9 @@ class Release:
 
     def take_in_bulk(self, due: Due) -> bool:
         """Add a persistent message to those that move together; False when it cannot."""
-        place = (due.target, due.descriptor)
+        target = due.target
+        # What one subscription gets goes together, whatever its topic.
+        place = (before_topic(target) if is_publication(target) else target, due.descriptor)
         if place not in self._lanes:
             self._lanes[place] = self._lane(due)
         lane = self._lanes[place]
@@ -114,14 +124,18 @@ class Release:
         return delivered + self._failures
 
     def _lane(self, due: Due) -> _Lane | None:
-        core = self._core
-        # The copy of a publication goes alone: it tells its topic, and its subscriber may be gone.
-        if due.target is None or is_publication(due.target):
+        core, name, topic_start = self._core, due.target, None
+        if name is None:
             return None
         descriptor = unpack_descriptor(due.descriptor)
         try:
+            if is_publication(name):
+                topic_start = len(before_topic(name)) + 1
+                name, _topic = core.registry.subscriptions.destination(name, self._now_ms)
             # The second resolution (D15).
-            path = core.registry.resolve(due.target)
+            path = core.registry.resolve(name)
+            if topic_start is None:
+                check_release(core, descriptor.user_identifier, name)
         except MQError:
             return None
         queue = path.queue
@@ -131,7 +145,7 @@ class Release:
             or queue.is_staging
             or queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC
         )
-        return None if hindered else _Lane(core, path, descriptor)
+        return None if hindered else _Lane(core, path, descriptor, topic_start)
 
     def _add_lane(self, lane: _Lane) -> None:
         core, work, count = self._core, self._work, len(lane.old_keys)
@@ -142,6 +156,7 @@ class Release:
             target.number,
             Move(
                 "{" + keys + "}",
+                lane.topic_start,
                 count,
                 self._staging.name,
                 self._now_ms,
@@ -173,6 +188,8 @@ class Release:
         if is_publication(name):
             name, topic = core.registry.subscriptions.destination(name, self._now_ms)
         path = core.registry.resolve(name)
+        if topic is None:
+            check_release(core, descriptor.user_identifier, name)
         prepared = as_given(core, descriptor)
         check_room(core, path, len(row.body), persistent=prepared.persistent)
         ids = Ids(row.msg_id, row.correl_id, row.origin_id)

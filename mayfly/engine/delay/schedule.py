@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from mayfly.engine.authority import words
+from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.core import Core
 from mayfly.engine.delay.receipts import (
     AUDIT,
@@ -29,13 +31,16 @@ from mayfly.engine.delay.schedule_query import (
     scheduled,
 )
 from mayfly.engine.delivery import stored_id
+from mayfly.engine.objects import STAGING_QUEUE
 from mayfly.engine.queues import Found
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of
+from mayfly.store.units import StoredMessage
 
 #: A page may begin behind any key but the last that there is.
 _LARGEST = 2**63 - 2
@@ -51,9 +56,18 @@ class Schedule:
     """
 
     def __init__(
-        self, core: Core, user: str, unit_of_work: Callable[[], UnitOfWork | None]
+        self,
+        core: Core,
+        user: str,
+        unit_of_work: Callable[[], UnitOfWork | None],
+        authority: UserAuthority | None = None,
     ) -> None:
-        """Act for a session: ``unit_of_work`` checks that it is open and gives its unit, if any."""
+        """Act for a session: ``unit_of_work`` checks that it is open and gives its unit, if any.
+
+        With an ``authority``, the messages of others are shown to who may browse the staging queue
+        and changed by who may get from it; own ones need nothing.
+        """
+        self._authority = authority
         self._core = core
         self._user = user
         self._unit_of_work = unit_of_work
@@ -61,6 +75,7 @@ class Schedule:
     def audit(self, limit: int = 20) -> list[AuditEntry]:
         """Return the latest changes of the schedule, newest first; limit as for :meth:`list`."""
         self._unit_of_work()
+        self._check(words.BROWSE)
         _check_whole("limit", limit, 1)
         return read_audit(self._core, limit)
 
@@ -74,6 +89,7 @@ class Schedule:
         below 1, and for what is no whole number of 63 bits.
         """
         self._unit_of_work()
+        self._check(words.BROWSE, where.sender)
         _check_whole("limit", limit, 1)
         if after is not None:
             _check_whole("after", after, -_LARGEST)
@@ -91,11 +107,13 @@ class Schedule:
             found = found_by_id(self._core, stored_id(msg_id))
             if found is None or not is_shown(self._core, found[1].k):
                 return None
+            self._check_message(words.BROWSE, found[1])
             return scheduled(found[1])
 
     def count(self, queue: str | None = None) -> int:
         """Return how many messages are delayed, or how many of them wait for one queue; O(1)."""
         self._unit_of_work()
+        self._check(words.BROWSE)
         registry = self._core.registry
         with self._core.latch:
             if queue is not None:
@@ -182,6 +200,7 @@ class Schedule:
         wanted, work, unit_of_work = effect
         if found is None:
             return None
+        self._check_message(words.GET, found[1])
         receipt = self._state(found, unit_of_work)
         if receipt is None:
             change.check(found[1])
@@ -194,12 +213,22 @@ class Schedule:
             self._note(change, told, work, unit_of_work)
         return receipt
 
+    def _check(self, wanted: int, sender: str | None = None) -> None:
+        """Check for authority on the staging queue, unless it is about the user's own messages."""
+        if self._authority is not None and sender != self._authority.user:
+            self._authority.check_queue(STAGING_QUEUE, wanted)
+
+    def _check_message(self, wanted: int, row: StoredMessage) -> None:
+        if self._authority is not None:
+            self._check(wanted, unpack_descriptor(row.descriptor).user_identifier)
+
     def _is_on_its_way(self, key: int) -> bool:
         """Tell whether the time of a visible message has come."""
         return key not in self._core.hidden and due_ms_of(key) <= self._core.now_ms()
 
     def _change_all(self, where: ScheduleFilter, change: Change) -> Iterator[int]:
         core, unit_of_work = self._core, self._unit_of_work()
+        self._check(words.GET, where.sender)
         check = Scan(core, where)
         while not check.is_done:
             with core.latch:

@@ -7,14 +7,16 @@ from functools import partial
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.definitions import Definition
 from mayfly.engine.delay.staging import Delayed, count_staged, staged_row, staging_path
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.objects import Path
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
-from mayfly.engine.pubsub.retained import clear_retained, ensure_retained_queue, retain
+from mayfly.engine.pubsub.retained import end_retained, ensure_retained_queue, retain
 from mayfly.engine.pubsub.subscriptions import Subscription, target_of
+from mayfly.engine.pubsub.topic_aliases import through_alias
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.pubsub.topics import TopicValues
 from mayfly.engine.put import PutRequest, check_delay
@@ -58,11 +60,15 @@ def publish(
     unit_of_work: UnitOfWork | None,
     retains: bool = False,
     connection: object = None,
+    not_own: bool = False,
+    alias: Definition | None = None,
 ) -> PublishResult:
     """Publish to all who subscribe now; in a unit of work they see it at its commit.
 
     With ``retains`` it is kept for later subscribers, or, empty, ends what was kept. With a delay
     the subscriptions matched now get it when the delay is over (D25). All copies have one MsgId.
+    With ``not_own`` those get none that the connection has open itself. An ``alias``, the one that
+    it was put to, adds its attributes to those of the topic.
     Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when somebody is
     not reached whom PMSGDLV or NPMSGDLV promises it, and with a delay unless that is ALLAVAIL
     (D26), MQRC_OPTIONS_ERROR for a delay of what is retained (D8), MQRC_PUT_NOT_RETAINED, and the
@@ -75,15 +81,10 @@ def publish(
         core.check_running()
         if unit_of_work is not None:
             unit_of_work.check_room()
-        fan_out = _FanOut(core, topic, (request, body), context)
-        fan_out.is_in_unit, fan_out.connection = unit_of_work is not None, connection
-        try:
-            fan_out.deliver()
-            if retains:
-                fan_out.retain()
-        except MQError:
-            fan_out.take_back()
-            raise
+        fan_out = _FanOut(core, topic, (request, body), context, alias=alias)
+        fan_out.is_in_unit = unit_of_work is not None
+        fan_out.connection, fan_out.not_own = connection, not_own
+        fan_out.run(retains=retains)
         work = fan_out.work
         if unit_of_work is not None:
             unit_of_work.publish(work, fan_out.staged, fan_out.effects)
@@ -109,12 +110,21 @@ class _FanOut:
     """One publication on its way to its subscribers; used with the latch held."""
 
     def __init__(
-        self, core: Core, topic: str, content: tuple[PutRequest, bytes], context: Context
+        self,
+        core: Core,
+        topic: str,
+        content: tuple[PutRequest, bytes],
+        context: Context,
+        *,
+        alias: Definition | None,
     ) -> None:
         """Check what concerns the publication as such."""
         request, body = content
         self._core, self._topic, self._request, self._body = core, topic, request, body
-        self._values = values = core.registry.topics.values(topic)
+        values = core.registry.topics.values(topic)
+        if alias is not None:
+            values = through_alias(alias, values)
+        self._values = values
         if values.publish_inhibited:
             raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUB(DISABLED) for {topic!r}")
         defaults = values.default_priority, values.default_persistence
@@ -137,18 +147,31 @@ class _FanOut:
         self._matched_count = self._missed_count = 0
         self.work = Work()
         self.staged: list[Pending] = []
-        self.effects: list[Callable[[], object]] = []
+        self.effects: list[Callable[[], Work | None]] = []
         #: In a unit of work the staging queue counts delayed messages at the commit (D12).
         self.is_in_unit = False
         #: Whose publication it is, for those who want none of their own.
         self.connection: object = None
+        self.not_own = False
 
-    def deliver(self) -> None:
+    def run(self, *, retains: bool) -> None:
+        """Deliver it to all or to nobody, and keep it if it is to be retained."""
+        try:
+            self._deliver()
+            if retains:
+                self._retain()
+        except MQError:
+            self._take_back()
+            raise
+
+    def _deliver(self) -> None:
         """Make a copy for each matching subscription; raises MQRC_PUBLICATION_FAILURE."""
         fields: MessageFields | None = None
         for subscription in self._core.registry.subscriptions.matching(self._topic):
             is_over = is_expired(subscription.expire_at_ms, self._now_ms)
             if is_over or subscription.refuses(self.connection):
+                continue
+            if self.not_own and subscription.is_of(self.connection):
                 continue
             if subscription.selector is not None:
                 fields = fields or self._fields()
@@ -162,16 +185,16 @@ class _FanOut:
         if self._prepared.descriptor.report & MQRO_COA and not self._request.delay_ms:
             self._confirm_arrivals()
 
-    def retain(self) -> None:
+    def _retain(self) -> None:
         """Keep it as the retained publication of its topic; empty, it ends what was kept."""
         if self._body:
             ids = Ids(self._msg_id, self._request.correl_id)
             message = Outgoing(self._prepared, self._window, ids, self._body)
             self.effects.append(retain(self._core, self.work, self._topic, message))
         else:
-            self.effects.append(partial(clear_retained, self._core, self._topic))
+            self.effects.append(partial(end_retained, self._core, self._topic))
 
-    def take_back(self) -> None:
+    def _take_back(self) -> None:
         """Give back the room of the copies made so far."""
         self._core.unreserve(self.work)
         if not self.is_in_unit:
@@ -287,6 +310,7 @@ class _FanOut:
             None,
             self._prepared.packed,
             self._body,
+            self._topic,
         )
         return MessageFields(row, self._prepared.descriptor, self._now_ms)
 

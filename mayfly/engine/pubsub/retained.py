@@ -15,6 +15,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_open, check_room, life_of, new_row
 from mayfly.engine.disposal import as_given, discard_expired, remove
+from mayfly.engine.holder import Holder
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topic_strings import has_wildcards, levels_of, matches
@@ -46,7 +47,7 @@ def ensure_retained_queue(core: Core) -> None:
             enter_queue(core, definition)
 
 
-def retain(core: Core, work: Work, topic: str, message: Outgoing) -> Callable[[], object]:
+def retain(core: Core, work: Work, topic: str, message: Outgoing) -> Callable[[], Work | None]:
     """Add a publication to what is retained; returns what makes it the one of its topic.
 
     That is to be an effect of the work. Raises MQRC_PUT_NOT_RETAINED; call it with the latch held.
@@ -73,19 +74,30 @@ def retain(core: Core, work: Work, topic: str, message: Outgoing) -> Callable[[]
 
 
 def clear_retained(core: Core, topic: str) -> bool:
-    """Remove the retained publication of a topic; call it with the latch held.
+    """Remove the retained publication of a topic, on disk, too; call it without the latch.
 
-    Tells whether there was one. Somebody runs what is deferred afterwards.
+    Tells whether there was one. Raises MQRC_STORAGE_MEDIUM_FULL, and it stays.
     """
-    place = core.registry.retained.pop(topic, None)
-    if place is None:
-        return False
-    found = _found(core, place)
-    if found is None:
-        return False
-    now_ms = core.now_ms()
-    _let_go(core, found, now_ms)
-    return not is_expired(found[1].expire_at_ms, now_ms)
+    with core.latch:
+        core.check_running()
+        place = core.registry.retained.get(topic)
+        found = None if place is None else _found(core, place)
+        is_there = found is not None and not is_expired(found[1].expire_at_ms, core.now_ms())
+        work = end_retained(core, topic)
+    if work is not None:
+        core.run(work)
+    return is_there
+
+
+def end_retained(core: Core, topic: str) -> Work | None:
+    """Return what removes the retained publication of a topic; call it with the latch held."""
+    place = core.registry.retained.get(topic)
+    found = None if place is None else _found(core, place)
+    if place is None or found is None:
+        return None
+    work = _removal(core, found)
+    work.effects.append(partial(_forget, core, topic, place))
+    return work
 
 
 def deliver_retained(core: Core, subscription: Subscription) -> int:
@@ -122,46 +134,52 @@ def load_retained(core: Core) -> None:
         for row in rows:
             if row.target is not None:
                 older = core.registry.retained.get(row.target)
-                if older is not None:
-                    superseded += _list_of(_found(core, older))
+                found = None if older is None else _found(core, older)
+                if found is not None:
+                    superseded.append(found)
                 core.registry.retained[row.target] = row.k, PERSISTENT
         low = rows[-1].k + 1
     with core.latch:
-        for found in superseded:
-            _let_go(core, found, core.now_ms())
+        core.deferred += [_removal(core, found) for found in superseded]
 
 
-def _settle(core: Core, topic: str, place: tuple[int, int]) -> None:
+def _settle(core: Core, topic: str, place: tuple[int, int]) -> Work | None:
     older = core.registry.retained.get(topic)
     core.registry.retained[topic] = place
-    if older is not None:
-        for found in _list_of(_found(core, older)):
-            _let_go(core, found, core.now_ms())
+    found = None if older is None else _found(core, older)
+    return None if found is None else _removal(core, found)
 
 
-def _list_of(found: Found | None) -> list[Found]:
-    return [] if found is None else [found]
+def _forget(core: Core, topic: str, place: tuple[int, int]) -> None:
+    if core.registry.retained.get(topic) == place:
+        del core.registry.retained[topic]
 
 
 def _found(core: Core, place: tuple[int, int]) -> Found | None:
-    """Return a retained publication, None when somebody has got it or is about to."""
+    """Return a retained publication, None when somebody has got it or is about to.
+
+    A browse lock keeps others from getting it off its queue; it stays the one of its topic.
+    """
     key, side = place
     queue = core.registry.by_name(RETAINED_QUEUE)
-    if queue is None or key in core.hidden:
+    if queue is None or not isinstance(core.hidden.get(key), Holder | None):
         return None
     row = core.messages(side).row(key)
     return None if row is None else (queue, row, side)
 
 
-def _let_go(core: Core, found: Found, now_ms: int) -> None:
+def _removal(core: Core, found: Found) -> Work:
     queue, row, _side = found
+    now_ms = core.now_ms()
+    locker = core.hidden.get(row.k)
+    if isinstance(locker, Holder):
+        locker.forget_lock(row.k)
     if is_expired(row.expire_at_ms, now_ms):
-        work = discard_expired(core, [found], now_ms)
-    else:
-        work = Work()
-        life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _CLEARED)
-        remove(core, work, found, life)
-    core.deferred.append(work)
+        return discard_expired(core, [found], now_ms)
+    work = Work()
+    life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _CLEARED)
+    remove(core, work, found, life)
+    return work
 
 
 def _matching(
@@ -173,8 +191,10 @@ def _matching(
             continue
         row = found[1]
         if is_expired(row.expire_at_ms, now_ms):
-            del core.registry.retained[topic]
-            _let_go(core, found, now_ms)
+            # What is locked is left alone (X9).
+            if row.k not in core.hidden:
+                del core.registry.retained[topic]
+                core.deferred.append(_removal(core, found))
             continue
         fields = MessageFields(row, unpack_descriptor(row.descriptor), now_ms)
         if subscription.selector is None or subscription.selector.selects(fields):

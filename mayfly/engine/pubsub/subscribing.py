@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.engine.attributes import (
+    ANY_USER,
+    FIXED_USER,
     MANAGED_DESTINATION,
     PRIORITY_AS_PUBLISHED,
     PROVIDED_DESTINATION,
 )
+from mayfly.engine.authority import words
+from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.retained import deliver_retained
@@ -22,6 +26,7 @@ from mayfly.engine.pubsub.subscriptions import (
     API,
     CREATED_BY,
     IGNORES_OWN,
+    OWNER,
     PASSED_ON,
     SHARED,
     Hold,
@@ -61,6 +66,9 @@ class SubscribeRequest(NamedTuple):
     ignores_own: bool = False
     user_data: str = ""
     takes_retained: bool = True
+    replaces: bool = False
+    on_request: bool = False
+    user_is_fixed: bool = False
 
 
 class OpenSubscription:
@@ -95,6 +103,11 @@ class OpenSubscription:
     def queue(self) -> str:
         """The queue on which its publications arrive."""
         return self._subscription.destination
+
+    @property
+    def subscription(self) -> Subscription:
+        """The subscription itself, as it stands now."""
+        return self._subscription
 
     @property
     def is_durable(self) -> bool:
@@ -149,21 +162,44 @@ def subscribe(session: Session, opened: OpenQueues, request: SubscribeRequest) -
     """Make a subscription for a session, or join the shared one of its name.
 
     Raises what ``create_subscription`` and MQOPEN do; MQRC_SUB_ALREADY_EXISTS also where the
-    shared one of the name asks for something else.
+    shared one of the name asks for something else and is not to be replaced.
     """
     check_life_ms(request.life_ms)
     core = opened.core
+    _check_authority(session, core, request)
     with core.administration:
-        existing = core.registry.subscriptions.find(request.name) if request.is_shared else None
-        if existing is not None:
+        existing = core.registry.subscriptions.find(request.name) if request.name else None
+        if existing is not None and request.is_shared and not request.replaces:
             _check_same(core, existing, request)
             return _open(session, opened, existing)
-        made = _make(core, session, request)
+        owner = opened.connection if request.is_durable and request.ignores_own else None
+        definition = _definition(session, request, owner if isinstance(owner, str) else "")
+        made = create_subscription(
+            core,
+            definition,
+            is_durable=request.is_durable,
+            life_ms=request.life_ms,
+            takes_retained=request.takes_retained,
+            replaced=existing if request.replaces else None,
+        )
         try:
             return _open(session, opened, made)
         except MQError:
-            undo_subscription(core, made)
+            # What it has replaced is gone: better this one, not open, than none.
+            if existing is None:
+                undo_subscription(core, made)
             raise
+
+
+def _check_authority(session: Session, core: Core, request: SubscribeRequest) -> None:
+    """Check for SUB on the topic and PUT on a queue that the subscriber names."""
+    if session.authority is None:
+        return
+    with core.latch:
+        topic = core.registry.topics.full_string(request.topic_object, request.topic)
+    session.authority.check_topic(topic, words.SUB)
+    if request.queue:
+        session.authority.check_open(request.queue, c.MQOO_OUTPUT)
 
 
 def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -> None:
@@ -176,7 +212,7 @@ def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -
         raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, f"{existing!r} asks for something else")
 
 
-def _make(core: Core, session: Session, request: SubscribeRequest) -> Subscription:
+def _definition(session: Session, request: SubscribeRequest, owner: str) -> Definition:
     if request.is_shared and not request.name.strip():
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")
     definition = new_subscription_definition(request.name)
@@ -194,26 +230,32 @@ def _make(core: Core, session: Session, request: SubscribeRequest) -> Subscripti
             "EXPIRY": c.MQEI_UNLIMITED
             if request.life_ms is None
             else tenths_of_ms(request.life_ms),
+            "REQONLY": int(request.on_request),
+            "VARUSER": FIXED_USER if request.user_is_fixed else ANY_USER,
             CREATED_BY: API,
             SHARED: int(request.is_shared),
             IGNORES_OWN: int(request.ignores_own),
+            OWNER: owner,
         }
     )
-    return create_subscription(
-        core,
-        definition,
-        is_durable=request.is_durable,
-        life_ms=request.life_ms,
-        takes_retained=request.takes_retained,
-    )
+    return definition
 
 
 def resume(session: Session, opened: OpenQueues, name: str) -> OpenSubscription:
     """MQSO_RESUME: open a durable subscription again.
 
-    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open.
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
+    MQRC_IDENTITY_MISMATCH for another user than the one it is fixed to.
     """
-    return _open(session, opened, opened.core.registry.subscriptions.named(name))
+    subscription = opened.core.registry.subscriptions.named(name)
+    definition = subscription.definition
+    owner, user = definition.text("SUBUSER"), session.context.user_identifier[:12]
+    if definition.number("VARUSER") == FIXED_USER and owner != user:
+        said = f"{subscription!r} is fixed to user {owner!r}, not {user!r}"
+        raise mq_error(rc.MQRC_IDENTITY_MISMATCH, said)
+    if session.authority is not None:
+        session.authority.check_topic(subscription.topic, words.RESUME)
+    return _open(session, opened, subscription)
 
 
 def _open(session: Session, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:
@@ -224,6 +266,8 @@ def _open(session: Session, opened: OpenQueues, subscription: Subscription) -> O
             raise opened.holder.error()
         if subscription.is_managed:
             options = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
+            if session.authority is not None:
+                session.authority.own(subscription.destination)
             handle = session.open(subscription.destination, options)
     except MQError:
         opened.leave(hold)

@@ -33,7 +33,9 @@ _LOG = logging.getLogger("mayfly.topics")
 _DURABLE_QUEUES, _NON_DURABLE_QUEUES = "SYSTEM.MANAGED.DURABLE.", "SYSTEM.MANAGED.NDURABLE."
 _LONGEST_NAME = 10_240
 #: What ALTER SUB may change; topic, class and selector are what a subscription is.
-CHANGEABLE = frozenset({"DEST", "DESTCORL", "EXPIRY", "PUBPRTY", "SUBUSER", "USERDATA"})
+CHANGEABLE = frozenset(
+    {"DEST", "DESTCORL", "EXPIRY", "PUBPRTY", "REQONLY", "SUBUSER", "USERDATA", "VARUSER"}
+)
 
 
 def define_subscription(
@@ -61,18 +63,21 @@ def create_subscription(
     is_durable: bool,
     life_ms: int | None = None,
     takes_retained: bool = True,
+    replaced: Subscription | None = None,
 ) -> Subscription:
     """Make a subscription and give it the retained publications it asks for.
 
     A durable one is on disk when this returns. Its life of ``life_ms``, or else of EXPIRY tenths,
-    begins now. Raises
+    begins now. One of its name that is ``replaced`` goes with its managed queue in the same moment,
+    or stays as it is when this raises. Raises
     MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS, MQRC_TOPIC_STRING_ERROR, MQRC_SUB_INHIBITED,
+    MQRC_SUBSCRIPTION_IN_USE when what is to be replaced is open,
     MQRC_UNKNOWN_OBJECT_NAME for topic object, queue or model, MQRC_OPTIONS_ERROR for a destination
     that does not fit its class, MQRC_SELECTOR_SYNTAX_ERROR and its like; nothing is made then.
     """
     core.check_running()
     with core.administration:
-        _check(core, definition, is_durable=is_durable)
+        _check(core, definition, is_durable=is_durable, replaced=replaced)
         with core.latch:
             definition.attributes[SUB_ID] = new_id(core).hex()
         _begin_life(core, definition, life_ms)
@@ -83,15 +88,42 @@ def create_subscription(
             if is_durable:
                 save(core, definition, 0)
             with core.latch:
-                core.registry.subscriptions.add(subscription)
-                core.must_wake = True
-            if takes_retained:
+                _enter(core, subscription, replaced)
+            if takes_retained and not subscription.on_request:
                 deliver_retained(core, subscription)
         except MQError:
-            undo_subscription(core, subscription)
+            if replaced is None:
+                undo_subscription(core, subscription)
+            else:
+                _put_back(core, subscription, replaced)
             raise
+        drop_doomed(core)
     core.run_deferred()
     return subscription
+
+
+def _enter(core: Core, subscription: Subscription, replaced: Subscription | None) -> None:
+    if replaced is not None:
+        if replaced.holds:
+            raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{replaced!r} is open elsewhere")
+        forget_subscription(core, replaced)
+    core.registry.subscriptions.add(subscription)
+    core.must_wake = True
+
+
+def _put_back(core: Core, subscription: Subscription, replaced: Subscription) -> None:
+    """Undo a replacement that has failed."""
+    try:
+        save(core, replaced.definition, 0)
+    except MQError as error:
+        # A full disk: after a restart it may be the new one.
+        _LOG.error("putting back %r: %s", replaced, error)
+    with core.latch:
+        subscriptions = core.registry.subscriptions
+        forget_subscription(core, subscription)
+        subscriptions.add(replaced)
+        subscriptions.doomed = [q for q in subscriptions.doomed if q.name != replaced.destination]
+    drop_doomed(core)
 
 
 def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
@@ -238,12 +270,14 @@ def load_subscriptions(core: Core, definitions: Iterable[Definition]) -> None:
     drop_doomed(core)
 
 
-def _check(core: Core, definition: Definition, *, is_durable: bool) -> None:
+def _check(
+    core: Core, definition: Definition, *, is_durable: bool, replaced: Subscription | None
+) -> None:
     """Check a new definition, and make its topic string the full one."""
     name, registry = definition.name, core.registry
     if (is_durable and not name.strip()) or len(name.encode()) > _LONGEST_NAME:
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, f"{name[:50]!r} cannot name a subscription")
-    if name and registry.subscriptions.find(name) is not None:
+    if name and registry.subscriptions.find(name) not in (None, replaced):
         raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, f"subscription {name!r}")
     with core.latch:
         topic = registry.topics.full_string(
@@ -254,7 +288,7 @@ def _check(core: Core, definition: Definition, *, is_durable: bool) -> None:
     if values.subscribe_inhibited:
         raise mq_error(rc.MQRC_SUB_INHIBITED, f"SUB(DISABLED) for {topic!r}")
     if is_durable and not values.allows_durable:
-        raise mq_error(rc.MQRC_SUB_INHIBITED, f"DURSUB(NO) for {topic!r}")
+        raise mq_error(rc.MQRC_DURABILITY_NOT_ALLOWED, f"DURSUB(NO) for {topic!r}")
     definition.attributes["TOPICSTR"] = topic
     _check_correlation(definition)
     is_managed = definition.number("DESTCLAS") == MANAGED_DESTINATION

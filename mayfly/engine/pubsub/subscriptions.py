@@ -18,6 +18,8 @@ from mayfly.selectors import Selector, compile_selector
 #: Kept with the attributes of a subscription beside those that MQSC knows.
 SUB_ID, EXPIRE_AT, CREATED_BY = "SUBID", "EXPIRE_AT_MS", "SUBTYPE"
 SHARED, IGNORES_OWN = "SHARED", "IGNORES_OWN"
+#: Whose publications a durable subscription leaves out also while nobody has it open.
+OWNER = "OWNER"
 ADMIN, API = "ADMIN", "API"
 ID_BYTES = 24
 #: DESTCORL of copies that keep the CorrelId of the publication.
@@ -57,6 +59,8 @@ class Subscription:
         "is_shared",
         "levels",
         "name",
+        "on_request",
+        "owner",
         "priority",
         "selector",
         "sub_id",
@@ -71,6 +75,7 @@ class Subscription:
         self.holds: set[Hold] = set()
         self.is_shared = bool(definition.attributes.get(SHARED))
         self.ignores_own = bool(definition.attributes.get(IGNORES_OWN))
+        self.owner = definition.attributes.get(OWNER, "")
         self.take(definition)
 
     def take(self, definition: Definition) -> None:
@@ -83,6 +88,7 @@ class Subscription:
         text = definition.text("SELECTOR")
         self.selector: Selector | None = compile_selector(text) if text.strip() else None
         self.priority = definition.number("PUBPRTY")
+        self.on_request = bool(definition.number("REQONLY"))
         correlation = definition.text("DESTCORL")
         self.correl_id: bytes | None = None
         if correlation != PASSED_ON:
@@ -91,8 +97,12 @@ class Subscription:
         self.expire_at_ms = expire_at_ms if expire_at_ms >= 0 else None
 
     def refuses(self, connection: object) -> bool:
-        """Tell whether it is open on the connection of a publisher and wants none of its own."""
-        return self.ignores_own and any(hold.connection is connection for hold in self.holds)
+        """Tell whether it wants nothing of a publisher: none of its own, or only on request."""
+        return self.on_request or (self.ignores_own and self.is_of(connection))
+
+    def is_of(self, connection: object) -> bool:
+        """Tell whether it is of this connection, which has it open or has made it."""
+        return connection == self.owner or any(h.connection == connection for h in self.holds)
 
     def __repr__(self) -> str:
         return f"<Subscription {self.name or self.sub_id.hex()} to {self.topic!r}>"
@@ -152,7 +162,8 @@ class Subscriptions:
         """Forget one; False when somebody else was faster."""
         if self._by_id.pop(subscription.sub_id, None) is None:
             return False
-        self._by_name.pop(subscription.name, None)
+        if self._by_name.get(subscription.name) is subscription:
+            del self._by_name[subscription.name]
         self._by_topic.remove(subscription.levels, subscription.sub_id)
         self._matching.clear()
         return True
@@ -206,6 +217,11 @@ class Subscriptions:
 def target_of(subscription: Subscription, topic: str) -> str:
     """Return what a staged copy says of where it goes: queue, subscription and topic."""
     return _COLON.join((subscription.destination, subscription.sub_id.hex(), topic))
+
+
+def before_topic(target: str) -> str:
+    """Return what stands before the topic string in the target of a staged copy."""
+    return target[: target.index(_COLON, target.index(_COLON) + 1) + 1]
 
 
 def queue_of(target: str | None) -> str | None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
 
 from mayfly.engine.attributes import PRIORITY_AS_PUBLISHED
+from mayfly.engine.authority import words
+from mayfly.engine.authority.checks import UserAuthority, alternate_authority
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.opened import OpenQueues
+from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.publish import PublishResult, publish
 from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.subscribing import OpenSubscription, SubscribeRequest, resume, subscribe
 from mayfly.engine.pubsub.subscription_administration import delete_subscription
+from mayfly.engine.pubsub.topic_aliases import behind_alias
+from mayfly.engine.pubsub.topic_handle import Target, TopicHandle, check_topic_options
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.put import PutRequest
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -26,12 +33,14 @@ if TYPE_CHECKING:
     from mayfly.engine.session import Session
 
 
-class TopicVerbs:
+class TopicVerbs(ABC):
     """What a session does with topics; the session gives it its core, context and unit of work."""
 
     _core: Core
     _opened: OpenQueues
     context: Context
+    unit_of_work: UnitOfWork
+    authority: UserAuthority | None
 
     def publish(
         self,
@@ -50,18 +59,23 @@ class TopicVerbs:
         format_name: str = "",
         warn_if_no_subscribers: bool = False,
         topic_object: str = "",
+        properties: Mapping[str, object] | None = None,
     ) -> PublishResult:
         """Publish to all who subscribe now, each with a copy and a lifetime of its own.
 
         ``priority`` and ``persistent`` None are the topic's. ``retain`` keeps it for later
         subscribers; an empty body then ends what was kept. ``topic`` stands behind the string of
         ``topic_object``. With ``warn_if_no_subscribers`` the result's warning says
-        MQRC_NO_SUBS_MATCHED when nobody did. Raises as ``publish.publish``.
+        MQRC_NO_SUBS_MATCHED when nobody did. ``properties`` are message properties
+        (docs/PROPERTIES.md). Raises as ``publish.publish``, and MQRC_PROPERTY_NAME_ERROR.
         """
         check_life_ms(time_to_live_ms)
-        unit_of_work = self._unit_in_use()
+        unit_of_work, body = self._unit_in_use(), _bytes_of(body)
+        descriptor = _descriptor(priority, persistent, report, reply_to_q, format_name)
+        if properties:
+            descriptor, body = with_mapping(self._core, descriptor, body, properties)
         request = PutRequest(
-            _descriptor(priority, persistent, report, reply_to_q, format_name),
+            descriptor,
             stored_id(msg_id),
             stored_id(correl_id),
             time_to_live_ms,
@@ -69,19 +83,98 @@ class TopicVerbs:
         )
         if topic_object:
             topic = self._core.registry.topics.full_string(topic_object, topic)
-        result = publish(
-            self._core,
-            topic,
-            _bytes_of(body),
-            request,
-            context=self.context,
-            unit_of_work=unit_of_work,
-            retains=retain,
-            connection=self._opened.connection,
-        )
+        in_unit = unit_of_work is not None
+        result = self.publish_as(topic, body, request, syncpoint=in_unit, retain=retain)
         if warn_if_no_subscribers and not result.matched_count:
             return result._replace(warning=rc.MQRC_NO_SUBS_MATCHED)
         return result
+
+    def publish_as(
+        self,
+        topic: str,
+        body: bytes,
+        request: PutRequest,
+        *,
+        syncpoint: bool,
+        retain: bool = False,
+        not_own: bool = False,
+        alias: str = "",
+        check: Callable[[str], None] | None = None,
+    ) -> PublishResult:
+        """MQPUT to a topic with a descriptor of the publisher's own.
+
+        With ``syncpoint`` it is part of the unit of work, else it is not, whatever the session does
+        otherwise. ``not_own`` leaves out those who subscribe on this connection. An ``alias``, the
+        queue alias that it is put to, says the topic itself. ``check`` asks for authority on the
+        topic in the place of that of this session. Raises as ``publish.publish``.
+        """
+        self._unit_in_use()
+        through = None
+        if alias:
+            through, topic = behind_alias(self._core.registry, alias)
+        if check is None:
+            _check_publisher(self.authority, topic)
+        else:
+            check(topic)
+        return publish(
+            self._core,
+            topic,
+            body,
+            request,
+            context=self.context,
+            unit_of_work=self.unit_of_work if syncpoint else None,
+            retains=retain,
+            connection=self._opened.connection,
+            not_own=not_own,
+            alias=through,
+        )
+
+    def open_topic(
+        self,
+        topic: str,
+        options: int,
+        *,
+        topic_object: str = "",
+        alias: str = "",
+        alternate_user: str = "",
+    ) -> TopicHandle:
+        """MQOPEN of a topic, or of the queue ``alias`` of one, to publish to it.
+
+        ``topic`` stands behind the string of ``topic_object``. The authority of ``alternate_user``
+        counts with MQOO_ALTERNATE_USER_AUTHORITY. Raises MQRC_OPTIONS_ERROR,
+        MQRC_OPTION_NOT_VALID_FOR_TYPE for options of queues, MQRC_TOPIC_STRING_ERROR,
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_NOT_AUTHORIZED (C7),
+        MQRC_HANDLE_NOT_AVAILABLE (MAXHANDS).
+        """
+        self._unit_in_use()
+        check_topic_options(options)
+        core, authority = self._core, self.authority
+        if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
+            authority = alternate_authority(core, authority, alternate_user)
+        if alias:
+            _alias, topic = behind_alias(core.registry, alias)
+            if authority is not None:
+                authority.check_open(alias, options)
+        else:
+            topic = core.registry.topics.full_string(topic_object, topic)
+            check_topic_string(topic, wildcards=False)
+        check = partial(_check_publisher, authority)
+        check(topic)
+        return TopicHandle(
+            core, self, Target(topic, alias, check), self._opened.open_topic(options)
+        )
+
+    def close_topic(self, handle: TopicHandle) -> None:
+        """Close the handle of a topic."""
+        self._opened.close_topic(handle.opened)
+
+    def belong_to(self, connection: object) -> None:
+        """Say whose session it is: no_local leaves out what any session of the same publishes.
+
+        Those that are equal are the same. A text is a name that outlives the connection: a durable
+        subscription made with no_local leaves out its publications also while it is not open.
+        """
+        self._opened.connection = connection
 
     def subscribe(
         self,
@@ -99,16 +192,19 @@ class TopicVerbs:
         user_data: str = "",
         retained: bool = True,
         topic_object: str = "",
+        replace: bool = False,
+        on_request: bool = False,
+        fixed_user: bool = False,
     ) -> OpenSubscription:
         """MQSUB: subscribe to a topic string; levels ``+`` and ``#`` are wildcards.
 
-        Copies arrive on ``queue``, or on a managed queue made for it. A durable one has a name and
-        outlives the session; another ends with it. ``time_to_live_ms`` is the life of the
-        subscription. ``retained`` says whether what is retained comes at once. ``correl_id`` stands
-        in all copies, b"" asks for one of its own, None leaves the publisher's. A ``shared`` one
-        has a name by which others join it: each copy goes to one of them. ``no_local`` leaves out
-        what its own connection publishes. Raises MQRC_SUB_ALREADY_EXISTS and what else
-        ``subscribing.subscribe`` does.
+        Copies arrive on ``queue``, or on a managed queue. A durable one has a name and outlives the
+        session. ``time_to_live_ms`` is the life of the subscription. ``retained`` says whether what
+        is retained comes at once. ``correl_id`` stands in all copies, b"" is one of its own, None
+        the publisher's. A ``shared`` one is joined by its name: each copy goes to one of them.
+        ``no_local`` leaves out what its own connection publishes. With ``replace`` a durable one of
+        the name that nobody has open gives way. One ``on_request`` gets what ``request_retained``
+        asks for. With ``fixed_user`` nobody else resumes it. Raises as ``subscribing.subscribe``.
         """
         self._unit_in_use()
         request = SubscribeRequest(
@@ -125,13 +221,17 @@ class TopicVerbs:
             no_local,
             user_data,
             retained,
+            replace,
+            on_request,
+            fixed_user,
         )
         return subscribe(cast("Session", self), self._opened, request)
 
     def resume(self, name: str) -> OpenSubscription:
         """Open a durable subscription again; what came meanwhile is on its queue.
 
-        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open.
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
+        MQRC_IDENTITY_MISMATCH for another user than the one it is fixed to.
         """
         self._unit_in_use()
         return resume(cast("Session", self), self._opened, name)
@@ -142,19 +242,26 @@ class TopicVerbs:
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open.
         """
         self._unit_in_use()
+        if self.authority is not None:
+            topic = self._core.registry.subscriptions.named(name).topic
+            self.authority.check_topic(topic, words.SUB)
         delete_subscription(self._core, name)
 
     def clear_retained(self, topic: str) -> bool:
         """End the retained publication of a topic at once; tells whether there was one."""
         self._unit_in_use()
         check_topic_string(topic, wildcards=False)
-        with self._core.latch:
-            is_cleared = clear_retained(self._core, topic)
-        self._core.run_deferred()
-        return is_cleared
+        if self.authority is not None:
+            self.authority.check_topic(topic, words.CLR)
+        return clear_retained(self._core, topic)
 
-    def _unit_in_use(self) -> UnitOfWork | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _unit_in_use(self) -> UnitOfWork | None: ...
+
+
+def _check_publisher(authority: UserAuthority | None, topic: str) -> None:
+    if authority is not None:
+        authority.check_topic(topic, words.PUB)
 
 
 def _bytes_of(body: object) -> bytes:

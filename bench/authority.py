@@ -1,0 +1,61 @@
+"""What it costs a put that somebody's authority is asked for: beside the opener's, in one run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from bench.figures import Figure, at_most, median, seconds_of
+from mayfly import QueueManager
+from mayfly.engine.session import Session
+
+_BODY = bytes(200)
+_ROUNDS, _COUNT, _PER_UNIT = 31, 2_000, 100
+_SCRIPT = """
+DEFINE QLOCAL(BENCH.A.Q1) MAXDEPTH(999999999)
+SET AUTHREC OBJTYPE(QMGR) GROUP('nobody') AUTHADD(CONNECT)
+SET AUTHREC PROFILE(BENCH.*.Q?) OBJTYPE(QUEUE) GROUP('ops') AUTHADD(PUT)
+"""
+#: Records that have nothing to do with it.
+_OTHERS = "\n".join(
+    f"SET AUTHREC PROFILE(OTHER{n}.**) OBJTYPE(QUEUE) GROUP('ops') AUTHADD(GET)" for n in range(100)
+)
+
+
+def figures() -> Iterator[Figure]:
+    """Put as the opener and as a user with 100 other profiles, turn by turn; medians of ratios."""
+    for name, persistent in (("non-persistent", False), ("persistent, 100 a unit of work", True)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) if persistent else None
+            with QueueManager("BENCH", path) as manager:
+                assert manager.mqsc(_SCRIPT + _OTHERS).ok
+                opener = manager.session(transacted=persistent)
+                user = manager.session("alice", transacted=persistent, groups=["ops"])
+                ratio, put_us = _compared(manager, opener, user, persistent=persistent)
+        note = f"{put_us:.1f} us a put of the opener"
+        yield at_most(f"authority: put of a user, {name}", ratio, 1.05, "x", note)
+
+
+def _compared(
+    manager: QueueManager, opener: Session, user: Session, *, persistent: bool
+) -> tuple[float, float]:
+    """Return how much longer the user's puts take, and one of the opener's in microseconds."""
+    ratios, waits = [], []
+    for number in range(_ROUNDS):
+        taken = {}
+        # Who comes first changes: the second one finds a longer queue.
+        for session in (opener, user) if number % 2 else (user, opener):
+            taken[session] = seconds_of(partial(_put, session, persistent=persistent))
+        manager.mqsc("CLEAR QLOCAL(BENCH.A.Q1)")
+        ratios.append(taken[user] / taken[opener])
+        waits.append(1e6 * taken[opener] / _COUNT)
+    return median(ratios), median(waits)
+
+
+def _put(session: Session, *, persistent: bool) -> None:
+    for number in range(_COUNT):
+        session.put("BENCH.A.Q1", _BODY, persistent=persistent)
+        if persistent and number % _PER_UNIT == _PER_UNIT - 1:
+            session.commit()

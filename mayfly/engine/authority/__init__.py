@@ -1,0 +1,1 @@
+"""Authority: who may do what to which object, and where that is asked."""

@@ -1,0 +1,103 @@
+"""Authority records change: set and delete them; the first one turns the checks on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mayfly.engine.administration import erase, save_together
+from mayfly.engine.attributes import AUTHCHK_NONE, AUTHCHK_SEND, QMGR
+from mayfly.engine.authority.profiles import SELF, check_profile
+from mayfly.engine.authority.records import (
+    GROUP,
+    PRINCIPAL,
+    USER_CHARACTERS,
+    Entity,
+    RecordKey,
+    definition_of,
+)
+from mayfly.engine.authority.words import OBJECT_TYPES, bits_of, spelled
+from mayfly.engine.core import Core
+from mayfly.engine.definitions import Definition
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+_LONGEST_NAME = {PRINCIPAL: USER_CHARACTERS, GROUP: 64}
+
+
+def set_authority(
+    core: Core,
+    object_type: str,
+    profile: str,
+    entities: Sequence[Entity],
+    *,
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
+) -> None:
+    """Give users or groups authorities on all a profile stands for, and take some away.
+
+    A record that is not there is made; the very first one turns AUTHCHK(NONE) into AUTHCHK(SEND).
+    All are durable on return, or none is there. Raises MQRC_OPTIONS_ERROR for a word that the type
+    of object does not have, one that is both added and removed, and a wrong user or group;
+    MQRC_OBJECT_TYPE_ERROR; MQRC_OBJECT_NAME_ERROR for a profile.
+    """
+    core.check_running()
+    keys = [RecordKey(object_type, profile, entity) for entity in entities]
+    for key in keys:
+        check_key(core, key)
+    added, removed = bits_of(object_type, add), bits_of(object_type, remove)
+    if added & removed:
+        said = f"{spelled(added & removed)} is both added and removed"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+    records, manager = core.registry.authority, core.registry.queue_manager
+    with core.administration:
+        bits = {key: ((records.bits(key) or 0) | added) & ~removed for key in keys}
+        checks = manager.number("AUTHCHK")
+        if not records and checks == AUTHCHK_NONE:
+            checks = AUTHCHK_SEND
+        changed = Definition(QMGR, manager.name, {**manager.attributes, "AUTHCHK": checks})
+        save_together(core, changed, *(definition_of(key, bits[key]) for key in keys))
+        with core.latch:
+            for key in keys:
+                records.enter(key, bits[key])
+            manager.attributes = changed.attributes
+            core.registry.changed()
+
+
+def delete_authority(core: Core, key: RecordKey) -> None:
+    """Delete a record; who has others keeps what those give.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME when there is none.
+    """
+    core.check_running()
+    check_key(core, key)
+    records = core.registry.authority
+    with core.administration:
+        bits = records.bits(key)
+        if bits is None:
+            kind, name = key.entity
+            said = f"no record of {kind} {name} for {key.object_type} {key.profile}"
+            raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, said)
+        erase(core, definition_of(key, bits))
+        with core.latch:
+            records.remove(key)
+            core.registry.changed()
+
+
+def check_key(core: Core, key: RecordKey) -> None:
+    """Raise the reason why there can be no such record."""
+    if key.object_type not in OBJECT_TYPES:
+        said = f"object type {key.object_type!r} is not one of {', '.join(OBJECT_TYPES)}"
+        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, said)
+    if key.object_type == QMGR and key.profile != SELF:
+        said = f"the profile of queue manager {core.name} is {SELF}, not {key.profile!r}"
+        raise mq_error(rc.MQRC_OBJECT_NAME_ERROR, said)
+    check_profile(key.profile)
+    check_entity(key.entity)
+
+
+def check_entity(entity: Entity) -> None:
+    """Raise MQRC_OPTIONS_ERROR for a name that no user or group can have."""
+    kind, name = entity
+    longest = _LONGEST_NAME[kind]
+    if not name.strip() or not name.isprintable() or len(name) > longest:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{kind} {name!r} is not 1 to {longest} characters")

@@ -1,0 +1,190 @@
+"""Where authority is asked for: before the verbs of a session, and in the name of a putter."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from mayfly.engine.attributes import AUTHCHK_NONE, AUTHCHK_RELEASE, QMGR, QMODEL, TOPIC
+from mayfly.engine.authority import words
+from mayfly.engine.authority.profiles import SELF
+from mayfly.engine.authority.records import USER_CHARACTERS
+from mayfly.engine.authority.words import QUEUE, spelled
+from mayfly.engine.pubsub.topic_strings import upwards
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
+
+_LOG = logging.getLogger("mayfly.authority")
+_CACHE_SIZE = 10_000
+_INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+#: What an open option needs on the object opened.
+_OF_OPTION = (
+    (_INPUT, words.GET),
+    (c.MQOO_BROWSE, words.BROWSE),
+    (c.MQOO_OUTPUT, words.PUT),
+    (c.MQOO_INQUIRE, words.INQ),
+    (c.MQOO_SET, words.SET),
+    (c.MQOO_PASS_IDENTITY_CONTEXT, words.PASSID),
+    (c.MQOO_PASS_ALL_CONTEXT, words.PASSALL),
+    (c.MQOO_SET_IDENTITY_CONTEXT, words.SETID),
+    (c.MQOO_SET_ALL_CONTEXT, words.SETALL),
+)
+#: What must be had on the queue manager as well.
+_OF_MANAGER_TOO = words.SETID | words.SETALL
+
+
+class UserAuthority:
+    """What one user may do, remembered by name until a definition or an authority record changes.
+
+    Each check raises MQRC_NOT_AUTHORIZED with object, user and what is missing; a refusal is
+    logged and counted.
+    """
+
+    def __init__(self, core: Core, user: str, groups: tuple[str, ...] | None = None) -> None:
+        """Look at a user; without ``groups`` they are those of the last connection."""
+        self._core = core
+        self.user = user[:USER_CHARACTERS]
+        self._groups = groups
+        self._version = -1
+        self._queues: dict[str, int] = {}
+
+    def check_connect(self) -> None:
+        """Check for CONNECT on the queue manager, once there is a record of who may."""
+        with self._core.latch:
+            is_open_to_all = not self._core.registry.authority.has_any(QMGR)
+        if not is_open_to_all:
+            self._check(QMGR, SELF, words.CONNECT)
+
+    def check_queue(self, name: str, wanted: int) -> None:
+        """Check for authority on a queue, by the name that is used: that of the alias, if it is."""
+        is_current = self._version == self._core.registry.version
+        bits = self._queues.get(name) if is_current else None
+        if bits is None:
+            bits = self._renew(name)
+        if wanted & ~bits:
+            self._refuse(QUEUE, name, wanted & ~bits)
+
+    def check_open(self, name: str, options: int) -> None:
+        """Check for what MQOPEN options need; a model queue is also looked at: DSP (C7)."""
+        definition = self._core.registry.find(name)
+        if definition is None:
+            # There is no such queue, which is what the caller is told.
+            return
+        wanted = words.DSP if definition.kind == QMODEL else 0
+        for option, needed in _OF_OPTION:
+            if options & option:
+                wanted |= needed
+        self.check_queue(name, wanted)
+        if wanted & _OF_MANAGER_TOO:
+            self._check(QMGR, SELF, wanted & _OF_MANAGER_TOO)
+
+    def check_inquire(self) -> None:
+        """Check for INQ on the queue manager."""
+        self._check(QMGR, SELF, words.INQ)
+
+    def check_alternate(self) -> None:
+        """Check for ALTUSR on the queue manager."""
+        self._check(QMGR, SELF, words.ALTUSR)
+
+    def check_topic(self, topic: str, wanted: int) -> None:
+        """Check for authority on a topic string: a topic object there or above gives it."""
+        missing, registry = wanted, self._core.registry
+        with self._core.latch:
+            if registry.queue_manager.number("AUTHCHK") == AUTHCHK_NONE:
+                return
+            for string in upwards(topic):
+                definition = registry.topics.at(string)
+                if definition is not None:
+                    missing &= ~self._granted(TOPIC, definition.name)
+        if missing:
+            self._refuse(TOPIC, repr(topic), missing)
+
+    def own(self, name: str) -> None:
+        """Let the user do everything with a queue made for it; it ends with the queue."""
+        with self._core.latch:
+            definition = self._core.registry.find(name)
+            if definition is not None and self.user not in definition.owners:
+                definition.owners = (*definition.owners, self.user)
+                self._core.registry.changed()
+
+    def _renew(self, name: str) -> int:
+        version = self._core.registry.version
+        if self._version != version or len(self._queues) >= _CACHE_SIZE:
+            self._queues = {}
+        bits = self._queues[name] = self._granted(QUEUE, name)
+        self._version = version
+        return bits
+
+    def _granted(self, object_type: str, name: str) -> int:
+        registry = self._core.registry
+        with self._core.latch:
+            if registry.queue_manager.number("AUTHCHK") == AUTHCHK_NONE:
+                return words.EVERYTHING
+            if object_type == QUEUE:
+                definition = registry.find(name)
+                if definition is not None and self.user in definition.owners:
+                    return words.EVERYTHING
+            entities = registry.authority.entities_of(self.user, self._groups)
+            return registry.authority.granted(entities, object_type, name)
+
+    def _check(self, object_type: str, name: str, wanted: int) -> None:
+        missing = wanted & ~self._granted(object_type, name)
+        if missing:
+            self._refuse(object_type, name, missing)
+
+    def _refuse(self, object_type: str, name: str, missing: int) -> NoReturn:
+        core = self._core
+        with core.latch:
+            core.registry.authority.refused_count += 1
+        named = core.name if object_type == QMGR else name
+        said = f"user {self.user!r} lacks {spelled(missing)} on {object_type} {named}"
+        _LOG.warning("%s: not authorized: %s", core.name, said)
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+
+
+def alternate_authority(core: Core, own: UserAuthority | None, user: str) -> UserAuthority | None:
+    """Return the authority that counts at an open in the name of another user (ALTUSR).
+
+    Raises MQRC_NOT_AUTHORIZED when the session may not act for others.
+    """
+    if own is not None:
+        own.check_alternate()
+    is_opener = user == core.registry.authority.opener if user else own is None
+    return None if is_opener else UserAuthority(core, user)
+
+
+def check_putter(core: Core, user: str, queue: str) -> None:
+    """Check for PUT of the user in whose name a message goes, with the groups of the last session.
+
+    The queue manager itself, whose name is empty, and who opened it may put. Raises
+    MQRC_NOT_AUTHORIZED.
+    """
+    if user and user != core.registry.authority.opener:
+        UserAuthority(core, user).check_queue(queue, words.PUT)
+
+
+def check_release(core: Core, user: str, queue: str) -> None:
+    """Check for PUT once more when a delay is over, where AUTHCHK(RELEASE) asks for it."""
+    if core.registry.queue_manager.number("AUTHCHK") == AUTHCHK_RELEASE:
+        check_putter(core, user, queue)
+
+
+def authority_of(core: Core, user: str, groups: Sequence[str]) -> UserAuthority | None:
+    """Return the authority of a user who connects, None for who opened the queue manager.
+
+    Raises MQRC_NOT_AUTHORIZED without CONNECT, as ``check_connect`` has it.
+    """
+    if isinstance(groups, str):
+        raise TypeError(f"groups is a sequence of names, not {groups!r}")
+    authority = UserAuthority(core, user, tuple(groups))
+    if not user or authority.user == core.registry.authority.opener:
+        return None
+    authority.check_connect()
+    with core.latch:
+        core.registry.authority.join(authority.user, tuple(groups))
+    return authority

@@ -1,0 +1,289 @@
+"""The properties of a message in the MQRFH2 before its data: taken out of it, joined to it.
+
+The stored form of properties is that header, as JMS writes it; so selectors, JMS, pymqi and the
+native verbs see the same ones. Folders that hold no properties stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from typing import NamedTuple, TypeAlias
+
+from mayfly.engine.properties.names import (
+    JMS_SETTABLE,
+    PROPERTY_FOLDERS,
+    checked_name,
+    path_of,
+    plain_name,
+)
+from mayfly.engine.properties.values import python_value
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.properties import (
+    FORMAT,
+    UTF_8,
+    Element,
+    Typed,
+    pack_folder,
+    pack_header,
+    parse_folder,
+    property_element,
+    read_texts,
+)
+
+#: In which order folders are written; others follow.
+_ORDER = ("mcd", "jms", "usr", "mqps", "mqext")
+_COPY_NAMES = {
+    "all": c.MQCOPY_ALL,
+    "forward": c.MQCOPY_FORWARD,
+    "publish": c.MQCOPY_PUBLISH,
+    "reply": c.MQCOPY_REPLY,
+    "report": c.MQCOPY_REPORT,
+}
+_COPY_BITS = {**_COPY_NAMES, "default": c.MQCOPY_DEFAULT}
+_SUPPORT_NAMES = {
+    "required": c.MQPD_SUPPORT_REQUIRED,
+    "required_if_local": c.MQPD_SUPPORT_REQUIRED_IF_LOCAL,
+}
+
+
+class Description(NamedTuple):
+    """What an MQPD says of a property: MQPD_SUPPORT_*, MQPD_*_CONTEXT, MQCOPY_* bits."""
+
+    support: int = c.MQPD_SUPPORT_OPTIONAL
+    context: int = c.MQPD_NO_CONTEXT
+    copy_options: int = c.MQCOPY_DEFAULT
+
+
+#: What need not be said of a property.
+USUAL = Description()
+
+
+class Property(NamedTuple):
+    """One property under the name it is kept by."""
+
+    name: str
+    typed: Typed
+    description: Description = USUAL
+
+
+_SAYS_PROPERTIES = " content='properties'"
+
+
+class Parts(NamedTuple):
+    """A message taken apart: its properties, the other folders as texts, and what the data are."""
+
+    properties: list[Property]
+    others: list[str]
+    #: Whether there is a folder for properties, even an empty one.
+    has_property_folder: bool
+    data_format: str
+    data_encoding: int
+    data_coded_char_set_id: int
+    data: bytes
+
+
+#: A property in a folder: its groups and its own name, and itself.
+Place: TypeAlias = tuple[list[str], Property]
+
+
+def properties_of_mapping(values: Mapping[str, object]) -> list[Property]:
+    """Return properties given by name.
+
+    Raises as :func:`named`, :func:`check_mixed` and ``python_value``.
+    """
+    found: dict[str, Property] = {}
+    for name, value in values.items():
+        new = named(name, python_value(name, value))
+        check_mixed(new.name, found)
+        found[new.name] = new
+    return list(found.values())
+
+
+def named(name: str, typed: Typed) -> Property:
+    """Return a property as a program names it.
+
+    Raises as ``checked_name``, and MQRC_PROPERTY_TYPE_ERROR when a name of JMS needs another type.
+    """
+    kept = checked_name(name)
+    if name in JMS_SETTABLE:
+        wanted = "i4" if name == "JMSXGroupSeq" else "string"
+        if typed.dt != wanted:
+            raise mq_error(rc.MQRC_PROPERTY_TYPE_ERROR, f"{name} is a {wanted}, not a {typed.dt}")
+    return Property(kept, typed)
+
+
+def check_mixed(name: str, others: Iterable[str]) -> None:
+    """Raise MQRC_MIXED_CONTENT_NOT_ALLOWED where a property would be a group of others as well."""
+    if "." not in name:
+        return
+    for other in others:
+        # A name without a dot is kept in usr, where it is in nobody's way.
+        is_group = "." in other and name.startswith(f"{other}.")
+        if is_group or other.startswith(f"{name}."):
+            raise mq_error(rc.MQRC_MIXED_CONTENT_NOT_ALLOWED, f"property {name} beside {other}")
+
+
+def parts_of(descriptor: Descriptor, body: bytes) -> Parts:
+    """Take a message apart; without an MQRFH2 at its start all of it is data.
+
+    Raises MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR, the last also for the name
+    of a property with more than 4,095 characters.
+    """
+    encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
+    if descriptor.format.strip() != FORMAT:
+        return Parts([], [], False, descriptor.format, encoding, ccsid, body)
+    texts = read_texts(encoding, ccsid, body)
+    properties: list[Property] = []
+    others: list[str] = []
+    has_folder = False
+    for text in texts.folders:
+        elements = parse_folder(text)
+        if not elements or not all(holds_properties(e) for e in elements):
+            others.append(text)
+            continue
+        has_folder = True
+        for element in elements:
+            properties += _properties_in(element)
+    return Parts(
+        properties,
+        others,
+        has_folder,
+        texts.data_format,
+        texts.data_encoding,
+        texts.data_coded_char_set_id,
+        body[texts.data_start :],
+    )
+
+
+def holds_properties(folder: Element) -> bool:
+    """Tell whether a folder holds properties, by its name or by saying so."""
+    return folder.name in PROPERTY_FOLDERS or folder.attributes.get("content") == "properties"
+
+
+def joined(
+    descriptor: Descriptor, body: bytes, properties: Iterable[Property]
+) -> tuple[Descriptor, bytes]:
+    """Return a message with these properties in the MQRFH2 before its data.
+
+    One that the message has already is replaced. Without properties it is left as it is. Raises as
+    :func:`parts_of`.
+    """
+    added = list(properties)
+    if not added:
+        return descriptor, body
+    parts = parts_of(descriptor, body)
+    merged = overridden(parts.properties, added)
+    folders = [pack_folder(text) for text in [*_folder_texts(merged), *parts.others]]
+    return _behind_header(descriptor, parts, b"".join(folders))
+
+
+def without_properties(descriptor: Descriptor, parts: Parts) -> tuple[Descriptor, bytes]:
+    """Return a message of its data and what folders are left; the descriptor says what they are."""
+    if parts.others:
+        return _behind_header(descriptor, parts, b"".join(map(pack_folder, parts.others)))
+    plain = descriptor._replace(
+        format=parts.data_format,
+        encoding=parts.data_encoding,
+        coded_char_set_id=parts.data_coded_char_set_id,
+    )
+    return plain, parts.data
+
+
+def overridden(properties: Iterable[Property], by: Iterable[Property]) -> list[Property]:
+    """Return the properties of a message, with those of another in place of its own."""
+    winners = list(by)
+    names = {p.name for p in winners}
+    return [p for p in properties if p.name not in names] + winners
+
+
+def _behind_header(
+    descriptor: Descriptor, parts: Parts, folders: bytes
+) -> tuple[Descriptor, bytes]:
+    header = pack_header(
+        folders,
+        parts.data_format,
+        parts.data_encoding,
+        # MQCCSI_Q_MGR means nothing in a header.
+        parts.data_coded_char_set_id or UTF_8,
+    )
+    described = descriptor._replace(format=FORMAT, encoding=c.MQENC_NORMAL, coded_char_set_id=UTF_8)
+    return described, header + parts.data
+
+
+def _properties_in(folder: Element) -> list[Property]:
+    found: list[Property] = []
+    pending = [(f"{folder.name}.{child.name}", child) for child in folder.children][::-1]
+    while pending:
+        name, element = pending.pop()
+        if len(plain_name(name)) > c.MQ_MAX_PROPERTY_NAME_LENGTH:
+            raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"property {name[:80]}… is too long a name")
+        if element.children:
+            pending.extend((f"{name}.{child.name}", child) for child in element.children[::-1])
+        else:
+            found.append(_property(plain_name(name), element))
+    return found
+
+
+def _property(name: str, element: Element) -> Property:
+    attributes = element.attributes
+    if not attributes:
+        return Property(name, element.typed())
+    copy_options = c.MQCOPY_NONE
+    for word in attributes.get("copy", "default").split(","):
+        copy_options |= _COPY_BITS.get(word.strip(), c.MQCOPY_NONE)
+    description = Description(
+        _SUPPORT_NAMES.get(attributes.get("support", ""), c.MQPD_SUPPORT_OPTIONAL),
+        c.MQPD_USER_CONTEXT if attributes.get("context") == "user" else c.MQPD_NO_CONTEXT,
+        copy_options,
+    )
+    return Property(name, element.typed(), description)
+
+
+def _folder_texts(properties: list[Property]) -> list[str]:
+    folders: dict[str, list[Place]] = {name: [] for name in _ORDER}
+    for found in properties:
+        folder, *rest = path_of(found.name)
+        folders.setdefault(folder, []).append((rest, found))
+    return [
+        f"<{name}{'' if name in PROPERTY_FOLDERS else _SAYS_PROPERTIES}>{_written(held)}</{name}>"
+        for name, held in folders.items()
+        if held
+    ]
+
+
+def _written(held: list[Place]) -> str:
+    """Return the elements of a folder; not by recursion, as a name may have 2,000 groups."""
+    first: dict[tuple[str, ...], int] = {}
+    for groups, _found in held:
+        first.setdefault(tuple(groups[:-1]), len(first))
+    texts: list[str] = []
+    inside: list[str] = []
+    for (*groups, name), found in sorted(held, key=lambda place: first[tuple(place[0][:-1])]):
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(inside, groups, strict=False))
+        shared = sum(1 for _ in same)
+        texts += [f"</{group}>" for group in inside[shared:][::-1]]
+        texts += [f"<{group}>" for group in groups[shared:]]
+        texts.append(property_element(name, found.typed, attributes=_attributes(found.description)))
+        inside = groups
+    texts += [f"</{group}>" for group in inside[::-1]]
+    return "".join(texts)
+
+
+def _attributes(description: Description) -> str:
+    if description == USUAL:
+        return ""
+    support, context, copy_options = description
+    text = ""
+    if copy_options != c.MQCOPY_DEFAULT:
+        copies = [name for name, bit in _COPY_NAMES.items() if copy_options & bit]
+        text += f" copy='{','.join(copies) or 'none'}'"
+    if context == c.MQPD_USER_CONTEXT:
+        text += " context='user'"
+    for name, bit in _SUPPORT_NAMES.items():
+        if support == bit:
+            text += f" support='{name}'"
+    return text

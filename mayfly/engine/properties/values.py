@@ -1,0 +1,178 @@
+"""Values of message properties: MQTYPE_*, data type in the MQRFH2, Python value; conversions."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.properties import INTEGER_BITS, Typed, Value, format_float, single
+
+#: MQTYPE_* -> data type in the MQRFH2; a null has none.
+DATA_TYPES: Mapping[int, str] = {
+    c.MQTYPE_BOOLEAN: "boolean",
+    c.MQTYPE_BYTE_STRING: "bin.hex",
+    c.MQTYPE_INT8: "i1",
+    c.MQTYPE_INT16: "i2",
+    c.MQTYPE_INT32: "i4",
+    c.MQTYPE_INT64: "i8",
+    c.MQTYPE_FLOAT32: "r4",
+    c.MQTYPE_FLOAT64: "r8",
+    c.MQTYPE_STRING: "string",
+}
+_MQ_TYPES = {dt: mq_type for mq_type, dt in DATA_TYPES.items()}
+#: Bytes of a value whose type says how long it is.
+FIXED_BYTES = {"boolean": 4, "i1": 1, "i2": 2, "i4": 4, "i8": 8, "r4": 4, "r8": 8}
+_BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
+_INTEGERS = tuple(INTEGER_BITS)
+#: What a value of a type may be converted to by MQIMPO_CONVERT_TYPE ("MQINQMP", Type).
+_TO_INTEGERS_AND_TEXT = frozenset((*_INTEGERS, "boolean", "string"))
+_CONVERSIONS: Mapping[str, frozenset[str]] = {
+    "boolean": _TO_INTEGERS_AND_TEXT,
+    **dict.fromkeys(_INTEGERS, _TO_INTEGERS_AND_TEXT),
+    "r4": frozenset(("r8", "string")),
+    "r8": frozenset(("r4", "string")),
+    "bin.hex": frozenset(("string",)),
+    "string": frozenset(_MQ_TYPES),
+}
+
+
+def type_of(typed: Typed) -> int:
+    """Return the MQTYPE_* of a value; a data type MQ does not know is text."""
+    return c.MQTYPE_NULL if typed.value is None else _MQ_TYPES.get(typed.dt, c.MQTYPE_STRING)
+
+
+def python_value(name: str, value: object) -> Typed:
+    """Return a value of Python with the type it is kept as: int is i4 or i8, float is r8.
+
+    Raises MQRC_PROPERTY_TYPE_ERROR for what is no value of a property, and
+    MQRC_PROP_NUMBER_FORMAT_ERROR for an integer of more than 64 bits.
+    """
+    if value is None:
+        return Typed("string", None)
+    if isinstance(value, str):
+        return mq_value(name, c.MQTYPE_STRING, value)
+    if isinstance(value, bool):
+        return Typed("boolean", value)
+    if isinstance(value, int):
+        return mq_value(name, c.MQTYPE_INT32 if _fits(value, "i4") else c.MQTYPE_INT64, value)
+    if isinstance(value, float):
+        return Typed("r8", value)
+    if isinstance(value, (bytes, bytearray)):
+        return Typed("bin.hex", bytes(value))
+    raise _wrong_type(name, value, "a property")
+
+
+def mq_value(name: str, mq_type: int, value: object) -> Typed:
+    """Return a value of an MQTYPE_*; raises as :func:`python_value`."""
+    if mq_type == c.MQTYPE_NULL:
+        return Typed("string", None)
+    dt = DATA_TYPES.get(mq_type)
+    if dt is None:
+        raise mq_error(rc.MQRC_PROPERTY_TYPE_ERROR, f"property {name}: Type {mq_type}")
+    if dt in INTEGER_BITS and isinstance(value, int):
+        if not _fits(value, dt):
+            raise _wrong_number(name, value, dt)
+        return Typed(dt, int(value))
+    if dt == "boolean" and isinstance(value, int):
+        return Typed(dt, bool(value))
+    if dt in ("r4", "r8") and isinstance(value, (int, float)):
+        return Typed(dt, _float(name, value, dt))
+    if dt == "bin.hex" and isinstance(value, (bytes, bytearray)):
+        return Typed(dt, bytes(value))
+    if dt == "string" and isinstance(value, str):
+        return Typed(dt, _text(name, value))
+    raise _wrong_type(name, value, dt)
+
+
+def converted(name: str, typed: Typed, mq_type: int) -> Typed:
+    """Return a value as another type; a null and MQTYPE_AS_SET stay as they are.
+
+    Raises MQRC_PROPERTY_TYPE_ERROR, MQRC_PROP_CONV_NOT_SUPPORTED, and
+    MQRC_PROP_NUMBER_FORMAT_ERROR for a text or number that is none of that type.
+    """
+    wanted = DATA_TYPES.get(mq_type)
+    if wanted is None and mq_type not in (c.MQTYPE_AS_SET, c.MQTYPE_NULL):
+        raise mq_error(rc.MQRC_PROPERTY_TYPE_ERROR, f"property {name}: Type {mq_type}")
+    if wanted is None or typed.value is None or typed.dt == wanted:
+        return typed
+    if wanted not in _CONVERSIONS.get(typed.dt, _CONVERSIONS["string"]):
+        raise mq_error(
+            rc.MQRC_PROP_CONV_NOT_SUPPORTED, f"property {name}: {typed.dt} is not made {wanted}"
+        )
+    if isinstance(typed.value, str):
+        return Typed(wanted, _of_text(name, typed.value, wanted))
+    if wanted == "string":
+        return Typed(wanted, _as_text(typed))
+    return mq_value(name, mq_type, typed.value)
+
+
+def raw_value(typed: Typed) -> bytes:
+    """Return a value as long as MQINQMP returns it: text as UTF-8, a number as its zero bytes."""
+    if isinstance(typed.value, str):
+        return typed.value.encode()
+    if isinstance(typed.value, bytes):
+        return typed.value
+    return bytes(0 if typed.value is None else FIXED_BYTES[typed.dt])
+
+
+def _of_text(name: str, text: str, dt: str) -> Value:
+    try:
+        if dt == "boolean":
+            return _BOOLEANS[text.strip().lower()]
+        if dt == "bin.hex":
+            return bytes.fromhex(text)
+        if dt in ("r4", "r8"):
+            return _float(name, float(text), dt)
+        number = int(text)
+    except (KeyError, ValueError):
+        raise _wrong_number(name, text, dt) from None
+    if not _fits(number, dt):
+        raise _wrong_number(name, text, dt)
+    return number
+
+
+def _as_text(typed: Typed) -> str:
+    value = typed.value
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    return (
+        format_float(value, is_single=typed.dt == "r4") if isinstance(value, float) else f"{value}"
+    )
+
+
+def _text(name: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise mq_error(rc.MQRC_PROPERTY_TYPE_ERROR, f"property {name}: {error}") from None
+    return value
+
+
+def _float(name: str, value: float, dt: str) -> float:
+    try:
+        return single(float(value)) if dt == "r4" and math.isfinite(value) else float(value)
+    except (OverflowError, struct.error):
+        raise _wrong_number(name, value, dt) from None
+
+
+def _fits(value: int, dt: str) -> bool:
+    limit = 1 << (INTEGER_BITS[dt] - 1)
+    return -limit <= value < limit
+
+
+def _wrong_number(name: str, value: object, dt: str) -> MQError:
+    return mq_error(
+        rc.MQRC_PROP_NUMBER_FORMAT_ERROR, f"property {name}: {str(value)[:40]!r} is no {dt}"
+    )
+
+
+def _wrong_type(name: str, value: object, dt: str) -> MQError:
+    return mq_error(
+        rc.MQRC_PROPERTY_TYPE_ERROR, f"property {name}: {type(value).__name__} is no value of {dt}"
+    )

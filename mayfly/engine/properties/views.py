@@ -1,0 +1,122 @@
+"""What a get returns of a message's properties, by its options and the queue's PROPCTL."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+
+from mayfly.engine.properties.folders import (
+    Parts,
+    Property,
+    overridden,
+    parts_of,
+    without_properties,
+)
+from mayfly.engine.properties.names import TOPIC
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import FORMAT, Typed, read_texts
+from mayfly.store.units import StoredMessage
+
+#: The options that say how properties are returned; only one of them may be set.
+OPTIONS = (
+    c.MQGMO_PROPERTIES_FORCE_MQRFH2,
+    c.MQGMO_NO_PROPERTIES,
+    c.MQGMO_PROPERTIES_IN_HANDLE,
+    c.MQGMO_PROPERTIES_COMPATIBILITY,
+)
+_OPTION_BITS = sum(OPTIONS)
+#: With a property in one of these, COMPAT returns all of them.
+_COMPATIBLE = re.compile(r"\s*<(?:mcd|jms|usr|mqext)[\s/>]")
+
+
+class View(Enum):
+    """How properties are returned; the MQRFH2 of a message is its stored form of them."""
+
+    AS_STORED = "as they were put"
+    COMPATIBLE = "as they were put, if JMS or an older program may have put them; else not at all"
+    WITHOUT = "not at all"
+    WITHOUT_IF_READABLE = "not at all; in an MQRFH2 that cannot be read, as they were put"
+    IN_HANDLE = "in a message handle"
+
+
+class Seen(NamedTuple):
+    """A row as a getter sees it; ``taken`` are the properties that go into its handle."""
+
+    row: StoredMessage
+    taken: list[Property] | None = None
+    #: Why it cannot be returned as asked for.
+    failure: MQError | None = None
+
+
+_OF_QUEUE = {
+    c.MQPROP_COMPATIBILITY: View.COMPATIBLE,
+    c.MQPROP_NONE: View.WITHOUT_IF_READABLE,
+    c.MQPROP_ALL: View.AS_STORED,
+    c.MQPROP_FORCE_MQRFH2: View.AS_STORED,
+    c.MQPROP_V6COMPAT: View.AS_STORED,
+}
+_OF_OPTION = {
+    c.MQGMO_PROPERTIES_FORCE_MQRFH2: View.AS_STORED,
+    c.MQGMO_NO_PROPERTIES: View.WITHOUT,
+    c.MQGMO_PROPERTIES_IN_HANDLE: View.IN_HANDLE,
+    c.MQGMO_PROPERTIES_COMPATIBILITY: View.COMPATIBLE,
+}
+
+
+@lru_cache(maxsize=256)
+def view_of(options: int, property_control: int, *, has_handle: bool) -> View:
+    """Return how a get with these MQGMO options from a queue with this PROPCTL sees properties.
+
+    Without an option the queue decides; a handle then takes them, unless PROPCTL is FORCE.
+    """
+    option = options & _OPTION_BITS
+    if option in _OF_OPTION:
+        return _OF_OPTION[option]
+    if has_handle and property_control != c.MQPROP_FORCE_MQRFH2:
+        return View.IN_HANDLE
+    return _OF_QUEUE[property_control]
+
+
+def seen_as(view: View, row: StoredMessage) -> Seen:
+    """Return a row as this view shows it.
+
+    An MQRFH2 that cannot be read is a failure where the getter asked for its properties to be taken
+    out; where only the queue says so, the message is returned as it was put.
+    """
+    if view is View.AS_STORED:
+        return Seen(row)
+    descriptor = unpack_descriptor(row.descriptor)
+    if descriptor.format.strip() != FORMAT:
+        return Seen(row, _with_topic(row, []) if view is View.IN_HANDLE else None)
+    try:
+        if view is View.COMPATIBLE and _is_compatible(descriptor, row.body):
+            return Seen(row)
+        parts = parts_of(descriptor, row.body)
+    except MQError as error:
+        is_asked_for = view in (View.WITHOUT, View.IN_HANDLE)
+        return Seen(row, failure=error if is_asked_for else None)
+    taken = _with_topic(row, parts.properties) if view is View.IN_HANDLE else None
+    return Seen(_without(row, descriptor, parts), taken)
+
+
+def _with_topic(row: StoredMessage, properties: list[Property]) -> list[Property]:
+    """Add the topic string that a publication's copy has beside it (MQTopicString)."""
+    if row.topic is None:
+        return properties
+    return overridden(properties, [Property(TOPIC, Typed("string", row.topic))])
+
+
+def _without(row: StoredMessage, descriptor: Descriptor, parts: Parts) -> StoredMessage:
+    if not parts.has_property_folder:
+        return row
+    plain, body = without_properties(descriptor, parts)
+    return row._replace(descriptor=pack_descriptor(plain), body=body)
+
+
+def _is_compatible(descriptor: Descriptor, body: bytes) -> bool:
+    texts = read_texts(descriptor.encoding, descriptor.coded_char_set_id, body)
+    return any(_COMPATIBLE.match(text) for text in texts.folders)

@@ -1,0 +1,57 @@
+"""The header before the data of a dead letter: why it is one, since when, and what its data is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.lifetime.times import put_date, put_time
+from mayfly.mqi.constants import MQCCSI_Q_MGR, MQENC_NATIVE
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.structures import DLH
+
+_FORMAT = "MQDEAD"
+_NAME_LENGTH, _APPLICATION_LENGTH, _FORMAT_LENGTH = 48, 28, 8
+
+
+class Refusal(NamedTuple):
+    """Why a message cannot stay or go where it should: who found that, and when.
+
+    ``queue`` is the one it was meant for; ``appl_type`` is an MQAT_*.
+    """
+
+    reason: int
+    queue: str
+    manager_name: str
+    appl_type: int
+    appl_name: str
+    at_ms: int
+
+
+def behind_header(descriptor: Descriptor, refusal: Refusal) -> tuple[Descriptor, bytes]:
+    """Return the descriptor of a dead letter, and the MQDLH to stand before its data (Q1).
+
+    What the descriptor says of the data is true of the header now; the header says it of the data.
+    A text that does not fit its field is cut, and what is not ASCII becomes a question mark.
+    """
+    header = DLH.pack(
+        {
+            "Reason": refusal.reason,
+            "DestQName": _field(refusal.queue, _NAME_LENGTH),
+            "DestQMgrName": refusal.manager_name,
+            "Encoding": descriptor.encoding,
+            "CodedCharSetId": descriptor.coded_char_set_id,
+            "Format": _field(descriptor.format, _FORMAT_LENGTH),
+            "PutApplType": refusal.appl_type,
+            "PutApplName": _field(refusal.appl_name, _APPLICATION_LENGTH),
+            "PutDate": put_date(refusal.at_ms),
+            "PutTime": put_time(refusal.at_ms),
+        }
+    )
+    dead = descriptor._replace(
+        format=_FORMAT, encoding=MQENC_NATIVE, coded_char_set_id=MQCCSI_Q_MGR
+    )
+    return dead, header
+
+
+def _field(text: str, length: int) -> str:
+    return text.encode("ascii", "replace").decode()[:length]

@@ -1,0 +1,32 @@
+"""What the tests of authority share: granting, taking away, and sessions of users."""
+
+from __future__ import annotations
+
+from mayfly.engine.attributes import QMGR
+from mayfly.engine.authority.changes import set_authority
+from mayfly.engine.authority.profiles import SELF
+from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity
+from mayfly.engine.authority.words import QUEUE
+from mayfly.engine.manager import Manager
+from mayfly.engine.session import Session
+
+ALICE = "alice"
+
+
+def grant(
+    qm: Manager, words: str, profile: str, *, to: str = ALICE, group: str = "", kind: str = QUEUE
+) -> None:
+    """Give a user, or a group, authorities on a profile."""
+    entity = Entity(GROUP, group) if group else Entity(PRINCIPAL, to)
+    set_authority(qm, kind, profile, [entity], add=words.split())
+
+
+def revoke(qm: Manager, words: str, profile: str, *, to: str = ALICE, kind: str = QUEUE) -> None:
+    """Take authorities away from a user."""
+    set_authority(qm, kind, profile, [Entity(PRINCIPAL, to)], remove=words.split())
+
+
+def connect(qm: Manager, user: str = ALICE, *groups: str, transacted: bool = False) -> Session:
+    """Return a session of a user, who may connect and has what was granted besides."""
+    grant(qm, "CONNECT", SELF, to=user, kind=QMGR)
+    return qm.session(user, transacted, groups=groups)

@@ -1,0 +1,241 @@
+"""Authority of delayed messages, rule D13: at the send, and at the release where it is asked for.
+
+Also what else goes in somebody's name: reports (R6), and changes of the schedule.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine.attributes import AUTHCHK_RELEASE
+from mayfly.engine.delay.schedule import ScheduleFilter
+from mayfly.engine.put import PutRequest
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.structures import DLH
+from mayfly.testing import VirtualClock
+from tests.spec.authority_scene import ALICE, connect, grant, revoke
+from tests.spec.scene import (
+    DEAD,
+    OUTPUT,
+    REPLIES,
+    STAGING,
+    V2,
+    End,
+    alias,
+    alter_manager,
+    bodies,
+    ends,
+    local,
+    refused,
+)
+
+NOT_AUTHORIZED = rc.MQRC_NOT_AUTHORIZED
+EVERYTHING = ScheduleFilter()
+
+
+def test_D13_the_target_is_checked_at_the_send_and_staging_is_not(
+    queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    with connect(queue_manager) as session:
+        grant(queue_manager, "PUT", STAGING)
+        with refused(NOT_AUTHORIZED):
+            session.put("Q1", b"x", delay_ms=100)
+        assert queue_manager.curdepth(STAGING) == 0
+        revoke(queue_manager, "PUT", STAGING)
+        grant(queue_manager, "PUT", "Q1")
+        session.put("Q1", b"x", delay_ms=100)
+        with refused(NOT_AUTHORIZED):
+            session.put(STAGING, b"x")
+        clock.advance(100)
+        assert queue_manager.curdepth("Q1") == 1
+
+
+def test_D13_a_handle_opened_before_does_not_help_a_delayed_put(
+    queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Its send is checked once more; a put without delay is not (C7)."""
+    local(queue_manager)
+    with connect(queue_manager) as session:
+        grant(queue_manager, "PUT", "Q1")
+        handle = session.open("Q1", OUTPUT)
+        revoke(queue_manager, "PUT", "Q1")
+        with refused(NOT_AUTHORIZED):
+            handle.put(b"x", PutRequest(V2, delay_ms=100))
+        handle.put(b"y", PutRequest(V2))
+    clock.advance(100)
+    assert queue_manager.curdepth("Q1") == 1
+
+
+def test_D13_nothing_is_checked_at_the_release(
+    queue_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(queue_manager)
+    with connect(queue_manager) as session:
+        grant(queue_manager, "PUT", "Q1")
+        session.put("Q1", b"x", delay_ms=100, persistent=persistent)
+        revoke(queue_manager, "ALL", "Q1")
+    clock.advance(99)
+    assert queue_manager.curdepth("Q1") == 0
+    clock.advance(1)
+    assert queue_manager.curdepth("Q1") == 1
+
+
+def test_D13_AUTHCHK_RELEASE_dead_letters_what_may_not_arrive_any_more(
+    manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    alter_manager(manager, AUTHCHK=AUTHCHK_RELEASE)
+    with connect(manager) as session, manager.session() as opener:
+        grant(manager, "PUT", "Q1")
+        session.put("Q1", b"refused", delay_ms=100, persistent=persistent)
+        opener.put("Q1", b"the opener's", delay_ms=100, persistent=persistent)
+        revoke(manager, "PUT", "Q1")
+        clock.advance(99)
+        assert manager.curdepth(STAGING) == 2
+        clock.advance(1)
+        assert bodies(opener, "Q1") == [b"the opener's"]
+        dead = opener.get(DEAD)
+        assert dead is not None
+        header = DLH.unpack(dead.body)
+        assert (header["Reason"], header["DestQName"]) == (NOT_AUTHORIZED, "Q1")
+        assert dead.body.endswith(b"refused")
+    assert End("dead_lettered", 100, NOT_AUTHORIZED) in ends(manager, STAGING)
+
+
+def test_D13_AUTHCHK_RELEASE_lets_go_who_has_it_again(
+    manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    alter_manager(manager, AUTHCHK=AUTHCHK_RELEASE)
+    with connect(manager) as session:
+        grant(manager, "PUT", "Q1")
+        session.put("Q1", b"x", delay_ms=100, persistent=persistent)
+        revoke(manager, "PUT", "Q1")
+        clock.advance(99)
+        grant(manager, "PUT", "Q1")
+        clock.advance(1)
+    assert manager.curdepth("Q1") == 1
+    assert manager.curdepth(DEAD) == 0
+
+
+def test_D13_AUTHCHK_RELEASE_asks_for_the_name_that_was_put_to(
+    manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """The alias, with the groups the user has connected with last."""
+    alter_manager(manager, AUTHCHK=AUTHCHK_RELEASE)
+    alias(manager, "A1", "Q1")
+    with connect(manager, ALICE, "ops") as session:
+        grant(manager, "PUT", "A1", group="ops")
+        session.put("A1", b"x", delay_ms=100, persistent=persistent)
+        clock.advance(100)
+        assert manager.curdepth("Q1") == 1
+        session.put("A1", b"y", delay_ms=100, persistent=persistent)
+    connect(manager, ALICE).close()
+    clock.advance(100)
+    assert manager.curdepth("Q1") == 1
+    assert manager.curdepth(DEAD) == 1
+
+
+def test_D13_AUTHCHK_RELEASE_discards_and_reports_as_asked(
+    manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    alter_manager(manager, AUTHCHK=AUTHCHK_RELEASE)
+    report = c.MQRO_DISCARD_MSG | c.MQRO_EXCEPTION
+    with connect(manager) as session, manager.session() as opener:
+        grant(manager, "PUT", "Q1")
+        grant(manager, "PUT", REPLIES)
+        session.put(
+            "Q1", b"x", delay_ms=100, persistent=persistent, report=report, reply_to_q=REPLIES
+        )
+        revoke(manager, "PUT", "Q1")
+        clock.advance(100)
+        told = opener.get(REPLIES)
+        assert told is not None
+        assert told.descriptor.feedback == NOT_AUTHORIZED
+    assert manager.curdepth(DEAD) == 0
+    assert ends(manager, STAGING) == [End("discarded", 100, NOT_AUTHORIZED)]
+
+
+@pytest.mark.parametrize("checks", [1, AUTHCHK_RELEASE])
+def test_D13_a_checked_release_goes_in_bulk(
+    queue_manager: QueueManager, clock: VirtualClock, checks: int
+) -> None:
+    """One look for all messages of one descriptor and target."""
+    local(queue_manager, MAXDEPTH=9_999)
+    alter_manager(queue_manager, AUTHCHK=checks)
+    with connect(queue_manager, transacted=True) as session:
+        grant(queue_manager, "PUT", "Q1")
+        for n in range(300):
+            session.put("Q1", b"%d" % n, delay_ms=100, persistent=True)
+    processor = queue_manager._delay_processor
+    with queue_manager.latch:
+        now_ms = clock.now_ms() + 100
+        works = processor.let_go(processor.due(now_ms, 1_000), now_ms)
+    assert [len(moving.new_keys) for work in works for moving in work.moves] == [300]
+    queue_manager.run(*works)
+    assert queue_manager.curdepth("Q1") == 300
+
+
+def test_R6_a_report_goes_with_the_authority_of_whose_message_it_is_about(
+    manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Without PUT on the reply queue it is dead-lettered with 2035."""
+    with connect(manager) as session, manager.session() as opener:
+        grant(manager, "PUT", "Q1")
+        for may_report in (False, True):
+            if may_report:
+                grant(manager, "PUT", REPLIES)
+            session.put(
+                "Q1", b"x", time_to_live_ms=100, report=c.MQRO_EXPIRATION, reply_to_q=REPLIES
+            )
+            clock.advance(100)
+            assert opener.get("Q1") is None
+            assert manager.curdepth(REPLIES) == may_report
+        dead = opener.get(DEAD)
+        assert dead is not None
+        assert DLH.unpack(dead.body)["Reason"] == NOT_AUTHORIZED
+        assert opener.get(DEAD) is None
+
+
+def test_the_schedule_shows_and_changes_ones_own_messages(
+    queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Those of others need BROWSE to be seen and GET to be changed, on the staging queue."""
+    local(queue_manager)
+    grant(queue_manager, "PUT", "Q1", group="nobody")
+    with connect(queue_manager) as session, connect(queue_manager, "bob") as other:
+        ids = [session.put("Q1", b"%d" % n, delay_ms=100) for n in range(4)]
+        own = ScheduleFilter(sender=ALICE)
+        assert len(session.schedule.list(own)) == 4
+        assert session.schedule.show(ids[0]) is not None
+        assert session.schedule.cancel(ids[0]).value == "cancelled"
+        assert session.schedule.reschedule(ids[1], delay_ms=50).value == "rescheduled"
+        assert session.schedule.release(ids[1]).value == "released"
+        assert list(session.schedule.cancel_all(own)) == [2]
+        late = session.put("Q1", b"late", delay_ms=100)
+        foreign = other.schedule
+        for call in (
+            foreign.list,
+            foreign.audit,
+            foreign.count,
+            lambda: foreign.list(own),
+            lambda: foreign.show(late),
+            lambda: foreign.cancel(late),
+            lambda: foreign.reschedule(late, delay_ms=1),
+            lambda: foreign.release(late),
+            lambda: list(foreign.cancel_all(own)),
+            lambda: list(foreign.release_all(EVERYTHING)),
+        ):
+            with refused(NOT_AUTHORIZED):
+                call()
+        grant(queue_manager, "BROWSE", STAGING, to="bob")
+        assert [m.msg_id for m in foreign.list()] == [late]
+        with refused(NOT_AUTHORIZED):
+            foreign.cancel(late)
+        assert foreign.count() == 1
+        grant(queue_manager, "GET", STAGING, to="bob")
+        assert foreign.cancel(late).value == "cancelled"
+    clock.advance(100)
+    with queue_manager.session() as opener:
+        assert bodies(opener, "Q1") == [b"1"]

@@ -1,0 +1,37 @@
+"""docs/AUTHORITY.md: its example runs, and its tables say what the source says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+from mayfly.engine.authority.words import OBJECT_TYPES, allowed_words, spelled
+
+DOCS = (Path(__file__).parents[2] / "docs/AUTHORITY.md").read_text("utf-8")
+
+
+def test_the_example_in_the_docs_runs() -> None:
+    [(code, output)] = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", DOCS, re.DOTALL)
+    printed = io.StringIO()
+    names: dict[str, object] = {}
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "docs/AUTHORITY.md", "exec"), names)
+    assert printed.getvalue() == output
+
+
+def test_the_table_of_authorities_is_that_of_the_source() -> None:
+    rows: dict[str, tuple[str, str]] = {}
+    for types, programs, administrators in re.findall(
+        r"\| ([A-Z][^|]*) \|([^|]*)\|([^|]*)\|", DOCS
+    ):
+        for kind in re.findall(r"\b[A-Z]{4,}\b", types.partition("(")[0]):
+            rows[kind] = programs.partition(",")[0].strip(), administrators.strip()
+    for kind in OBJECT_TYPES:
+        words = allowed_words(kind)
+        wanted = tuple(
+            spelled(words[sum_of]).replace(",", " ").replace("NONE", "")
+            for sum_of in ("ALLMQI", "ALLADM")
+        )
+        assert rows[kind] == wanted, kind
