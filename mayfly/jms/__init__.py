@@ -1,5 +1,6 @@
 """JMS 2.0 in Python spelling, simplified and classic API; see docs/JMS.md."""
 
+from mayfly.jms.async_sending import CompletionListener
 from mayfly.jms.bodies import MapMessage, StreamMessage
 from mayfly.jms.browsers import QueueBrowser
 from mayfly.jms.bytes_message import BytesMessage
@@ -15,8 +16,8 @@ from mayfly.jms.constants import (
     DeliveryMode,
 )
 from mayfly.jms.consumers import MessageConsumer
-from mayfly.jms.contexts import JMSBrowser, JMSConsumer, JMSContext
-from mayfly.jms.destinations import Destination, Queue, TemporaryQueue, Topic
+from mayfly.jms.contexts import JMSContext
+from mayfly.jms.destinations import Destination, Queue, TemporaryQueue, TemporaryTopic, Topic
 from mayfly.jms.errors import (
     IllegalStateException,
     IllegalStateRuntimeException,
@@ -44,8 +45,10 @@ from mayfly.jms.errors import (
 )
 from mayfly.jms.factory import ConnectionFactory
 from mayfly.jms.messages import Message, TextMessage
+from mayfly.jms.metadata import ConnectionMetaData
 from mayfly.jms.producers import MessageProducer
 from mayfly.jms.sessions import Session
+from mayfly.jms.simplified_consumers import JMSBrowser, JMSConsumer
 from mayfly.jms.simplified_producer import JMSProducer
 
 __all__ = [
@@ -59,10 +62,13 @@ __all__ = [
     "MessageProducer",
     "MessageConsumer",
     "QueueBrowser",
+    "CompletionListener",
+    "ConnectionMetaData",
     "Destination",
     "Queue",
     "TemporaryQueue",
     "Topic",
+    "TemporaryTopic",
     "Message",
     "TextMessage",
     "BytesMessage",

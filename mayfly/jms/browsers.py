@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
-from mayfly.jms.consumers import selector_text
 from mayfly.jms.destinations import Destination, Queue
 from mayfly.jms.errors import classic, refuse
+from mayfly.jms.feeds import selector_text
 from mayfly.jms.messages import Message
 from mayfly.jms.reading import incoming
 from mayfly.jms.sending import own_queue_name, queue_to_use

@@ -6,16 +6,25 @@ import itertools
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from mayfly.engine.handles import Handle
 from mayfly.engine.manager import Manager
 from mayfly.engine.session import Session as EngineSession
 from mayfly.engine.waiting import Waiter
+from mayfly.jms import client_ids
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
-from mayfly.jms.destinations import TemporaryQueue
-from mayfly.jms.errors import IllegalStateException, InvalidClientIDException, classic, refuse
+from mayfly.jms.destinations import Destination, TemporaryQueue, TemporaryTopic
+from mayfly.jms.errors import (
+    IllegalStateException,
+    JMSException,
+    classic,
+    refuse,
+)
+from mayfly.jms.exception_reports import ExceptionReports
+from mayfly.jms.metadata import ConnectionMetaData
 from mayfly.jms.sessions import Session
+from mayfly.jms.temporary_topics import TemporaryTopics
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage
@@ -29,19 +38,35 @@ _numbers = itertools.count(-(2**62))
 class Connection:
     """A connection of one user; made stopped. Threads may share it. Errors are JMSException."""
 
-    def __init__(self, manager: Manager, user_name: str | None = None) -> None:
-        """Connect; the factory makes connections. Raises MQRC_CONNECTION_BROKEN."""
+    def __init__(
+        self, manager: Manager, user_name: str | None = None, client_id: str | None = None
+    ) -> None:
+        """Connect; the factory makes connections.
+
+        Raises MQRC_CONNECTION_BROKEN, InvalidClientIDException.
+        """
         self.manager = manager
         self._user_name = user_name
         self._client_id: str | None = None
+        #: Whose publications are the connection's own, as long as it has no client id.
+        self._identity = object()
+        self._is_begun = False
         self._number = next(_numbers)
         self._lock = threading.RLock()
         self._sessions: list[Session] = []
         #: Holds the temporary queues, which go when it closes.
         self._mq: EngineSession = self.connect()
         self._temporary: dict[str, Handle] = {}
+        self.topics = TemporaryTopics(manager)
+        self.reports = ExceptionReports()
         self.is_open = True
         self.is_started = False
+        if client_id is not None:
+            try:
+                self.set_client_id(client_id)
+            except JMSException:
+                self.close()
+                raise
 
     @property
     def client_id(self) -> str | None:
@@ -51,55 +76,116 @@ class Connection:
     def set_client_id(self, client_id: str) -> None:
         """Say who the client is, before anything else is done with the connection.
 
-        Raises InvalidClientIDException for no name, IllegalStateException when it is too late.
+        Raises InvalidClientIDException for no name and one that another connection has,
+        IllegalStateException when it is too late, or the factory has said it already.
+        """
+        with self._lock:
+            self._check_open()
+            client_id = client_ids.checked(client_id)
+            if self._client_id is not None or self._is_begun:
+                raise IllegalStateException("the client id cannot be changed any more")
+            client_ids.claim(self, client_id)
+            self._client_id = client_id
+            for session in self._sessions:
+                session.mq.belong_to(client_id)
+
+    def begin(self) -> None:
+        """Let the client id stay as it is: the connection is being used."""
+        self._is_begun = True
+
+    def get_metadata(self) -> ConnectionMetaData:
+        """Return what the connection says about itself."""
+        return ConnectionMetaData()
+
+    @property
+    def exception_listener(self) -> Callable[[JMSException], object] | None:
+        """What is called with the errors that no call can raise."""
+        return self.reports.listener
+
+    def set_exception_listener(self, listener: Callable[[JMSException], object] | None) -> None:
+        """Have errors of message listeners and of their threads told, and the end of the manager.
+
+        It is called for one error at a time, on the thread that met it; all are logged as well.
         """
         self._check_open()
-        if not client_id:
-            raise InvalidClientIDException("the client id is empty")
-        if self._client_id is not None or self._sessions:
-            raise IllegalStateException("the client id cannot be changed any more")
-        self._client_id = client_id
+        if listener is not None and not callable(listener):
+            raise JMSException(f"exception listener {listener!r} cannot be called")
+        self.reports.listener = listener
 
     @classic
     def create_session(self, session_mode: int = AUTO_ACKNOWLEDGE) -> Session:
         """Return a session: AUTO_, CLIENT_, DUPS_OK_ACKNOWLEDGE or SESSION_TRANSACTED."""
+        self.begin()
+        return self.open_session(session_mode)
+
+    @classic
+    def open_session(self, session_mode: int) -> Session:
+        """Return the session of a context, before which the client id may still be given."""
         with self._lock:
             self._check_open()
             session = Session(self, session_mode)
             self._sessions.append(session)
         return session
 
+    def create_connection_consumer(self, destination: Destination) -> NoReturn:
+        """Raise MQRC_FUNCTION_NOT_SUPPORTED: there are no server session pools."""
+        refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{destination}: use a message listener")
+
     def start(self) -> None:
         """Let messages be received."""
         self._check_open()
+        self.begin()
         self.is_started = True
         self.wake()
+        for session in self.sessions():
+            session.listening.resume()
 
     def stop(self) -> None:
-        """Hold back messages: a receive waits, and returns None when its time is over."""
+        """Hold back messages: a receive waits, and returns None when its time is over.
+
+        Message listeners at work are waited for. Raises IllegalStateException inside of one.
+        """
         self._check_open()
-        self.is_started = False
-        for session in self.sessions():
+        self.begin()
+        sessions = self.sessions()
+        for session in sessions:
+            session.listening.check_not_called_back("stop")
+        with self.manager.latch:
+            self.is_started = False
+        for session in sessions:
             session.interrupt()
+        for session in sessions:
+            session.listening.wait_until_settled()
 
     def close(self) -> None:
         """Close with all sessions, which roll back; temporary queues go. May come from any thread.
 
-        A second close does nothing.
+        A second close does nothing. Message listeners at work are waited for. Raises
+        IllegalStateException inside of one.
         """
+        for session in self.sessions():
+            session.check_not_called_back("close")
         with self._lock:
             if not self.is_open:
                 return
             self.is_open = False
+        self.reports.close()
         for session in self.sessions():
             session.close()
         self.wake()
-        self._mq.close(commit=False)
-        self._temporary.clear()
+        if self._client_id is not None:
+            client_ids.release(self, self._client_id)
+        try:
+            self.topics.clear()
+        finally:
+            self._mq.close(commit=False)
+            self._temporary.clear()
 
     def connect(self) -> EngineSession:
         """Return a new engine session of the connection's user."""
-        return self.manager.session(self._user_name, program=_PROGRAM)
+        session = self.manager.session(self._user_name, program=_PROGRAM)
+        session.belong_to(self._identity if self._client_id is None else self._client_id)
+        return session
 
     def sessions(self) -> list[Session]:
         """Return the open sessions."""
@@ -116,9 +202,17 @@ class Connection:
         """Make a queue after the default model queue; raises the reason codes of MQOPEN."""
         with self._lock:
             self._check_open()
+            self.begin()
             handle = self._mq.open(_MODEL_QUEUE, c.MQOO_INQUIRE)
             self._temporary[handle.queue_name] = handle
         return TemporaryQueue(handle.queue_name, _delete=self._delete_temporary)
+
+    def create_temporary_topic(self) -> TemporaryTopic:
+        """Make a topic that only the connection subscribes to."""
+        with self._lock:
+            self._check_open()
+            self.begin()
+            return self.topics.create()
 
     def has_temporary_queue(self, name: str) -> bool:
         """Tell whether a temporary queue is this connection's."""

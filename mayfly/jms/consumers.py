@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mayfly.engine.get import GetRequest
@@ -9,18 +10,18 @@ from mayfly.engine.handles import Handle
 from mayfly.engine.message import Message as QueueMessage
 from mayfly.engine.session import Session as EngineSession
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE
-from mayfly.jms.destinations import Destination, Queue
+from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import (
-    InvalidDestinationException,
+    IllegalStateException,
     JMSException,
     MessageFormatException,
     classic,
     refuse,
 )
+from mayfly.jms.feeds import Feed
 from mayfly.jms.messages import Message
 from mayfly.jms.poison import is_poisonous, move_away
 from mayfly.jms.reading import incoming
-from mayfly.jms.sending import own_queue_name, queue_to_use
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
@@ -34,7 +35,7 @@ _FOREVER = -1
 
 
 class MessageConsumer:
-    """Receives the messages of one queue. Errors are JMSException.
+    """Receives the messages of one queue or subscription. Errors are JMSException.
 
     Everything is got under syncpoint. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE the consumer has
     a connection of its own to the queue manager and commits before it hands a message out;
@@ -42,40 +43,65 @@ class MessageConsumer:
     """
 
     @classic
-    def __init__(
-        self, session: Session, destination: Destination, selector: str | None = None
-    ) -> None:
-        """Open the queue; sessions make consumers.
-
-        Raises InvalidDestinationException for a queue that is not known or another connection's
-        temporary queue, InvalidSelectorException, MQRC_FUNCTION_NOT_SUPPORTED for a topic.
-        """
-        self._selector = selector_text(selector)
+    def __init__(self, session: Session, feed: Feed) -> None:
+        """Open the feed; sessions make consumers. Raises as ``open`` of the feed."""
         self._session = session
-        self._queue: Queue = queue_to_use(destination)
-        self._name = own_queue_name(session, self._queue)
-        self._is_automatic = session.acknowledge_mode in (AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE)
-        self._mq: EngineSession = session.connect() if self._is_automatic else session.mq
+        self._feed = feed
+        #: Whether the return of a receive, or of a listener, acknowledges the message.
+        self.is_automatic = session.acknowledge_mode in (AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE)
+        self._mq: EngineSession = session.connect() if self.is_automatic else session.mq
         self._handle: Handle | None = None
         #: A message whose body was not of the type asked for: it comes again.
         self._held: tuple[QueueMessage, Message] | None = None
+        self._listener: Callable[[Message], object] | None = None
         self._is_open = True
         try:
-            self._open_handle()
+            self.open_handle()
         except (MQError, JMSException):
-            if self._is_automatic:
+            self._feed.close()
+            if self.is_automatic:
                 self._mq.close(commit=False)
             raise
 
     @property
     def destination(self) -> Destination:
-        """The queue it receives from."""
-        return self._queue
+        """The queue or topic it receives from."""
+        return self._feed.destination
 
     @property
     def message_selector(self) -> str | None:
         """Which messages it takes; None: all."""
-        return self._selector
+        return self._feed.message_selector
+
+    @property
+    def no_local(self) -> bool:
+        """Whether it leaves out what its own connection, or client id, publishes."""
+        return self._feed.no_local
+
+    @property
+    def message_listener(self) -> Callable[[Message], object] | None:
+        """What is called with each message; None: they are received."""
+        return self._listener
+
+    @classic
+    def set_message_listener(self, listener: Callable[[Message], object] | None) -> None:
+        """Have a thread of the session call this with each message, None to receive again.
+
+        It is called while the connection is started, for one message of the session at a time, and
+        nobody can receive in the session meanwhile. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE its
+        return acknowledges the message; when it raises, the message comes again (BackoutCount and
+        BOTHRESH apply). Raises IllegalStateException when it is closed.
+        """
+        if listener is not None and not callable(listener):
+            raise JMSException(f"message listener {listener!r} cannot be called")
+        self._check_open()
+        if listener is None:
+            self._session.listening.leave(self)
+        with self._session.lock:
+            # From here on a stop of another thread leaves the handle open.
+            self._listener = listener
+        if listener is not None:
+            self._session.listening.listen(self, listener)
 
     def receive(self, timeout_ms: int | None = None) -> Message | None:
         """Return the next message, waiting for it; None and 0 wait for ever.
@@ -97,9 +123,9 @@ class MessageConsumer:
         Raises MessageFormatException for another body; in AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE
         the message is then received again by the next call.
         """
-        self._session.check_open()
-        if not self._is_open:
-            refuse(rc.MQRC_HOBJ_ERROR, "the consumer is closed")
+        self._check_open()
+        if self._session.listening.is_used:
+            raise IllegalStateException("the session has message listeners: nothing is received")
         until_ms = None if wait_ms == _FOREVER else self._session.manager.now_ms() + wait_ms
         while True:
             if not self._session.connection.wait_for_start(until_ms, self._owner_is_open):
@@ -127,20 +153,68 @@ class MessageConsumer:
     def interrupt(self) -> None:
         """End a wait of another thread, which then sees that the connection is stopped."""
         with self._session.lock:
-            self._close_handle()
+            if self._listener is None:
+                self._close_handle()
 
     def close(self) -> None:
-        """Close; a receive of another thread returns None. A second close does nothing."""
+        """Close; a receive of another thread returns None. A second close does nothing.
+
+        A message listener at work is waited for; its own it closes when it returns.
+        """
+        listening = self._session.listening
+        if listening.leave_later(self):
+            return
+        listening.leave(self)
         with self._session.lock:
             if not self._is_open:
                 return
             self._is_open = False
-            if self._is_automatic:
+            if self.is_automatic:
                 self._mq.close(commit=False)
             else:
                 self._close_handle()
+                self._feed.close()
         self._session.connection.wake()
         self._session.forget(self)
+
+    @property
+    def is_unit_empty(self) -> bool:
+        """Whether nothing else is in the unit of work of what it receives."""
+        return self._mq.unit_of_work.is_empty
+
+    def take_held(self) -> QueueMessage | None:
+        """Take the message that was of another type than a receive has asked for, if any."""
+        held, self._held = self._held, None
+        return None if held is None else held[0]
+
+    def accept(self, message: QueueMessage) -> Message | None:
+        """Make a message taken for the listener its message; None when it has been moved away.
+
+        Raises MQRC_BACKOUT_THRESHOLD_REACHED and others when that fails.
+        """
+        with self._session.lock:
+            handle = self.open_handle()
+            if is_poisonous(handle, message):
+                self._move_away(handle, message)
+                return None
+            return incoming(message, self._session.manager.name, self._session.acknowledge)
+
+    def settle(self, *, is_done: bool) -> None:
+        """Acknowledge the message of a listener that has returned, or let it come again.
+
+        What the application acknowledges or commits itself is left to it.
+        """
+        if not self.is_automatic:
+            return
+        if is_done:
+            self._mq.commit()
+        else:
+            self._mq.backout()
+
+    def _check_open(self) -> None:
+        self._session.check_open()
+        if not self._is_open:
+            refuse(rc.MQRC_HOBJ_ERROR, "the consumer is closed")
 
     def _receive_one(
         self, until_ms: int | None, body_type: type | None
@@ -151,7 +225,7 @@ class MessageConsumer:
                 return True, None
             if self._held is not None:
                 return True, self._hand_out(*self._held, body_type)
-            handle = self._open_handle()
+            handle = self.open_handle()
         try:
             message = handle.get(self._request(until_ms), _GET_OPTIONS).message
         except MQError as error:
@@ -162,7 +236,7 @@ class MessageConsumer:
                     self._handle = None
             return False, None
         with self._session.lock:
-            is_lost = not (self._owner_is_open() if self._is_automatic else self._session.is_open)
+            is_lost = not (self._owner_is_open() if self.is_automatic else self._session.is_open)
             if is_lost:
                 # The close has given it back.
                 return True, None
@@ -181,13 +255,13 @@ class MessageConsumer:
         self, message: QueueMessage, received: Message, body_type: type | None
     ) -> Message:
         if body_type is not None and not has_body(received, body_type):
-            if self._is_automatic:
+            if self.is_automatic:
                 self._held = message, received
             raise MessageFormatException(
                 f"the body of a {type(received).__name__} is no {body_type.__name__}"
             )
         self._held = None
-        if self._is_automatic:
+        if self.is_automatic:
             self._mq.commit()
         return received
 
@@ -195,28 +269,19 @@ class MessageConsumer:
         try:
             move_away(self._session.manager, self._mq, handle, message)
         except MQError as error:
-            if self._is_automatic:
+            if self.is_automatic:
                 self._mq.backout()
             else:
                 # It is in the unit of work, which must not be committed without it.
                 self._session.must_roll_back = error
             raise
-        if self._is_automatic:
+        if self.is_automatic:
             self._mq.commit()
 
-    def _open_handle(self) -> Handle:
+    def open_handle(self) -> Handle:
+        """Return the handle on its queue, open."""
         if self._handle is None:
-            options = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE
-            self._handle = self._mq.open(self._name, options, selector=self._selector)
-            definition = self._handle.queue.definition
-            if definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC and (
-                not self._session.connection.has_temporary_queue(definition.name)
-            ):
-                self._close_handle()
-                raise InvalidDestinationException(
-                    f"{definition.name} is the temporary queue of another connection",
-                    rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
-                )
+            self._handle = self._feed.open(self._mq)
         return self._handle
 
     def _close_handle(self) -> None:
@@ -231,13 +296,3 @@ class MessageConsumer:
 def has_body(message: Message, body_type: type) -> bool:
     """Tell whether a message has a body of a type; one without a body has none."""
     return message.kind != Message.kind and message.is_body_assignable_to(body_type)
-
-
-def selector_text(selector: str | None) -> str | None:
-    """Return a message selector, None for a blank one; raises InvalidSelectorException if no text.
-
-    Whether it is well formed turns out when its queue is opened.
-    """
-    if selector is not None and not isinstance(selector, str):
-        refuse(rc.MQRC_SELECTION_STRING_ERROR, f"selector {selector!r} is no text")
-    return selector if selector is not None and selector.strip() else None

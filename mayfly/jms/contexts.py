@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 from mayfly.jms.bodies import MapMessage, StreamMessage
-from mayfly.jms.browsers import QueueBrowser
 from mayfly.jms.bytes_message import BytesMessage
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.consumers import MessageConsumer
-from mayfly.jms.destinations import Destination, Queue, TemporaryQueue
-from mayfly.jms.errors import simplified
+from mayfly.jms.destinations import (
+    Destination,
+    Queue,
+    TemporaryQueue,
+    TemporaryTopic,
+    Topic,
+)
+from mayfly.jms.errors import JMSException, simplified
 from mayfly.jms.messages import Message, TextMessage
+from mayfly.jms.metadata import ConnectionMetaData
+from mayfly.jms.simplified_consumers import JMSBrowser, JMSConsumer
 from mayfly.jms.simplified_producer import JMSProducer
 
 
@@ -42,88 +49,6 @@ class Shared:
             self.connection.close()
 
 
-class JMSConsumer:
-    """Receives the messages of one queue. Errors are JMSRuntimeException."""
-
-    def __init__(self, consumer: MessageConsumer) -> None:
-        """Stand before a consumer of the classic API; contexts make consumers."""
-        self._consumer = consumer
-
-    @property
-    def message_selector(self) -> str | None:
-        """Which messages it takes; None: all."""
-        return self._consumer.message_selector
-
-    @simplified
-    def receive(self, timeout_ms: int | None = None) -> Message | None:
-        """Return the next message, waiting for it; None and 0 wait for ever.
-
-        Returns None when none came in time, or when it is closed meanwhile.
-        """
-        return self._consumer.receive(timeout_ms)
-
-    @simplified
-    def receive_no_wait(self) -> Message | None:
-        """Return the next message, None when there is none."""
-        return self._consumer.receive_no_wait()
-
-    @simplified
-    def receive_body(self, body_type: type, timeout_ms: int | None = None) -> Any:
-        """Return the body of the next message as str, bytes or dict; None when none came.
-
-        Raises MessageFormatRuntimeException for a body of another type; in AUTO_ACKNOWLEDGE and
-        DUPS_OK_ACKNOWLEDGE the message is received again by the next call.
-        """
-        message = self._consumer.receive_as(body_type, self._consumer.wait_of(timeout_ms))
-        return None if message is None else message.get_body(body_type)
-
-    @simplified
-    def receive_body_no_wait(self, body_type: type) -> Any:
-        """Return the body of the next message, None when there is none."""
-        message = self._consumer.receive_as(body_type, 0)
-        return None if message is None else message.get_body(body_type)
-
-    @simplified
-    def close(self) -> None:
-        """Close; a receive of another thread returns None."""
-        self._consumer.close()
-
-
-class JMSBrowser:
-    """Shows the messages of a queue; each iteration begins anew. Errors are JMSRuntimeException."""
-
-    def __init__(self, browser: QueueBrowser) -> None:
-        """Stand before a browser of the classic API; contexts make browsers."""
-        self._browser = browser
-
-    @property
-    def queue(self) -> Queue:
-        """The queue it shows."""
-        return self._browser.queue
-
-    @property
-    def message_selector(self) -> str | None:
-        """Which messages it shows; None: all."""
-        return self._browser.message_selector
-
-    def __iter__(self) -> Iterator[Message]:
-        """Yield the messages in get order, each read when it is asked for."""
-        messages = iter(self._browser)
-        while (message := self._next(messages)) is not None:
-            yield message
-
-    #: JMS calls it so.
-    get_enumeration = __iter__
-
-    @simplified
-    def _next(self, messages: Iterator[Message]) -> Message | None:
-        return next(messages, None)
-
-    def close(self) -> None:
-        """Close; iterations under way end with an error."""
-        self._browser.close()
-
-
 class JMSContext:
     """A connection with one session; used by one thread at a time, but closed by any.
 
@@ -136,7 +61,7 @@ class JMSContext:
         """Open a session; the factory and other contexts make contexts."""
         self._shared = shared
         self._connection = shared.connection
-        self._session = shared.connection.create_session(session_mode)
+        self._session = shared.connection.open_session(session_mode)
         self._auto_start = True
         self._lock = threading.Lock()
         self._is_open = True
@@ -170,6 +95,7 @@ class JMSContext:
     def create_context(self, session_mode: int = AUTO_ACKNOWLEDGE) -> JMSContext:
         """Return a context of the same connection, which closes with the last of them."""
         self._session.check_open()
+        self._connection.begin()
         return JMSContext(self._shared, session_mode)
 
     @simplified
@@ -213,36 +139,87 @@ class JMSContext:
         return self._session.create_temporary_queue()
 
     @simplified
-    def create_topic(self, name: str) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: there are no topics yet."""
-        self._session.create_topic(name)
+    def create_topic(self, name: str) -> Topic:
+        """Return a topic by its topic string or URI; levels ``+`` and ``#`` are wildcards.
+
+        Raises InvalidDestinationRuntimeException.
+        """
+        return self._session.create_topic(name)
 
     @simplified
-    def create_durable_consumer(self, topic: Destination, name: str) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: there are no topics yet."""
-        self._session.create_durable_consumer(topic, name)
+    def create_temporary_topic(self) -> TemporaryTopic:
+        """Make a topic that only the connection subscribes to."""
+        return self._session.create_temporary_topic()
 
     @simplified
-    def unsubscribe(self, name: str) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: there are no topics yet."""
+    def unsubscribe(self, name: str) -> None:
+        """Remove a durable subscription of the client id, or of nobody where there is none.
+
+        Raises InvalidDestinationRuntimeException for a name not known, IllegalStateRuntimeException
+        while it has a consumer or messages that are not acknowledged.
+        """
         self._session.unsubscribe(name)
 
     @simplified
     def create_producer(self) -> JMSProducer:
         """Return a producer."""
         self._session.check_open()
+        self._connection.begin()
         return JMSProducer(self._session)
 
     @simplified
-    def create_consumer(self, destination: Destination, selector: str | None = None) -> JMSConsumer:
-        """Return a consumer of a queue, or of what a selector takes of its messages.
+    def create_consumer(
+        self, destination: Destination, selector: str | None = None, no_local: bool = False
+    ) -> JMSConsumer:
+        """Return a consumer of a queue or topic, or of what a selector takes of its messages.
 
-        Raises InvalidDestinationRuntimeException, InvalidSelectorRuntimeException.
+        A subscription to a topic lasts as long as its consumer; ``no_local`` leaves out what the
+        connection publishes, and says nothing of queues. Raises InvalidDestinationRuntimeException,
+        InvalidSelectorRuntimeException.
         """
-        consumer = JMSConsumer(self._session.create_consumer(destination, selector))
+        return self._started(self._session.create_consumer(destination, selector, no_local))
+
+    @simplified
+    def create_durable_consumer(
+        self, topic: Topic, name: str, selector: str | None = None, no_local: bool = False
+    ) -> JMSConsumer:
+        """Return the consumer of a durable subscription of the client id, made where there is none.
+
+        One for another topic, selector or ``no_local`` is made anew, and what has come for it is
+        gone; ``no_local`` leaves out what the client id publishes. Raises
+        IllegalStateRuntimeException without a client id or while it is in use,
+        InvalidDestinationRuntimeException, InvalidSelectorRuntimeException, MQRC_SUB_NAME_ERROR,
+        MQRC_SUB_ALREADY_EXISTS when the name is that of a shared one.
+        """
+        return self._started(self._session.create_durable_consumer(topic, name, selector, no_local))
+
+    @simplified
+    def create_shared_consumer(
+        self, topic: Topic, name: str, selector: str | None = None
+    ) -> JMSConsumer:
+        """Return one of the consumers of a subscription that ends with the last of them.
+
+        Each message goes to one of them, whatever connections they are on; with a client id the
+        name is its own. Raises MQRC_SUB_ALREADY_EXISTS when the others want another topic or
+        selector, and as :meth:`create_consumer`.
+        """
+        return self._started(self._session.create_shared_consumer(topic, name, selector))
+
+    @simplified
+    def create_shared_durable_consumer(
+        self, topic: Topic, name: str, selector: str | None = None
+    ) -> JMSConsumer:
+        """Return one of the consumers of a durable subscription, which needs no client id.
+
+        Raises as :meth:`create_durable_consumer`, and MQRC_SUB_ALREADY_EXISTS when the name is that
+        of an unshared one.
+        """
+        return self._started(self._session.create_shared_durable_consumer(topic, name, selector))
+
+    def _started(self, consumer: MessageConsumer) -> JMSConsumer:
         if self._auto_start:
             self._connection.start()
-        return consumer
+        return JMSConsumer(consumer)
 
     @simplified
     def create_browser(self, queue: Queue, selector: str | None = None) -> JMSBrowser:
@@ -257,8 +234,29 @@ class JMSContext:
 
     @simplified
     def set_client_id(self, client_id: str) -> None:
-        """Say who the client is; raises IllegalStateRuntimeException: a context has begun."""
+        """Say who the client is, before anything else is done with the context.
+
+        Raises InvalidClientIDRuntimeException for no name and one that another connection has,
+        IllegalStateRuntimeException when it is too late, or the factory has said it already.
+        """
         self._connection.set_client_id(client_id)
+
+    def get_metadata(self) -> ConnectionMetaData:
+        """Return what the connection says about itself."""
+        return self._connection.get_metadata()
+
+    @property
+    def exception_listener(self) -> Callable[[JMSException], object] | None:
+        """What is called with the errors that no call can raise."""
+        return self._connection.exception_listener
+
+    @simplified
+    def set_exception_listener(self, listener: Callable[[JMSException], object] | None) -> None:
+        """Have errors of message listeners and of their threads told, and the end of the manager.
+
+        The listener is that of the connection; it is called with JMSException, one at a time.
+        """
+        self._connection.set_exception_listener(listener)
 
     @simplified
     def start(self) -> None:
@@ -267,7 +265,10 @@ class JMSContext:
 
     @simplified
     def stop(self) -> None:
-        """Hold back messages of all contexts of the connection."""
+        """Hold back messages of all contexts of the connection.
+
+        Message listeners at work are waited for. Raises IllegalStateRuntimeException inside of one.
+        """
         self._connection.stop()
 
     @simplified
@@ -296,7 +297,11 @@ class JMSContext:
 
     @simplified
     def close(self) -> None:
-        """Close and roll back; a receive of another thread returns None. May be repeated."""
+        """Close and roll back; a receive of another thread returns None. May be repeated.
+
+        Listeners at work are waited for. Raises IllegalStateRuntimeException inside of one.
+        """
+        self._session.check_not_called_back("close")
         with self._lock:
             if not self._is_open:
                 return

@@ -1,17 +1,19 @@
 """Where messages are sent to and received from: queues and topics, and their URIs.
 
 queue://[queue manager]/name[?priority=…&persistence=…&expiry=…&targetClient=…]
-topic://topic string
+topic://topic string[?the same], also topic:///topic string
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from mayfly.engine.objects import check_name
+from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.jms.constants import (
     AS_APPLICATION,
     AS_QUEUE_DEFINITION,
@@ -26,28 +28,24 @@ from mayfly.mqi.errors import MQError
 from mayfly.store.keys import MAX_PRIORITY
 
 _QUEUE, _TOPIC = "queue://", "topic://"
+#: What a topic string may hold and a URI may not.
+_QUOTED = str.maketrans({"%": "%25", "?": "%3F"})
 
 
-class Destination:
-    """A queue or a topic."""
-
-
-@dataclass(frozen=True)
-class Queue(Destination):
-    """A queue by its name; what it says of a message wins over what the producer says.
+@dataclass(frozen=True, eq=False)
+class Destination(ABC):
+    """A queue or a topic; what it says of a message wins over what the producer says.
 
     ``priority``, ``persistence`` (MQPER_* + 1, as in JMS) and ``expiry_ms`` are -2 for the
-    application's own; the first two may be -1, as the queue definition. Two are equal when their
-    URIs are.
+    application's own; the first two may be -1, as the definition of the queue or topic. Two are
+    equal when their URIs are.
     """
 
-    queue_name: str
-    queue_manager: str = ""
-    priority: int = AS_APPLICATION
-    persistence: int = AS_APPLICATION
-    expiry_ms: int = AS_APPLICATION
-    target_client: int = TARGET_CLIENT_JMS
-    _uri: str = field(init=False, repr=False, compare=False, default="")
+    priority: int = field(default=AS_APPLICATION, kw_only=True)
+    persistence: int = field(default=AS_APPLICATION, kw_only=True)
+    expiry_ms: int = field(default=AS_APPLICATION, kw_only=True)
+    target_client: int = field(default=TARGET_CLIENT_JMS, kw_only=True)
+    _uri: str = field(init=False, repr=False, default="")
 
     def __post_init__(self) -> None:
         """Make the URI, which every message carries."""
@@ -61,42 +59,70 @@ class Queue(Destination):
             f"{name}={value}" for name, (value, usual) in given.items() if value != usual
         )
         mark = "?" if options else ""
-        uri = f"{_QUEUE}{self.queue_manager}/{self.queue_name}{mark}{options}"
-        object.__setattr__(self, "_uri", uri)
+        object.__setattr__(self, "_uri", f"{self._address()}{mark}{options}")
+
+    @abstractmethod
+    def _address(self) -> str:
+        """Return the URI without options."""
 
     @property
     def uri(self) -> str:
-        """The queue as a URI."""
+        """The destination as a URI."""
         return self._uri
 
     def __str__(self) -> str:
         return self._uri
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Destination) and other.uri == self.uri
 
-@dataclass(frozen=True)
+    def __hash__(self) -> int:
+        return hash(self._uri)
+
+
+@dataclass(frozen=True, eq=False)
+class Queue(Destination):
+    """A queue by its name."""
+
+    queue_name: str
+    queue_manager: str = ""
+
+    def _address(self) -> str:
+        return f"{_QUEUE}{self.queue_manager}/{self.queue_name}"
+
+
+@dataclass(frozen=True, eq=False)
 class Topic(Destination):
-    """A topic by its topic string."""
+    """A topic by its topic string, whose levels may be wildcards where one subscribes."""
 
     topic_name: str
 
-    @property
-    def uri(self) -> str:
-        """The topic as a URI."""
-        return f"{_TOPIC}{self.topic_name}"
-
-    def __str__(self) -> str:
-        return self.uri
+    def _address(self) -> str:
+        # One slash behind the two is none of the topic string's.
+        slash = "/" if self.topic_name.startswith("/") else ""
+        return f"{_TOPIC}{slash}{self.topic_name.translate(_QUOTED)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TemporaryQueue(Queue):
     """A queue that goes with its connection; only that connection may receive from it."""
 
-    _delete: Callable[[str], None] = field(default=lambda _: None, repr=False, compare=False)
+    _delete: Callable[[str], None] = field(default=lambda _: None, repr=False)
 
     def delete(self) -> None:
         """Delete it with its messages; raises JMSException (2042) while a consumer has it open."""
         self._delete(self.queue_name)
+
+
+@dataclass(frozen=True, eq=False)
+class TemporaryTopic(Topic):
+    """A topic that goes with its connection; only that connection may subscribe to it."""
+
+    _delete: Callable[[str], None] = field(default=lambda _: None, repr=False)
+
+    def delete(self) -> None:
+        """Let nobody subscribe any more; raises JMSException (2042) while a consumer does."""
+        self._delete(self.topic_name)
 
 
 def queue_of(name: str) -> Queue:
@@ -107,17 +133,31 @@ def queue_of(name: str) -> Queue:
     if not isinstance(name, str):
         raise InvalidDestinationException(f"{name!r} is no name", rc.MQRC_OBJECT_NAME_ERROR)
     if name.startswith(_QUEUE):
-        return _queue_of_uri(name)
-    return _checked(Queue(name))
+        return _checked_queue(_queue_of_uri(name))
+    return _checked_queue(Queue(name))
+
+
+def topic_of(name: str) -> Topic:
+    """Return the topic that a topic string or a URI names; wildcard levels are allowed.
+
+    Raises InvalidDestinationException with MQRC_TOPIC_STRING_ERROR for a wrong topic string, with
+    MQRC_OBJECT_NAME_ERROR for what is no text or a wrong URI.
+    """
+    if not isinstance(name, str):
+        raise InvalidDestinationException(f"{name!r} is no name", rc.MQRC_OBJECT_NAME_ERROR)
+    topic = _topic_of_uri(name) if name.startswith(_TOPIC) else Topic(name)
+    try:
+        check_topic_string(topic.topic_name, wildcards=True)
+    except MQError as error:
+        raise jms_error(error) from error
+    return topic
 
 
 @lru_cache(maxsize=1024)
 def destination_of_uri(uri: str) -> Destination | None:
     """Return what a URI in a message names, None for what Mayfly does not understand."""
-    if uri.startswith(_TOPIC):
-        return Topic(uri.removeprefix(_TOPIC))
     try:
-        return queue_of(uri)
+        return topic_of(uri) if uri.startswith(_TOPIC) else queue_of(uri)
     except InvalidDestinationException:
         return None
 
@@ -127,23 +167,34 @@ def _queue_of_uri(uri: str) -> Queue:
     manager, slash, name = rest.partition("/")
     if not slash:
         raise _wrong(uri, "it has no /")
+    return Queue(name, manager, **_options(uri, query))
+
+
+def _topic_of_uri(uri: str) -> Topic:
+    rest, _, query = uri.removeprefix(_TOPIC).partition("?")
+    try:
+        name = unquote(rest.removeprefix("/"), errors="strict")
+    except UnicodeDecodeError:
+        raise _wrong(uri, "what its % stand for is not UTF-8") from None
+    return Topic(name, **_options(uri, query))
+
+
+def _options(uri: str, query: str) -> dict[str, int]:
     options = dict(parse_qsl(query, keep_blank_values=True))
-    queue = Queue(
-        name,
-        manager,
-        priority=_number(uri, options.pop("priority", "-2"), -2, MAX_PRIORITY),
-        persistence=_number(uri, options.pop("persistence", "-2"), -2, MQPER_PERSISTENT + 1),
-        expiry_ms=_number(uri, options.pop("expiry", "-2"), -2, LONGEST_LIFE_MS),
-        target_client=_number(uri, options.pop("targetClient", "0"), 0, TARGET_CLIENT_MQ),
-    )
+    found = {
+        "priority": _number(uri, options.pop("priority", "-2"), -2, MAX_PRIORITY),
+        "persistence": _number(uri, options.pop("persistence", "-2"), -2, MQPER_PERSISTENT + 1),
+        "expiry_ms": _number(uri, options.pop("expiry", "-2"), -2, LONGEST_LIFE_MS),
+        "target_client": _number(uri, options.pop("targetClient", "0"), 0, TARGET_CLIENT_MQ),
+    }
     if options:
         raise _wrong(uri, f"{', '.join(options)} is not known here")
-    if queue.persistence == MQPER_NOT_PERSISTENT or queue.expiry_ms == AS_QUEUE_DEFINITION:
+    if found["persistence"] == MQPER_NOT_PERSISTENT or found["expiry_ms"] == AS_QUEUE_DEFINITION:
         raise _wrong(uri, "persistence is -2, -1, 1 or 2, expiry is -2 or not negative")
-    return _checked(queue)
+    return found
 
 
-def _checked(queue: Queue) -> Queue:
+def _checked_queue(queue: Queue) -> Queue:
     try:
         check_name(queue.queue_name)
         if queue.queue_manager:

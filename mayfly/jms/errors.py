@@ -168,6 +168,7 @@ _BY_REASON: dict[int, type[JMSException]] = {
     rc.MQRC_BACKED_OUT: TransactionRolledBackException,
     rc.MQRC_HCONN_ERROR: IllegalStateException,
     rc.MQRC_HOBJ_ERROR: IllegalStateException,
+    rc.MQRC_SUBSCRIPTION_IN_USE: IllegalStateException,
     rc.MQRC_SELECTOR_SYNTAX_ERROR: InvalidSelectorException,
     rc.MQRC_SELECTOR_ALWAYS_FALSE: InvalidSelectorException,
     rc.MQRC_SELECTION_STRING_ERROR: InvalidSelectorException,
@@ -188,6 +189,8 @@ _BY_REASON: dict[int, type[JMSException]] = {
             rc.MQRC_REMOTE_Q_NAME_ERROR,
             rc.MQRC_UNKNOWN_XMIT_Q,
             rc.MQRC_UNKNOWN_DEF_XMIT_Q,
+            rc.MQRC_TOPIC_STRING_ERROR,
+            rc.MQRC_NO_SUBSCRIPTION,
         ),
         InvalidDestinationException,
     ),
@@ -221,10 +224,18 @@ def refuse(reason: int, detail: str) -> NoReturn:
     raise jms_error(error) from error
 
 
+def runtime_error(error: JMSException) -> JMSRuntimeException:
+    """Return the JMSRuntimeException that stands for a JMSException, with the same cause."""
+    kind = _TWINS.get(type(error), JMSRuntimeException)
+    twin = kind(error.detail, error.reason)
+    twin.__cause__ = error.__cause__ or error
+    return twin
+
+
 def pass_on(error: JMSException) -> NoReturn:
     """Raise the JMSRuntimeException that stands for a JMSException, with the same cause."""
-    kind = _TWINS.get(type(error), JMSRuntimeException)
-    raise kind(error.detail, error.reason) from (error.__cause__ or error)
+    twin = runtime_error(error)
+    raise twin from twin.__cause__
 
 
 def classic(call: Callable[P, R]) -> Callable[P, R]:

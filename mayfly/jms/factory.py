@@ -12,9 +12,13 @@ from mayfly.jms.errors import classic, simplified
 class ConnectionFactory:
     """Makes connections and contexts to one queue manager of this process."""
 
-    def __init__(self, manager: Manager) -> None:
-        """Take the queue manager."""
+    def __init__(self, manager: Manager, *, client_id: str | None = None) -> None:
+        """Take the queue manager, and the client id that all its connections have.
+
+        Only one of them can be open at a time then.
+        """
         self._manager = manager
+        self._client_id = client_id
 
     @classic
     def create_connection(
@@ -23,9 +27,10 @@ class ConnectionFactory:
         """Return a stopped connection of a user, None for the one who opened the queue manager.
 
         In process a user is taken at its word: the password is not looked at. Raises JMSException
-        with MQRC_CONNECTION_BROKEN when the queue manager has ended.
+        with MQRC_CONNECTION_BROKEN when the queue manager has ended, InvalidClientIDException when
+        another connection has the client id of the factory.
         """
-        return Connection(self._manager, user_name)
+        return Connection(self._manager, user_name, self._client_id)
 
     @simplified
     def create_context(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 
+from mayfly.engine.disposal import send_report
 from mayfly.engine.handles import Handle
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
-from mayfly.lifetime.times import put_date, put_time
+from mayfly.engine.work import Work
+from mayfly.lifetime.dead_letters import Refusal, behind_header
+from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.structures import DLH
 
 _LOG = logging.getLogger("mayfly.jms")
 _CONTEXT = c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT
@@ -32,8 +34,9 @@ def move_away(manager: Manager, session: Session, handle: Handle, message: Messa
     """Put a message got in the unit of work elsewhere, in the same unit, its life running on.
 
     To BOQNAME as it is; where that fails to the dead-letter queue with an MQDLH, unless its report
-    options say MQRO_DISCARD_MSG: then it is only gone. Raises MQRC_BACKOUT_THRESHOLD_REACHED when
-    nobody takes it; the unit of work is to be backed out then.
+    options say MQRO_DISCARD_MSG: then it is only gone. Either way it owes an exception report, in
+    the same unit. Raises MQRC_BACKOUT_THRESHOLD_REACHED when nobody takes it, or the report of a
+    persistent one (as D22 has it); the unit of work is to be backed out then.
     """
     queue, now_ms = handle.queue, manager.now_ms()
     request = _request(message, message.descriptor, now_ms)
@@ -42,29 +45,22 @@ def move_away(manager: Manager, session: Session, handle: Handle, message: Messa
     except MQError as error:
         if message.descriptor.report & c.MQRO_DISCARD_MSG:
             _LOG.warning("%s on %s is discarded: %s", message.msg_id.hex(), queue.name, error)
-            return
-        _dead_letter(manager, session, queue.name, message)
+        else:
+            _dead_letter(manager, session, queue.name, message)
+        _report(manager, session, message)
 
 
 def _dead_letter(manager: Manager, session: Session, queue_name: str, message: Message) -> None:
-    descriptor, now_ms = message.descriptor, manager.now_ms()
-    header = DLH.pack(
-        {
-            "Reason": rc.MQRC_BACKOUT_THRESHOLD_REACHED,
-            "DestQName": queue_name,
-            "DestQMgrName": manager.name,
-            "Encoding": descriptor.encoding,
-            "CodedCharSetId": descriptor.coded_char_set_id,
-            "Format": descriptor.format,
-            "PutApplType": session.context.put_appl_type,
-            "PutApplName": session.context.put_appl_name[:28],
-            "PutDate": put_date(now_ms),
-            "PutTime": put_time(now_ms),
-        }
+    context, now_ms = session.context, manager.now_ms()
+    refusal = Refusal(
+        rc.MQRC_BACKOUT_THRESHOLD_REACHED,
+        queue_name,
+        manager.name,
+        context.put_appl_type,
+        context.put_appl_name,
+        now_ms,
     )
-    dead = descriptor._replace(
-        format="MQDEAD", encoding=c.MQENC_NATIVE, coded_char_set_id=c.MQCCSI_Q_MGR
-    )
+    dead, header = behind_header(message.descriptor, refusal)
     try:
         name = manager.registry.queue_manager.text("DEADQ")
         _put(session, name, header + message.body, _request(message, dead, now_ms))
@@ -74,6 +70,18 @@ def _dead_letter(manager: Manager, session: Session, queue_name: str, message: M
             f"{message.msg_id.hex()} on {queue_name} was backed out {message.backout_count} times "
             f"and can be put neither on BOQNAME nor on the dead-letter queue: {error}",
         ) from error
+
+
+def _report(manager: Manager, session: Session, message: Message) -> None:
+    original = Original(
+        message.descriptor, message.msg_id, message.correl_id, message.body, message.remaining_ms
+    )
+    reason, work = rc.MQRC_BACKOUT_THRESHOLD_REACHED, Work()
+    with manager.latch:
+        is_sent = send_report(manager, work, Cause.EXCEPTION, original, reason)
+        session.unit_of_work.adopt(work)
+    if not is_sent and message.descriptor.persistence == c.MQPER_PERSISTENT:
+        raise mq_error(reason, f"nobody takes the exception report of {message.msg_id.hex()}")
 
 
 def _request(message: Message, descriptor: Descriptor, now_ms: int) -> PutRequest:

@@ -11,7 +11,7 @@ from mayfly.jms import values as v
 from mayfly.jms.bodies import MapMessage, StreamMessage
 from mayfly.jms.bytes_message import BytesMessage
 from mayfly.jms.charsets import character_set_name, codec_of
-from mayfly.jms.destinations import Destination, Queue, destination_of_uri
+from mayfly.jms.destinations import Destination, Queue, Topic, destination_of_uri
 from mayfly.jms.messages import Message, TextMessage
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
@@ -157,13 +157,17 @@ def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager
     received.jms_reply_to = _reply_to(
         descriptor, jms.get("Rto"), manager_name, has_header=parts.has_header
     )
-    received.jms_destination = destination_of_uri(jms.get("Dst", "")) or Queue(message.queue)
+    received.jms_destination = destination_of_uri(jms.get("Dst", "")) or _destination(message)
     received.jms_delivery_mode = k.PERSISTENT if message.persistent else k.NON_PERSISTENT
     received.jms_redelivered = message.backout_count > 0
     received.jms_type = _type(parts.mcd)
     received.jms_expiration = 0 if message.expire_at_ms is None else message.expire_at_ms
     received.jms_delivery_time = message.deliver_at_ms
     received.jms_priority = message.priority
+
+
+def _destination(message: QueueMessage) -> Destination:
+    return Queue(message.queue) if message.topic is None else Topic(message.topic)
 
 
 def _reply_to(

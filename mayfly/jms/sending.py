@@ -1,16 +1,18 @@
-"""One send: a message goes to a queue on the terms of its producer and its destination."""
+"""One send: a message goes to a queue or topic on the terms of its producer and destination."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mayfly.engine.handles import Handle
+from mayfly.engine.objects import topic_alias
+from mayfly.engine.pubsub.publish import PublishResult
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.jms import constants as k
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import InvalidDestinationException, MessageFormatException, refuse
 from mayfly.jms.messages import Message
+from mayfly.jms.settings import Settings
 from mayfly.jms.writing import Outgoing, Special, Terms, outgoing, special_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -25,21 +27,16 @@ _PERSISTENCES = {
     k.AS_QUEUE_DEFINITION: c.MQPER_PERSISTENCE_AS_Q_DEF,
 }
 
-
-@dataclass
-class Settings:
-    """What a producer says of what it sends; times in ms, ``time_to_live_ms`` 0 is for ever."""
-
-    delivery_mode: int = k.PERSISTENT
-    priority: int = k.DEFAULT_PRIORITY
-    time_to_live_ms: int = 0
-    delay_ms: int = 0
-    disables_id: bool = False
-    disables_timestamp: bool = False
+#: What became of a message, and the terms it was sent on.
+Sent = tuple[PutResult | PublishResult, Terms]
 
 
 def send(
-    session: Session, queue: Queue, message: object, settings: Settings, handle: Handle | None
+    session: Session,
+    destination: Queue | Topic,
+    message: object,
+    settings: Settings,
+    handle: Handle | None,
 ) -> None:
     """Send a message and fill in its headers; a handle is that of a producer's own queue.
 
@@ -52,29 +49,46 @@ def send(
         _check_delayed(special)
     with session.lock:
         session.check_open()
-        if handle is not None:
-            result, terms = _put(session, queue, message, settings, special, handle)
+        if session.transacted:
+            session.listening.check_thread("send")
+        sent: Sent
+        if isinstance(destination, Topic):
+            sent = _publish(session, destination, message, settings, special)
+        elif handle is not None:
+            sent = _put(session, destination, message, settings, special, handle)
+        elif leads_to_topic(session, destination):
+            sent = _publish(session, destination, message, settings, special)
         else:
-            name = own_queue_name(session, queue)
+            name = own_queue_name(session, destination)
             handle = session.output_handle(name)
             try:
-                result, terms = _put(session, queue, message, settings, special, handle)
+                sent = _put(session, destination, message, settings, special, handle)
             finally:
                 session.release_output(name, handle)
-    _fill_in(message, queue, settings, terms, result)
+    _fill_in(message, destination, settings, sent)
+
+
+def destination_to_use(destination: object) -> Queue | Topic:
+    """Return a destination; raises InvalidDestinationException for what is none."""
+    if isinstance(destination, (Queue, Topic)):
+        return destination
+    what = "another kind" if isinstance(destination, Destination) else "no destination"
+    raise InvalidDestinationException(f"{destination!r} is {what}", rc.MQRC_UNKNOWN_OBJECT_NAME)
 
 
 def queue_to_use(destination: object) -> Queue:
-    """Return a destination as a queue.
+    """Return a destination as a queue; raises InvalidDestinationException for what is none."""
+    found = destination_to_use(destination)
+    if isinstance(found, Topic):
+        refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{destination} is no queue")
+    return found
 
-    Raises InvalidDestinationException for what is none, MQRC_FUNCTION_NOT_SUPPORTED for a topic.
-    """
-    if isinstance(destination, Queue):
-        return destination
-    if isinstance(destination, Topic):
-        refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{destination}: there are no topics here")
-    what = "another kind" if isinstance(destination, Destination) else "no destination"
-    raise InvalidDestinationException(f"{destination!r} is {what}", rc.MQRC_UNKNOWN_OBJECT_NAME)
+
+def leads_to_topic(session: Session, queue: Queue) -> bool:
+    """Tell whether a queue here is the alias of a topic: what is sent to it is published."""
+    name = own_queue_name(session, queue)
+    with session.manager.latch:
+        return topic_alias(session.manager.registry, name) is not None
 
 
 def own_queue_name(session: Session, queue: Queue) -> str:
@@ -99,44 +113,71 @@ def _put(
     settings: Settings,
     special: Special,
     handle: Handle,
-) -> tuple[PutResult, Terms]:
-    life_ms = settings.time_to_live_ms if queue.expiry_ms < 0 else queue.expiry_ms
+) -> Sent:
     now_ms = session.manager.now_ms()
     begin_ms = now_ms + settings.delay_ms if handle.path.ttl_from_release else now_ms
-    terms = _terms(queue, settings, handle, now_ms, begin_ms + life_ms if life_ms else 0)
-    sent: Outgoing = outgoing(message, queue, terms, special)
-    request = PutRequest(sent.descriptor, b"", sent.correl_id, life_ms or None, settings.delay_ms)
-    options = c.MQPMO_SYNCPOINT if session.transacted else c.MQPMO_NO_SYNCPOINT
-    return handle.put(sent.body, request, options), terms
-
-
-def _terms(
-    queue: Queue, settings: Settings, handle: Handle, now_ms: int, expiration_ms: int
-) -> Terms:
-    mode = settings.delivery_mode if queue.persistence < 0 else queue.persistence
-    priority = settings.priority if queue.priority < 0 else queue.priority
-    asked = k.AS_QUEUE_DEFINITION if queue.persistence == k.AS_QUEUE_DEFINITION else mode
-    persistence = _PERSISTENCES[asked]
+    terms = _terms(queue, settings, now_ms, begin_ms)
     if handle.queue.definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
         # Such a queue holds none, and JMS sends persistent messages unless told otherwise.
-        persistence, mode = c.MQPER_NOT_PERSISTENT, k.NON_PERSISTENT
+        volatile = {"persistence": c.MQPER_NOT_PERSISTENT, "delivery_mode": k.NON_PERSISTENT}
+        terms = terms._replace(**volatile)
+    going = outgoing(message, queue, terms, special)
+    options = c.MQPMO_SYNCPOINT if session.transacted else c.MQPMO_NO_SYNCPOINT
+    return handle.put(going.body, _request(queue, settings, going), options), terms
+
+
+def _publish(
+    session: Session,
+    destination: Queue | Topic,
+    message: Message,
+    settings: Settings,
+    special: Special,
+) -> Sent:
+    now_ms = session.manager.now_ms()
+    terms = _terms(destination, settings, now_ms, now_ms)
+    going = outgoing(message, destination, terms, special)
+    result = session.mq.publish_as(
+        destination.topic_name if isinstance(destination, Topic) else "",
+        going.body,
+        _request(destination, settings, going),
+        syncpoint=session.transacted,
+        retain=special.is_retained,
+        alias="" if isinstance(destination, Topic) else destination.queue_name,
+    )
+    return result, terms
+
+
+def _life_ms(destination: Destination, settings: Settings) -> int:
+    return settings.time_to_live_ms if destination.expiry_ms < 0 else destination.expiry_ms
+
+
+def _request(destination: Destination, settings: Settings, going: Outgoing) -> PutRequest:
+    life_ms = _life_ms(destination, settings) or None
+    return PutRequest(going.descriptor, b"", going.correl_id, life_ms, settings.delay_ms)
+
+
+def _terms(destination: Destination, settings: Settings, now_ms: int, begin_ms: int) -> Terms:
+    """Return the terms of a message whose life begins at a moment."""
+    said, life_ms = destination.persistence, _life_ms(destination, settings)
+    mode = settings.delivery_mode if said < 0 else said
+    priority = settings.priority if destination.priority < 0 else destination.priority
+    as_defined = destination.priority == k.AS_QUEUE_DEFINITION
     return Terms(
         mode,
         priority,
-        persistence,
-        k.AS_QUEUE_DEFINITION if queue.priority == k.AS_QUEUE_DEFINITION else priority,
+        _PERSISTENCES[k.AS_QUEUE_DEFINITION if said == k.AS_QUEUE_DEFINITION else mode],
+        k.AS_QUEUE_DEFINITION if as_defined else priority,
         0 if settings.disables_timestamp else now_ms,
-        expiration_ms,
+        begin_ms + life_ms if life_ms else 0,
     )
 
 
-def _fill_in(
-    message: Message, queue: Queue, settings: Settings, terms: Terms, result: PutResult
-) -> None:
+def _fill_in(message: Message, destination: Destination, settings: Settings, sent: Sent) -> None:
+    result, terms = sent
     window = result.window
     message.jms_message_id = None if settings.disables_id else id_text(result.msg_id)
     message.jms_timestamp = terms.timestamp_ms
-    message.jms_destination = queue
+    message.jms_destination = destination
     message.jms_delivery_mode = k.PERSISTENT if result.descriptor.persistence else k.NON_PERSISTENT
     message.jms_priority = result.descriptor.priority
     message.jms_expiration = 0 if window.expire_at_ms is None else window.expire_at_ms

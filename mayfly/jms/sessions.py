@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Self
 
 from mayfly.engine.handles import Handle
 from mayfly.engine.session import Session as EngineSession
-from mayfly.jms.bodies import MapMessage, StreamMessage
+from mayfly.jms.async_sending import Completions
 from mayfly.jms.browsers import QueueBrowser
-from mayfly.jms.bytes_message import BytesMessage
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
 from mayfly.jms.consumers import MessageConsumer
-from mayfly.jms.destinations import Destination, Queue, TemporaryQueue, queue_of
+from mayfly.jms.destinations import (
+    Destination,
+    Queue,
+    TemporaryQueue,
+    TemporaryTopic,
+    Topic,
+    queue_of,
+    topic_of,
+)
 from mayfly.jms.errors import (
     IllegalStateException,
     JMSException,
@@ -22,8 +29,11 @@ from mayfly.jms.errors import (
     jms_error,
     refuse,
 )
-from mayfly.jms.messages import Message, TextMessage
+from mayfly.jms.feeds import Feed, QueueFeed, TopicFeed
+from mayfly.jms.listening import Listening
+from mayfly.jms.message_making import MakesMessages
 from mayfly.jms.producers import MessageProducer
+from mayfly.jms.subscriptions import Wanted, full_name, unsubscribe
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
 from mayfly.mqi.errors import ConnectionBroken, MQError
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
 _OUTPUT_LIMIT = 32
 
 
-class Session:
+class Session(MakesMessages):
     """A session, used by one thread at a time, but closed by any. Errors are JMSException.
 
     Transacted, sends and receives are its unit of work. In CLIENT_ACKNOWLEDGE what was received
@@ -57,40 +67,11 @@ class Session:
         self.is_open = True
         #: Why the unit of work cannot be committed: it holds a message that nobody would get.
         self.must_roll_back: MQError | None = None
+        self.listening = Listening(self)
+        self.completions = Completions(connection.reports)
         self._consumers: list[MessageConsumer] = []
         #: Queues that this unit of work sends to; they stay open until its end.
         self._outputs: dict[str, Handle] = {}
-
-    def create_message(self) -> Message:
-        """Return a message without a body."""
-        self.check_open()
-        return Message()
-
-    def create_text_message(self, text: str | None = None) -> TextMessage:
-        """Return a message with a text."""
-        self.check_open()
-        return TextMessage(text)
-
-    def create_bytes_message(self, body: bytes = b"") -> BytesMessage:
-        """Return a message of bytes, to which more can be written."""
-        self.check_open()
-        message = BytesMessage()
-        message.write_bytes(body)
-        return message
-
-    def create_map_message(self) -> MapMessage:
-        """Return a message of values by name."""
-        self.check_open()
-        return MapMessage()
-
-    def create_stream_message(self) -> StreamMessage:
-        """Return a message of values in order."""
-        self.check_open()
-        return StreamMessage()
-
-    def create_object_message(self, body: object = None) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: reading an object would run what its sender chose."""
-        refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, "object messages: send text, bytes or a map")
 
     def create_queue(self, name: str) -> Queue:
         """Return a queue by its name or URI; it need not exist."""
@@ -103,34 +84,106 @@ class Session:
         self.check_open()
         return self.connection.create_temporary_queue()
 
-    def create_topic(self, name: str) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: there are no topics yet."""
-        refuse_topics(name)
+    def create_topic(self, name: str) -> Topic:
+        """Return a topic by its topic string or URI; levels ``+`` and ``#`` are wildcards.
 
-    def create_durable_consumer(self, topic: Destination, name: str) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: there are no topics yet."""
-        refuse_topics(name)
+        Raises InvalidDestinationException.
+        """
+        self.check_open()
+        return topic_of(name)
 
-    def unsubscribe(self, name: str) -> NoReturn:
-        """Raise MQRC_FUNCTION_NOT_SUPPORTED: there are no topics yet."""
-        refuse_topics(name)
+    @classic
+    def create_temporary_topic(self) -> TemporaryTopic:
+        """Make a topic that only the connection subscribes to."""
+        self.check_open()
+        return self.connection.create_temporary_topic()
 
-    def create_producer(self, destination: Destination | None = None) -> MessageProducer:
-        """Return a producer for a queue, or for those named with each send."""
-        with self.lock:
-            self.check_open()
-            return MessageProducer(self, destination)
+    @classic
+    def unsubscribe(self, name: str) -> None:
+        """Remove a durable subscription of the client id, or of nobody where there is none.
 
-    def create_consumer(
-        self, destination: Destination, selector: str | None = None
-    ) -> MessageConsumer:
-        """Return a consumer of a queue, or of what a selector takes of its messages.
-
-        Raises InvalidDestinationException, InvalidSelectorException.
+        Raises InvalidDestinationException for a name not known, IllegalStateException while it has
+        a consumer or messages that are not acknowledged.
         """
         with self.lock:
             self.check_open()
-            consumer = MessageConsumer(self, destination, selector)
+            self.connection.begin()
+            full = full_name(self.connection, name, is_durable=True)
+            unsubscribe(self.manager, self.mq, full)
+
+    def create_producer(self, destination: Destination | None = None) -> MessageProducer:
+        """Return a producer for a queue or topic, or for those named with each send."""
+        with self.lock:
+            self.check_open()
+            self.connection.begin()
+            return MessageProducer(self, destination)
+
+    @classic
+    def create_consumer(
+        self, destination: Destination, selector: str | None = None, no_local: bool = False
+    ) -> MessageConsumer:
+        """Return a consumer of a queue or topic, or of what a selector takes of its messages.
+
+        A subscription to a topic lasts as long as its consumer; ``no_local`` leaves out what the
+        connection publishes, and says nothing of queues. Raises InvalidDestinationException,
+        InvalidSelectorException.
+        """
+        self.check_open()
+        if isinstance(destination, Topic):
+            wanted = Wanted(destination, selector=selector, no_local=no_local)
+            return self._consumer(TopicFeed(self, wanted))
+        return self._consumer(QueueFeed(self, destination, selector))
+
+    @classic
+    def create_durable_consumer(
+        self, topic: Topic, name: str, selector: str | None = None, no_local: bool = False
+    ) -> MessageConsumer:
+        """Return the consumer of a durable subscription of the client id, made where there is none.
+
+        One for another topic, selector or ``no_local`` is made anew, and what has come for it is
+        gone; ``no_local`` leaves out what the client id publishes. Raises IllegalStateException
+        without a client id or while it is in use, InvalidDestinationException,
+        InvalidSelectorException, MQRC_SUB_NAME_ERROR, MQRC_SUB_ALREADY_EXISTS when the name is that
+        of a shared one.
+        """
+        self.check_open()
+        wanted = Wanted(topic, name, selector, is_durable=True, no_local=no_local)
+        return self._consumer(TopicFeed(self, wanted))
+
+    #: JMS 1.1 calls it so.
+    create_durable_subscriber = create_durable_consumer
+
+    @classic
+    def create_shared_consumer(
+        self, topic: Topic, name: str, selector: str | None = None
+    ) -> MessageConsumer:
+        """Return one of the consumers of a subscription that ends with the last of them.
+
+        Each message goes to one of them, whatever connections they are on; with a client id the
+        name is its own. Raises MQRC_SUB_ALREADY_EXISTS when the others want another topic or
+        selector, and as :meth:`create_consumer`.
+        """
+        self.check_open()
+        return self._consumer(TopicFeed(self, Wanted(topic, name, selector, is_shared=True)))
+
+    @classic
+    def create_shared_durable_consumer(
+        self, topic: Topic, name: str, selector: str | None = None
+    ) -> MessageConsumer:
+        """Return one of the consumers of a durable subscription, which needs no client id.
+
+        Raises as :meth:`create_durable_consumer`, and MQRC_SUB_ALREADY_EXISTS when the name is that
+        of an unshared one.
+        """
+        self.check_open()
+        wanted = Wanted(topic, name, selector, is_durable=True, is_shared=True)
+        return self._consumer(TopicFeed(self, wanted))
+
+    def _consumer(self, feed: Feed) -> MessageConsumer:
+        with self.lock:
+            self.check_open()
+            self.connection.begin()
+            consumer = MessageConsumer(self, feed)
             self._consumers.append(consumer)
         return consumer
 
@@ -141,6 +194,7 @@ class Session:
         """
         with self.lock:
             self.check_open()
+            self.connection.begin()
             return QueueBrowser(self, queue, selector)
 
     def commit(self) -> None:
@@ -149,6 +203,7 @@ class Session:
         Raises IllegalStateException when not transacted, TransactionRolledBackException when it was
         rolled back instead.
         """
+        self._check_thread("commit")
         with self.lock:
             self._check_transacted()
             self._commit()
@@ -159,6 +214,7 @@ class Session:
 
         Raises IllegalStateException when not transacted.
         """
+        self._check_thread("rollback")
         with self.lock:
             self._check_transacted()
             self._back_out()
@@ -167,12 +223,20 @@ class Session:
     def recover(self) -> None:
         """Receive again what was received and not acknowledged.
 
-        Raises IllegalStateException when transacted.
+        Inside of a listener whose return acknowledges, its message comes again after that. Raises
+        IllegalStateException when transacted.
         """
+        self.listening.check_thread("recover")
         with self.lock:
             self.check_open()
             if self.transacted:
                 raise IllegalStateException("the session is transacted: roll back")
+            if not self.listening.recover():
+                self._back_out()
+
+    def undo(self) -> None:
+        """Back the unit of work out, for a listener that cannot have its message."""
+        with self.lock:
             self._back_out()
 
     def acknowledge(self) -> None:
@@ -180,10 +244,17 @@ class Session:
         with self.lock:
             self.check_open()
             if self.acknowledge_mode == CLIENT_ACKNOWLEDGE:
+                self.listening.check_thread("acknowledge")
                 self._commit()
 
     def close(self) -> None:
-        """Close and roll back; a receive of another thread returns None. May be repeated."""
+        """Close and roll back; a receive of another thread returns None. May be repeated.
+
+        Listeners at work are waited for. Raises IllegalStateException inside of one.
+        """
+        self.check_not_called_back("close")
+        self.listening.end()
+        self.completions.end()
         with self.lock:
             if not self.is_open:
                 return
@@ -200,6 +271,11 @@ class Session:
         """Raise IllegalStateException when it is closed."""
         if not self.is_open:
             refuse(rc.MQRC_HCONN_ERROR, "the session is closed")
+
+    def check_not_called_back(self, call: str) -> None:
+        """Raise IllegalStateException inside of a listener, which the call would wait for."""
+        self.listening.check_not_called_back(call)
+        self.completions.check_not_called_back(call)
 
     def connect(self) -> EngineSession:
         """Return another engine session, for a consumer that commits on its own."""
@@ -239,6 +315,12 @@ class Session:
         with self.lock:
             if consumer in self._consumers:
                 self._consumers.remove(consumer)
+
+    def _check_thread(self, call: str) -> None:
+        """Let a unit of work end only when its listeners do not use it, and know of its sends."""
+        self.listening.check_thread(call)
+        self.completions.check_not_called_back(call)
+        self.completions.wait_until_told()
 
     def _check_transacted(self) -> None:
         self.check_open()
@@ -280,8 +362,3 @@ class Session:
     ) -> None:
         """Close; what was not committed is rolled back."""
         self.close()
-
-
-def refuse_topics(name: object) -> NoReturn:
-    """Raise MQRC_FUNCTION_NOT_SUPPORTED for anything about topics."""
-    refuse(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{name!r}: there are no topics yet")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from mayfly.engine.handles import Handle
+from mayfly.jms.async_sending import CompletionListener, check_completion_listener
 from mayfly.jms.bodies import MapMessage
 from mayfly.jms.bytes_message import BytesMessage
 from mayfly.jms.destinations import Destination
@@ -14,18 +16,13 @@ from mayfly.jms.errors import (
     MessageFormatException,
     jms_error,
     pass_on,
+    runtime_error,
     simplified,
-)
-from mayfly.jms.lifetimes import (
-    check_delay,
-    check_delivery_mode,
-    check_pair,
-    check_priority,
-    check_time_to_live,
 )
 from mayfly.jms.messages import Message, TextMessage
 from mayfly.jms.property_access import PropertyAccess
-from mayfly.jms.sending import Settings, queue_to_use, send
+from mayfly.jms.sending import destination_to_use, send
+from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
 
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
 _NO_HANDLE: Handle | None = None
 
 
-class JMSProducer(PropertyAccess):
+class JMSProducer(ShowsSettings, PropertyAccess):
     """Sends messages, or bodies, to any destination; properties and headers set here go with all.
 
     Errors are JMSRuntimeException. A setter returns the producer; one that raises changes nothing.
@@ -45,58 +42,27 @@ class JMSProducer(PropertyAccess):
         """Begin with the settings of JMS; contexts make producers."""
         self._session = session
         self._settings = Settings()
+        self._async_listener: CompletionListener | None = None
         self._properties: dict[str, Typed] = {}
         #: Holds the headers that go with every message.
         self._headers = Message()
 
-    @property
-    def delivery_mode(self) -> int:
-        """PERSISTENT or NON_PERSISTENT."""
-        return self._settings.delivery_mode
-
-    @property
-    def priority(self) -> int:
-        """0 .. 9; 4 at first."""
-        return self._settings.priority
-
-    @property
-    def time_to_live(self) -> int:
-        """How long messages live, in ms from the send; 0 for ever."""
-        return self._settings.time_to_live_ms
-
-    @property
-    def delivery_delay(self) -> int:
-        """How long messages are held back, in ms from the send."""
-        return self._settings.delay_ms
-
-    @property
-    def disable_message_id(self) -> bool:
-        """Whether sent messages show no JMSMessageID; they have one all the same."""
-        return self._settings.disables_id
-
-    @property
-    def disable_message_timestamp(self) -> bool:
-        """Whether messages carry no JMSTimestamp."""
-        return self._settings.disables_timestamp
-
     @simplified
     def set_delivery_mode(self, delivery_mode: int) -> Self:
         """Set PERSISTENT or NON_PERSISTENT; raises MQRC_PERSISTENCE_ERROR."""
-        self._settings.delivery_mode = check_delivery_mode(delivery_mode)
+        self._settings.set_delivery_mode(delivery_mode)
         return self
 
     @simplified
     def set_priority(self, priority: int) -> Self:
         """Set 0 .. 9; raises MQRC_PRIORITY_ERROR."""
-        self._settings.priority = check_priority(priority)
+        self._settings.set_priority(priority)
         return self
 
     @simplified
     def set_time_to_live(self, time_to_live_ms: int) -> Self:
         """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
-        time_to_live_ms = check_time_to_live(time_to_live_ms)
-        check_pair(time_to_live_ms, self._settings.delay_ms)
-        self._settings.time_to_live_ms = time_to_live_ms
+        self._settings.set_time_to_live(time_to_live_ms)
         return self
 
     @simplified
@@ -106,9 +72,7 @@ class JMSProducer(PropertyAccess):
         Raises MQRC_FUNCTION_NOT_SUPPORTED on a queue manager that knows no delay (D5),
         MQRC_EXPIRY_ERROR when it is longer than the life (D7), MQRC_OPTIONS_ERROR when absurd.
         """
-        delay_ms = check_delay(self._session.manager, delay_ms)
-        check_pair(self._settings.time_to_live_ms, delay_ms)
-        self._settings.delay_ms = delay_ms
+        self._settings.set_delay(self._session.manager, delay_ms)
         return self
 
     def set_disable_message_id(self, value: bool) -> Self:
@@ -119,6 +83,16 @@ class JMSProducer(PropertyAccess):
     def set_disable_message_timestamp(self, value: bool) -> Self:
         """Ask that no timestamp be carried."""
         self._settings.disables_timestamp = value
+        return self
+
+    def get_async(self) -> CompletionListener | None:
+        """Return what is told of each send; None: a send that fails raises."""
+        return self._async_listener
+
+    @simplified
+    def set_async(self, completion_listener: CompletionListener | None) -> Self:
+        """Have a listener told, on another thread, what becomes of each send; None: send raises."""
+        self._async_listener = check_completion_listener(completion_listener)
         return self
 
     @property
@@ -184,15 +158,22 @@ class JMSProducer(PropertyAccess):
     def send(self, destination: Destination, body: object) -> Self:
         """Send a message, or a body: str, bytes, a mapping, None for a message without a body.
 
-        Raises JMSRuntimeException with the reason of the failed put; nothing is sent then.
+        Raises JMSRuntimeException with the reason of the failed put; nothing is sent then. With
+        :meth:`set_async` the listener is told instead.
         """
         try:
-            queue = queue_to_use(destination)
+            target = destination_to_use(destination)
             message = body if isinstance(body, Message) else _message_of(body)
             if self._properties:
                 message.add_properties(self._properties)
             self._set_headers(message)
-            send(self._session, queue, message, self._settings, _NO_HANDLE)
+            put = partial(send, self._session, target, message, self._settings, _NO_HANDLE)
+            if self._async_listener is None:
+                put()
+            else:
+                self._session.check_open()
+                completions = self._session.completions
+                completions.send(put, message, self._async_listener, runtime_error)
         except JMSException as error:
             pass_on(error)
         except MQError as error:

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from mayfly.jms import constants as k
 from mayfly.jms import values as v
 from mayfly.jms.charsets import ccsid_named, codec_of
-from mayfly.jms.destinations import Queue
+from mayfly.jms.destinations import Destination, Queue
 from mayfly.jms.errors import MessageFormatException, refuse
 from mayfly.jms.messages import Message
 from mayfly.mqi import constants as c
@@ -105,7 +105,9 @@ def special_of(properties: dict[str, Typed]) -> Special:
     )
 
 
-def outgoing(message: Message, queue: Queue, terms: Terms, special: Special) -> Outgoing:
+def outgoing(
+    message: Message, destination: Destination, terms: Terms, special: Special
+) -> Outgoing:
     """Return a message as it is put.
 
     Raises MessageFormatException where the text does not fit its character set.
@@ -117,7 +119,7 @@ def outgoing(message: Message, queue: Queue, terms: Terms, special: Special) -> 
         data_format = _DATA_FORMATS.get(message.kind, "")
     reply_to = message.jms_reply_to
     reply_to_queue = reply_to if isinstance(reply_to, Queue) else None
-    has_header = queue.target_client == k.TARGET_CLIENT_JMS
+    has_header = destination.target_client == k.TARGET_CLIENT_JMS
     descriptor = _descriptor(
         terms.md_priority,
         terms.persistence,
@@ -132,7 +134,7 @@ def outgoing(message: Message, queue: Queue, terms: Terms, special: Special) -> 
         return Outgoing(descriptor, correl_id, data or b"")
     folders = (
         _mcd_folder(message.kind, message.jms_type, is_null=data is None)
-        + _pack(_jms_folder(message, queue.uri, terms, special))
+        + _pack(_jms_folder(message, destination.uri, terms, special))
         + _usr_folder(message)
     )
     header = pack_header(folders, data_format, special.encoding, special.coded_char_set_id)

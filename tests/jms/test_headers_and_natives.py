@@ -349,7 +349,11 @@ def test_whatever_is_damaged_every_message_can_be_received(
         consumer = own.create_consumer(q1)
         message = consumer.receive_no_wait()
         assert message is not None
-        message.get_body(dict if type(message) is jms.MapMessage else object)
+        try:
+            message.get_body(dict if type(message) is jms.MapMessage else object)
+        except jms.MessageFormatException:
+            # It came as text, and what was damaged is a letter: that is said when it is read.
+            assert type(message) is jms.TextMessage
         assert consumer.receive_no_wait() is None
         if type(message) is jms.BytesMessage and not message.jms_type:
             assert bytes(raw).endswith(message.get_body(bytes))

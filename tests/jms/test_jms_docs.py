@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly import jms
+from mayfly import QueueManager, jms
 from mayfly.jms.constants import DESCRIPTOR_PROPERTIES
 
 DOCS = (Path(__file__).parents[2] / "docs/JMS.md").read_text("utf-8")
@@ -20,6 +20,30 @@ def test_every_property_that_mq_knows_is_in_the_table(name: str) -> None:
 def test_public_names_are_there_once() -> None:
     assert len(set(jms.__all__)) == len(jms.__all__)
     assert all(hasattr(jms, name) for name in jms.__all__)
+
+
+def test_the_example_of_topics_runs(
+    factory: jms.ConnectionFactory, manager: QueueManager, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = [rest.split("```")[0] for rest in DOCS.split("```python\n")[1:]]
+    (code,) = [block for block in blocks if "create_topic" in block]
+    exec(compile(code, "docs/JMS.md", "exec"), {"jms": jms, "manager": manager})
+    assert capsys.readouterr().out == "topic://flight/LH400/gate\n"
+
+
+def test_the_example_of_listeners_runs(
+    context: jms.JMSContext,
+    q1: jms.Queue,
+    manager: QueueManager,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    blocks = [rest.split("```")[0] for rest in DOCS.split("```python\n")[1:]]
+    (code,) = [block for block in blocks if "set_message_listener" in block]
+    exec(compile(code, "docs/JMS.md", "exec"), {"context": context, "queue": q1})
+    context.create_producer().send(q1, "hello")
+    while manager.curdepth("Q1") or manager.counts("Q1").locked:
+        assert not manager.is_stopped
+    assert capsys.readouterr().out == "hello\n"
 
 
 def test_the_example_in_the_docs_runs() -> None:

@@ -234,38 +234,12 @@ def test_a_context_of_a_context_shares_the_connection(
         second.create_context()
 
 
-def test_client_ids(factory: jms.ConnectionFactory) -> None:
-    with factory.create_connection() as connection:
-        with refused(jms.InvalidClientIDException, 0):
-            connection.set_client_id("")
-        connection.set_client_id("me")
-        assert connection.client_id == "me"
-        with refused(jms.IllegalStateException, 0):
-            connection.set_client_id("you")
-    with factory.create_context() as context, refused(jms.IllegalStateRuntimeException, 0):
-        context.set_client_id("late")
-
-
 def test_session_modes_that_are_none(factory: jms.ConnectionFactory) -> None:
     with refused(jms.JMSRuntimeException, rc.MQRC_OPTIONS_ERROR):
         factory.create_context(4)
     for mode in (-1, False):
         with factory.create_connection() as connection, refused(jms.JMSException, 2046):
             connection.create_session(mode)
-
-
-def test_what_comes_later_is_refused_clearly(context: jms.JMSContext, session: jms.Session) -> None:
-    for call in (
-        lambda: context.create_topic("news"),
-        lambda: context.create_durable_consumer(jms.Topic("news"), "me"),
-        lambda: context.unsubscribe("me"),
-        lambda: context.create_consumer(jms.Topic("news")),
-        lambda: context.create_producer().send(jms.Topic("news"), "x"),
-    ):
-        with refused(jms.JMSRuntimeException, rc.MQRC_FUNCTION_NOT_SUPPORTED):
-            call()
-    with refused(jms.JMSException, rc.MQRC_FUNCTION_NOT_SUPPORTED):
-        session.create_consumer(jms.Topic("news"))
 
 
 def test_producers_of_the_classic_api_and_their_arguments(

@@ -1,0 +1,62 @@
+"""What goes wrong on threads of the library: logged, and told to the exception listener."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from mayfly.jms.errors import JMSException
+from mayfly.mqi import reasons as rc
+
+_LOG = logging.getLogger("mayfly.jms")
+_ENDED = (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_Q_MGR_QUIESCING)
+
+
+class ExceptionReports:
+    """The errors of a connection that no call of the application could raise.
+
+    The exception listener has one at a time. That the queue manager has ended is told once, however
+    many sessions find out.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a listener."""
+        self.listener: Callable[[JMSException], object] | None = None
+        self._changed = threading.Condition()
+        self._is_telling = False
+        self._is_open = True
+        self._has_told_end = False
+
+    def report(self, error: JMSException) -> None:
+        """Log an error and tell the exception listener."""
+        _LOG.error("%s", error, exc_info=error.__cause__)
+        listener = self._begin(error)
+        if listener is None:
+            return
+        try:
+            listener(error)
+        except BaseException:  # noqa: BLE001 - the application's; nobody else would hear of it
+            _LOG.exception("the exception listener failed")
+        finally:
+            with self._changed:
+                self._is_telling = False
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Tell nothing any more; the exception listener itself may close its connection."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
+
+    def _begin(self, error: JMSException) -> Callable[[JMSException], object] | None:
+        """Wait for one's turn; None when there is nobody to be told, or no need."""
+        with self._changed:
+            while self._is_telling and self._is_open:
+                self._changed.wait()
+            is_known = error.reason in _ENDED and self._has_told_end
+            if self.listener is None or not self._is_open or is_known:
+                return None
+            self._has_told_end = self._has_told_end or error.reason in _ENDED
+            self._is_telling = True
+            return self.listener

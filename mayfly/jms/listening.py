@@ -1,0 +1,302 @@
+"""Message listeners: a thread of the session hands them its messages, one after the other."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from mayfly.engine.message import Message as QueueMessage
+from mayfly.engine.watch import Source, wait_for
+from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
+from mayfly.jms.messages import Message
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, StoreError
+
+if TYPE_CHECKING:
+    from mayfly.jms.consumers import MessageConsumer
+    from mayfly.jms.sessions import Session
+
+#: Numbers for the waits of sessions, which neither queues nor connections have.
+_numbers = itertools.count(-(2**61))
+
+
+class Listener:
+    """A message listener, and what stands in the way of the next message for it."""
+
+    def __init__(
+        self,
+        consumer: MessageConsumer,
+        call: Callable[[Message], object],
+        source: Source,
+        number: int,
+    ) -> None:
+        """Listen to a source, on which gets wait under a number."""
+        self.consumer = consumer
+        self.call = call
+        self.source = source
+        self.number = number
+        #: Whether nothing was in the unit of work before the last message.
+        self.begins_unit = False
+        #: Whether its message is to come again, as recover() inside of it has asked.
+        self.must_recover = False
+        #: Whether it has closed its own consumer.
+        self.must_close = False
+        self._failure = rc.MQRC_NONE
+        self._held_at_version: int | None = None
+
+    def take(self, version: int, *, in_parts: bool) -> Found | None:
+        """Take a message under the latch; an error is found once, as long as it stays the same."""
+        if version == self._held_at_version:
+            return None
+        self.begins_unit = self.consumer.is_unit_empty
+        try:
+            message = self.consumer.take_held() or self.source.take(in_parts=in_parts)
+        except MQError as error:
+            is_known, self._failure = error.reason == self._failure, error.reason
+            return None if is_known else Found(self, error=error)
+        self._failure = rc.MQRC_NONE
+        return None if message is None and not self.source.is_cut else Found(self, message)
+
+    def hold(self, version: int) -> None:
+        """Take nothing more until the definitions have another version."""
+        self._held_at_version = version
+
+    def resume(self) -> None:
+        """Take again."""
+        self._held_at_version = None
+
+
+class Found(NamedTuple):
+    """What a listener is to have: a message, or an error instead; neither: the search goes on."""
+
+    listener: Listener
+    message: QueueMessage | None = None
+    error: MQError | None = None
+
+
+class _LookAgain:
+    """Found in the place of a message when listeners have come or gone."""
+
+
+_LOOK_AGAIN = _LookAgain()
+
+
+class Listening:
+    """The listeners of a session and the thread they run on, which waits without using time.
+
+    A message is taken for a listener as for a waiting get: by the thread that brings it, at its
+    moment, if no other listener of the session is at work. State is under the latch of the queue
+    manager; who closes or stops waits until the listener at work has returned.
+    """
+
+    def __init__(self, session: Session) -> None:
+        """Begin without a listener, and without a thread."""
+        self._session = session
+        self._core = session.manager
+        self._number = next(_numbers)
+        #: The next to be asked first.
+        self._listeners: list[Listener] = []
+        self._thread: threading.Thread | None = None
+        #: Who has a message that is not settled yet.
+        self._current: Listener | None = None
+        self._is_calling = False
+        self._is_changed = False
+        self._is_ending = False
+        self._settled = threading.Condition(self._core.latch)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a listener."""
+        return bool(self._listeners)
+
+    @property
+    def is_calling_here(self) -> bool:
+        """Whether the present thread is inside of one of the listeners."""
+        return self._is_calling and self._is_own_thread()
+
+    def listen(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
+        """Let a listener have the messages of a consumer, in the place of the one it has."""
+        self.leave(consumer)
+        handle = consumer.open_handle()
+        listener = Listener(consumer, call, handle.source(), handle.queue.number)
+        with self._core.latch:
+            self._listeners.append(listener)
+            self._change()
+            is_first = self._thread is None
+            if is_first:
+                self._thread = threading.Thread(target=self._run, name="mayfly-jms", daemon=True)
+        if is_first and self._thread is not None:
+            self._thread.start()
+
+    def leave(self, consumer: MessageConsumer) -> None:
+        """Let a consumer have no listener; one at work on another thread is waited for."""
+        with self._core.latch:
+            for listener in [one for one in self._listeners if one.consumer is consumer]:
+                self._listeners.remove(listener)
+                self._change()
+            while (
+                self._current is not None
+                and self._current.consumer is consumer
+                and not self._is_own_thread()
+            ):
+                self._settled.wait()
+
+    def leave_later(self, consumer: MessageConsumer) -> bool:
+        """Let a consumer close that its own listener wants closed when that returns; else False."""
+        current = self._current if self.is_calling_here else None
+        if current is None or current.consumer is not consumer:
+            return False
+        current.must_close = True
+        return True
+
+    def recover(self) -> bool:
+        """Let the message of the listener at work come again if it is acknowledged by its return.
+
+        False when not called inside of such a listener.
+        """
+        current = self._current if self.is_calling_here else None
+        if current is None or not current.consumer.is_automatic:
+            return False
+        current.must_recover = True
+        return True
+
+    def check_not_called_back(self, call: str) -> None:
+        """Raise IllegalStateException inside of a listener, which the call would wait for."""
+        if self.is_calling_here:
+            raise IllegalStateException(f"{call}() inside of a message listener")
+
+    def check_thread(self, call: str) -> None:
+        """Raise IllegalStateException when the session is busy with its listeners elsewhere."""
+        is_busy = self.is_used and self._session.connection.is_started
+        if is_busy and not self._is_own_thread():
+            raise IllegalStateException(
+                f"{call}() belongs into the listeners of the session, or after stop()"
+            )
+
+    def resume(self) -> None:
+        """Look for messages: the connection was started."""
+        with self._core.latch:
+            for listener in self._listeners:
+                listener.resume()
+            self._core.waits.offer(self._number)
+        self._core.run_deferred()
+
+    def wait_until_settled(self) -> None:
+        """Wait until no listener has a message; new ones must be held back already."""
+        with self._core.latch:
+            while self._current is not None and not self._is_own_thread():
+                self._settled.wait()
+
+    def end(self) -> None:
+        """Hand nothing out any more, and wait for the listener at work."""
+        with self._core.latch:
+            self._is_ending = True
+            self._change()
+        if self._thread is not None and not self._is_own_thread():
+            self._thread.join()
+
+    def _change(self) -> None:
+        self._is_changed = True
+        self._core.waits.offer(self._number)
+
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def _run(self) -> None:
+        try:
+            while (found := self._next()) is not None:
+                self._deal_with(found)
+        except MQError as error:
+            # The queue manager has ended.
+            self._session.connection.reports.report(jms_error(error))
+        except StoreError as error:
+            # It ends for it.
+            failure = JMSException(str(error), rc.MQRC_CONNECTION_BROKEN)
+            failure.__cause__ = error
+            self._session.connection.reports.report(failure)
+        finally:
+            self._settle()
+
+    def _next(self) -> Found | None:
+        """Wait for what a listener is to have; None at the end."""
+        while True:
+            self._settle()
+            with self._core.latch:
+                if self._is_ending:
+                    return None
+                self._is_changed = False
+                numbers = {self._number, *(listener.number for listener in self._listeners)}
+            found: Found | _LookAgain = wait_for(self._core, self._take, numbers)
+            if isinstance(found, _LookAgain):
+                continue
+            if found.message is not None or found.error is not None:
+                return found
+            found.listener.source.go_on()
+
+    def _take(self) -> Found | _LookAgain | None:
+        if self._is_changed:
+            return _LOOK_AGAIN
+        if not self._session.connection.is_started:
+            return None
+        version, in_parts = self._core.registry.version, self._is_own_thread()
+        for place, listener in enumerate(self._listeners):
+            found = listener.take(version, in_parts=in_parts)
+            if found is not None:
+                self._current = listener
+                self._listeners.append(self._listeners.pop(place))
+                return found
+        return None
+
+    def _settle(self) -> None:
+        with self._core.latch:
+            self._current = None
+            self._settled.notify_all()
+
+    def _deal_with(self, found: Found) -> None:
+        listener = found.listener
+        if found.message is None:
+            assert found.error is not None
+            self._session.connection.reports.report(jms_error(found.error))
+            return
+        try:
+            message = listener.consumer.accept(found.message)
+        except MQError as error:
+            if listener.begins_unit:
+                self._session.undo()
+            self._hold(listener, error)
+        else:
+            # None was backed out too often and has been moved away.
+            if message is not None:
+                self._hand_over(listener, message)
+
+    def _hand_over(self, listener: Listener, message: Message) -> None:
+        failure = self._call(listener, message)
+        try:
+            listener.consumer.settle(is_done=failure is None and not listener.must_recover)
+        except MQError as error:
+            self._hold(listener, error)
+        listener.must_recover = False
+        if listener.must_close:
+            listener.consumer.close()
+        if failure is not None:
+            self._session.connection.reports.report(failure)
+
+    def _call(self, listener: Listener, message: Message) -> JMSException | None:
+        """Return what the application has raised."""
+        self._is_calling = True
+        try:
+            listener.call(message)
+        except BaseException as error:  # noqa: BLE001 - the application's; nobody else would hear
+            failure = JMSException(f"the message listener raised {error!r}")
+            failure.__cause__ = error
+            return failure
+        finally:
+            self._is_calling = False
+        return None
+
+    def _hold(self, listener: Listener, error: MQError) -> None:
+        # Its message is on the queue again and would come at once, for ever.
+        listener.hold(self._core.registry.version)
+        self._session.connection.reports.report(jms_error(error))

@@ -1,0 +1,67 @@
+"""Authority in JMS: MQRC_NOT_AUTHORIZED is the security exception of either API."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayfly import QueueManager, jms
+from mayfly.mqi import reasons as rc
+
+CONNECT = "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('anna') AUTHADD(CONNECT)\n"
+MODEL = (
+    "SET AUTHREC PROFILE(SYSTEM.DEFAULT.MODEL.QUEUE) OBJTYPE(QUEUE) PRINCIPAL('anna')"
+    " AUTHADD(DSP,INQ)\n"
+)
+
+
+def on_q1(words: str) -> str:
+    return f"SET AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('anna') AUTHADD({words})\n"
+
+
+@pytest.fixture
+def factory(queue_manager: QueueManager) -> jms.ConnectionFactory:
+    """A factory for a queue manager with one queue, on which nobody has authority."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\n" + on_q1("NONE")).ok
+    return jms.ConnectionFactory(queue_manager)
+
+
+def test_C7_connect(queue_manager: QueueManager, factory: jms.ConnectionFactory) -> None:
+    queue_manager.mqsc(CONNECT.replace("anna", "bob"))
+    with pytest.raises(jms.JMSSecurityRuntimeException) as simplified:
+        factory.create_context(user_name="anna", password="-")
+    assert simplified.value.reason == rc.MQRC_NOT_AUTHORIZED
+    with pytest.raises(jms.JMSSecurityException) as classic:
+        factory.create_connection("anna", "-")
+    assert classic.value.error_code == "MQRC_NOT_AUTHORIZED"
+
+
+def test_C7_send_receive_and_browse(
+    queue_manager: QueueManager, factory: jms.ConnectionFactory
+) -> None:
+    queue_manager.mqsc(CONNECT)
+    with factory.create_context(user_name="anna") as context:
+        queue = context.create_queue("Q1")
+        with pytest.raises(jms.JMSSecurityRuntimeException):
+            context.create_producer().send(queue, "x")
+        with pytest.raises(jms.JMSSecurityRuntimeException):
+            context.create_producer().set_delivery_delay(100).send(queue, "x")
+        assert queue_manager.curdepth("Q1") == 0
+        assert queue_manager.mqsc(on_q1("PUT")).ok
+        context.create_producer().send(queue, "x")
+        with pytest.raises(jms.JMSSecurityRuntimeException):
+            context.create_consumer(queue)
+        assert queue_manager.mqsc(on_q1("GET,INQ,BROWSE")).ok
+        assert context.create_consumer(queue).receive_body(str) == "x"
+
+
+def test_a_temporary_queue_is_its_makers(
+    queue_manager: QueueManager, factory: jms.ConnectionFactory
+) -> None:
+    queue_manager.mqsc(CONNECT)
+    with factory.create_context(user_name="anna") as context:
+        with pytest.raises(jms.JMSSecurityRuntimeException):
+            context.create_temporary_queue()
+        assert queue_manager.mqsc(MODEL).ok
+        replies = context.create_temporary_queue()
+        context.create_producer().send(replies, "x")
+        assert context.create_consumer(replies).receive_body(str) == "x"
