@@ -162,8 +162,10 @@ class QueueManager:
 
     def inquire(self, attribute: int) -> int | bytes:
         """MQINQ on the queue manager: a number, or text blank padded to its length."""
-        self.get_handle()
+        authority = self.get_handle().authority
         try:
+            if authority is not None:
+                authority.check_inquire()
             (value,) = inquire_manager(self.manager, [attribute])
         except MQError as error:
             raise mqmi_error(error) from error

@@ -28,12 +28,20 @@ class MQMIError(Error):
     """A verb failed (``comp`` 2) or warned (``comp`` 1) with a reason code.
 
     ``message`` and ``original_length`` are what a get returned all the same: the body, cut to the
-    buffer or unconverted, and its full length in bytes. The error of the queue manager, with the
-    name and the value of the wrong field, is the ``__cause__``.
+    buffer or unconverted, and its full length in bytes; ``value`` and ``dataLength`` are so much of
+    a property as fits its getter, and its full length in bytes. The error of the queue manager,
+    with the name and the value of the wrong field, is the ``__cause__``.
     """
 
     def __init__(
-        self, comp: int, reason: int, *, message: bytes = b"", original_length: int = 0
+        self,
+        comp: int,
+        reason: int,
+        *,
+        message: bytes = b"",
+        original_length: int = 0,
+        value: object = None,
+        dataLength: int = 0,
     ) -> None:
         """Hold the codes and what came with them."""
         super().__init__(comp, reason)
@@ -41,6 +49,8 @@ class MQMIError(Error):
         self.reason = reason
         self.message = message
         self.original_length = original_length
+        self.value = value
+        self.dataLength = dataLength
 
     def __str__(self) -> str:
         return f"MQI Error. Comp: {self.comp}, Reason {self.reason}: {self.errorAsString()}"

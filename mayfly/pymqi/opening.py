@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mayfly.engine.objects import topic_alias
+from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi.errors import mqmi_error
 from mayfly.pymqi.structures import MD, OD, PMO, Fields
+from mayfly.pymqi.variable_strings import return_string, string_in
 from mayfly.pymqi.verbs import padded_name
 
 if TYPE_CHECKING:
@@ -17,30 +20,43 @@ if TYPE_CHECKING:
     from mayfly.engine.session import Session
 
 _Options = TypeVar("_Options")
+_SELECTING = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE | c.MQOO_BROWSE
 _VERSIONS = (c.MQOD_VERSION_1, c.MQOD_VERSION_2, c.MQOD_VERSION_3, c.MQOD_VERSION_4)
 
 
-def open_object(session: Session, core: Core, queue: str | bytes | OD, options: int) -> Handle:
+def open_object(
+    session: Session, core: Core, queue: str | bytes | OD, options: int
+) -> Handle | TopicHandle:
     """MQOPEN; an OD gets the name of a dynamic queue made and, from version 3 on, what it led to.
 
-    Raises MQMIError MQRC_OD_ERROR, MQRC_OBJECT_TYPE_ERROR, MQRC_UNKNOWN_REMOTE_Q_MGR and the reason
-    codes of Session.open.
+    Raises MQMIError MQRC_OD_ERROR, MQRC_OBJECT_TYPE_ERROR, MQRC_UNKNOWN_REMOTE_Q_MGR,
+    MQRC_SELECTOR_INVALID_FOR_TYPE and the reason codes of Session.open and Session.open_topic.
     """
     od = od_of(queue)
     fields = vars(od)
     try:
-        name = _name_in(fields, core.name)
-        dynamic_name = text_of(fields["DynamicQName"])
-        handle = session.open(name, options, dynamic_name=dynamic_name)
+        handle = _open(session, core, fields, options)
     except MQError as error:
         raise mqmi_error(error) from error
+    if isinstance(handle, TopicHandle):
+        _say(fields, core, "", c.MQOT_TOPIC)
+        if fields["Version"] >= c.MQOD_VERSION_4:
+            return_string(fields, "ResObjectString", handle.topic)
+        return handle
     if handle.owns_queue:
         fields["ObjectName"] = padded_name(handle.queue_name)
         fields["ObjectQMgrName"] = padded_name(core.name)
-    if fields["Version"] >= c.MQOD_VERSION_3:
-        fields["ResolvedQName"] = padded_name(handle.queue_name)
-        fields["ResolvedQMgrName"] = padded_name(core.name)
+    _say(fields, core, handle.queue_name, c.MQOT_Q)
     return handle
+
+
+def _say(fields: Fields, core: Core, queue_name: str, kind: int) -> None:
+    """Say in an OD what was opened, as far as its version has room for it."""
+    if fields["Version"] >= c.MQOD_VERSION_3:
+        fields["ResolvedQName"] = padded_name(queue_name)
+        fields["ResolvedQMgrName"] = padded_name(core.name)
+    if fields["Version"] >= c.MQOD_VERSION_4:
+        fields["ResolvedType"] = kind
 
 
 def od_of(queue: str | bytes | OD) -> OD:
@@ -87,15 +103,44 @@ def text_of(value: str | bytes) -> str:
     return text.partition("\0")[0].rstrip(" ")
 
 
+def _open(session: Session, core: Core, fields: Fields, options: int) -> Handle | TopicHandle:
+    name = _name_in(fields, core.name)
+    selector = _selector_in(fields, options)
+    user = text_of(fields["AlternateUserId"])
+    if fields["ObjectType"] == c.MQOT_TOPIC:
+        topic = string_in(fields, "ObjectString", rc.MQRC_TOPIC_STRING_ERROR)
+        return session.open_topic(topic, options, topic_object=name, alternate_user=user)
+    if topic_alias(core.registry, name) is not None:
+        return session.open_topic("", options, alias=name, alternate_user=user)
+    return session.open(
+        name,
+        options,
+        dynamic_name=text_of(fields["DynamicQName"]),
+        selector=selector,
+        alternate_user=user,
+    )
+
+
 def _name_in(fields: Fields, manager_name: str) -> str:
-    """Return the queue name in an OD's fields."""
-    if fields["StrucId"] != c.MQOD_STRUC_ID or fields["Version"] not in _VERSIONS:
-        raise mq_error(
-            rc.MQRC_OD_ERROR, f"StrucId {fields['StrucId']!r}, Version {fields['Version']}"
-        )
-    if fields["ObjectType"] != c.MQOT_Q:
-        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {fields['ObjectType']} is no queue")
+    """Return the object's name in an OD's fields, which are those of a queue or a topic here."""
+    version, kind = fields["Version"], fields["ObjectType"]
+    if fields["StrucId"] != c.MQOD_STRUC_ID or version not in _VERSIONS:
+        raise mq_error(rc.MQRC_OD_ERROR, f"StrucId {fields['StrucId']!r}, Version {version}")
+    if kind not in (c.MQOT_Q, c.MQOT_TOPIC):
+        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {kind} is no queue and no topic")
+    if kind == c.MQOT_TOPIC and version < c.MQOD_VERSION_4:
+        raise mq_error(rc.MQRC_OD_ERROR, f"Version {version}: a topic needs version 4 of MQOD")
     other = text_of(fields["ObjectQMgrName"])
     if other not in ("", manager_name):
         raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"no transmission queue leads to {other!r}")
     return text_of(fields["ObjectName"])
+
+
+def _selector_in(fields: Fields, options: int) -> str | None:
+    if fields["Version"] < c.MQOD_VERSION_4:
+        return None
+    selector = string_in(fields, "SelectionString", rc.MQRC_SELECTION_STRING_ERROR)
+    if selector and (fields["ObjectType"] != c.MQOT_Q or not options & _SELECTING):
+        said = f"SelectionString {selector!r} with open options {options:#x}"
+        raise mq_error(rc.MQRC_SELECTOR_INVALID_FOR_TYPE, said)
+    return selector or None

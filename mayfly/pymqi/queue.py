@@ -7,11 +7,14 @@ from typing import Any
 
 from mayfly.engine.handles import Handle
 from mayfly.engine.inquire import inquire, set_attributes, text_length
+from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection import QueueManager
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error, warning
 from mayfly.pymqi.opening import body_and_options, od_of, open_object, two_of
+from mayfly.pymqi.rfh2 import header_list, put_parts, take_headers
 from mayfly.pymqi.structures import GMO, MD, OD
 from mayfly.pymqi.verbs import get_message, put_message
 
@@ -19,7 +22,7 @@ from mayfly.pymqi.verbs import get_message, put_message
 class Queue:
     """A queue of a connection, by name or OD; with open options it is opened at once."""
 
-    _handle: Handle | None = None
+    _handle: Handle | TopicHandle | None = None
     _od: OD | None = None
 
     def __init__(self, qMgr: QueueManager, *opts: Any) -> None:
@@ -73,7 +76,7 @@ class Queue:
         handle = self._handle
         if handle is None:
             handle = self._open_for(c.MQOO_INPUT_AS_Q_DEF)
-        return get_message(handle, maxLength, md, gmo)
+        return get_message(_queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT), maxLength, md, gmo)
 
     def get_no_jms(self, max_length: int | None = None, *args: Any) -> bytes:
         """Get without the properties of the message."""
@@ -82,6 +85,21 @@ class Queue:
         return self.get(max_length, md, gmo)
 
     get_no_rfh2 = get_no_jms
+
+    def put_rfh2(self, msg: str | bytes, *opts: Any) -> None:
+        """Put behind the RFH2 headers that stand in a list after MD and PMO, as ``put``."""
+        msg, opts = put_parts(msg, opts)
+        self.put(msg, *opts)
+
+    def get_rfh2(self, max_length: int | None = None, *opts: Any) -> bytes:
+        """Get, and move RFH2 headers to the list that follows MD and GMO, as ``get``.
+
+        Raises PYIFError for a header that cannot be read: the message has been got then.
+        """
+        headers = header_list(opts)
+        md, gmo = two_of(opts[:2], MD, GMO)
+        msg = self.get(max_length, md, gmo)
+        return msg if headers is None else take_headers(msg, md, headers)
 
     def close(self, options: int = c.MQCO_NONE) -> None:
         """MQCLOSE with MQCO options; raises PYIFError when not open."""
@@ -101,7 +119,8 @@ class Queue:
         if handle is None:
             handle = self._open_for(c.MQOO_INQUIRE)
         try:
-            inquiry = inquire(self._connection.manager, handle, [attribute])
+            queue = _queue(handle, rc.MQRC_NOT_OPEN_FOR_INQUIRE)
+            inquiry = inquire(self._connection.manager, queue, [attribute])
         except MQError as error:
             raise mqmi_error(error) from error
         (value,) = inquiry.values
@@ -116,15 +135,16 @@ class Queue:
         if handle is None:
             handle = self._open_for(c.MQOO_SET)
         try:
-            set_attributes(self._connection.manager, handle, {attribute: arg})
+            queue = _queue(handle, rc.MQRC_NOT_OPEN_FOR_SET)
+            set_attributes(self._connection.manager, queue, {attribute: arg})
         except MQError as error:
             raise mqmi_error(error) from error
 
-    def set_handle(self, queue_handle: Handle | None) -> None:
+    def set_handle(self, queue_handle: Handle | TopicHandle | None) -> None:
         """Use the handle of another Queue of this connection."""
         self._handle = queue_handle
 
-    def get_handle(self) -> Handle | None:
+    def get_handle(self) -> Handle | TopicHandle | None:
         """Return the handle, None while the queue is not open."""
         return self._handle
 
@@ -134,10 +154,17 @@ class Queue:
             with contextlib.suppress(MQMIError, PYIFError):
                 self.close()
 
-    def _open_for(self, options: int) -> Handle:
+    def _open_for(self, options: int) -> Handle | TopicHandle:
         if self._od is None:
             raise PYIFError("The Queue Descriptor has not been set.")
         connection = self._connection
         handle = open_object(connection.get_handle(), connection.manager, self._od, options)
         self._handle = handle
         return handle
+
+
+def _queue(handle: Handle | TopicHandle, reason: int) -> Handle:
+    """Return the handle of a queue; one of a topic, which can only be put to, raises the reason."""
+    if isinstance(handle, TopicHandle):
+        raise MQMIError(c.MQCC_FAILED, reason)
+    return handle

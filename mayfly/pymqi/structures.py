@@ -6,8 +6,10 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
+from mayfly.mqi import constants as c
 from mayfly.mqi import structures
 from mayfly.mqi.layout import Field, Layout
+from mayfly.pymqi.variable_strings import StringPointer
 
 FieldValue: TypeAlias = int | bytes
 #: The fields of a structure by name; which are numbers and which bytes, its class knows.
@@ -86,10 +88,15 @@ class MQOpts:
         cls, layout: Layout, initial: Mapping[str, FieldValue] | None = None
     ) -> None:
         """Derive a class from a layout; ``initial`` holds what pymqi begins with instead."""
-        made = [_member(field, {} if initial is None else initial) for field in layout.fields]
-        cls.members = {member.name: member for member in made}
-        cls._initial = {member.name: member.initial for member in made}
-        cls._codec = struct.Struct("<" + "".join(member.code for member in made))
+        fields = layout.fields
+        made = [_member(field, {} if initial is None else initial) for field in fields]
+        # The gap at the end of a structure is a field in pymqi, those inside are alignment.
+        inside = {place for place, field in enumerate(fields[:-1]) if not field.name}
+        named = [member for place, member in enumerate(made) if place not in inside]
+        cls.members = {member.name: member for member in named}
+        cls._initial = {member.name: member.initial for member in named}
+        codes = [fields[n].code if n in inside else made[n].code for n in range(len(fields))]
+        cls._codec = struct.Struct("<" + "".join(codes))
 
     def __init__(self, **kw: object) -> None:
         """Begin with the initial values and set those given by name."""
@@ -141,6 +148,39 @@ class MQOpts:
         """Return the length of the packed structure in bytes."""
         return self._codec.size
 
+    def set_vs(
+        self,
+        vs_name: str,
+        vs_value: str | bytes | None = None,
+        vs_offset: int = 0,
+        vs_buffer_size: int = 0,
+        vs_ccsid: int = 0,
+    ) -> None:
+        """Set a string of any length, such as ObjectString: bytes, or text as its UTF-8.
+
+        For one that a verb returns, ``vs_buffer_size`` says how many bytes of it are wanted.
+        """
+        raw = vs_value.encode() if isinstance(vs_value, str) else vs_value
+        if not isinstance(raw, bytes | None):
+            raise TypeError(f"{vs_name} takes bytes or str, not {type(raw).__name__}")
+        name = vs_name.removesuffix("VSPtr")
+        self.set(
+            **{
+                f"{name}VSPtr": 0 if raw is None else StringPointer(raw),
+                f"{name}VSOffset": vs_offset,
+                f"{name}VSBufSize": vs_buffer_size,
+                f"{name}VSLength": 0 if raw is None else len(raw),
+                f"{name}VSCCSID": vs_ccsid,
+            }
+        )
+
+    def get_vs(self, vs_name: str) -> bytes | None:
+        """Return a string of any length, up to its first NUL; None when it is not set."""
+        pointer = self[f"{vs_name.removesuffix('VSPtr')}VSPtr"]
+        if not isinstance(pointer, StringPointer):
+            return None
+        return pointer.target.partition(b"\0")[0]
+
     def __str__(self) -> str:
         return "\n".join(f"{name}: {value!r}" for name, value in vars(self).items())
 
@@ -186,3 +226,22 @@ class OD(
     },
 ):
     """The object descriptor, MQOD."""
+
+
+class SD(
+    MQOpts,
+    layout=structures.SD,
+    initial={
+        "PubPriority": c.MQPRI_PRIORITY_AS_Q_DEF,
+        "ObjectStringVSCCSID": 0,
+        "SubNameVSCCSID": 0,
+        "SubUserDataVSCCSID": 0,
+        "SelectionStringVSCCSID": 0,
+        "ResObjectStringVSCCSID": 0,
+    },
+):
+    """The subscription descriptor, MQSD."""
+
+
+class SRO(MQOpts, layout=structures.SRO):
+    """The options of a subscription request, MQSRO; ibmmq has it, pymqi has not."""

@@ -9,6 +9,8 @@ from mayfly.engine.delivery import stored_id
 from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.handles import check_get_options
 from mayfly.engine.inquire import MANAGER_CCSID
+from mayfly.engine.properties.putting import with_properties
+from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.engine.put import PutRequest
 from mayfly.engine.search import ANY, Match
 from mayfly.lifetime.window import life_ms_of_expiry
@@ -23,6 +25,7 @@ from mayfly.pymqi.descriptors import (
     resolved_fields_of,
 )
 from mayfly.pymqi.errors import mqmi_error, warning
+from mayfly.pymqi.message_handle import handle_of_get, note_put, properties_of_put
 from mayfly.pymqi.structures import GMO, MD, PMO, Fields
 
 if TYPE_CHECKING:
@@ -39,8 +42,11 @@ _BLANK = ord(" ")
 _TEXT_FORMAT = "MQSTR"
 
 
-def put_message(core: Core, handle: Handle, body: bytes, md: MD, pmo: PMO) -> None:
-    """MQPUT; raises MQMIError, for a warning too: the message is on the queue then."""
+def put_message(core: Core, handle: Handle | TopicHandle, body: bytes, md: MD, pmo: PMO) -> None:
+    """MQPUT to a queue or a topic.
+
+    Raises MQMIError, for a warning too: the message is on the queue, or published, then.
+    """
     fields, given = vars(md), vars(pmo)
     options = given["Options"]
     try:
@@ -52,8 +58,11 @@ def put_message(core: Core, handle: Handle, body: bytes, md: MD, pmo: PMO) -> No
             enforce_maximum=settings.is_maximum_enforced,
             refuse_zero=settings.is_zero_refused,
         )
+        asked = descriptor_of(fields, options & c.MQPMO_SET_ALL_CONTEXT)
+        properties = properties_of_put(given, publishes=isinstance(handle, TopicHandle))
+        descriptor, body = with_properties(core, asked, body, properties)
         request = PutRequest(
-            descriptor_of(fields, options & c.MQPMO_SET_ALL_CONTEXT),
+            descriptor,
             stored_id(fields["MsgId"]),
             stored_id(fields["CorrelId"]),
             life_ms,
@@ -61,8 +70,13 @@ def put_message(core: Core, handle: Handle, body: bytes, md: MD, pmo: PMO) -> No
         result = handle.put(body, request, options)
     except MQError as error:
         raise mqmi_error(error) from error
+    final = result.descriptor
+    if properties:
+        note_put(given, properties)
+        # The MD tells of the data, as its program gave them.
+        final = final._replace(format=asked.format)
     if not options & c.MQPMO_MD_FOR_OUTPUT_ONLY:
-        fields.update(resolved_fields_of(result.descriptor))
+        fields.update(resolved_fields_of(final))
         fields["MsgId"] = result.msg_id
         fields["CorrelId"] = result.correl_id or _NO_ID
         moment = put_moment(result.descriptor, result.window.put_ms)
@@ -90,11 +104,15 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
             return _unlock(handle, options)
         if max_length is not None and max_length < 0:
             raise mq_error(rc.MQRC_BUFFER_LENGTH_ERROR, f"length {max_length} is negative")
-        request = GetRequest(_match(fields, given), given["WaitInterval"], max_length)
+        target = handle_of_get(given)
+        view = handle.view(options, has_handle=target is not None)
+        request = GetRequest(_match(fields, given), given["WaitInterval"], max_length, view=view)
         result = handle.get(request, options)
     except MQError as error:
         raise mqmi_error(error) from error
     message = result.message
+    if target is not None and result.handed is not None:
+        target.fill(*result.handed, message)
     reason = result.warning
     if options & c.MQGMO_CONVERT and not reason and not _is_converted(fields, result):
         reason = rc.MQRC_NOT_CONVERTED

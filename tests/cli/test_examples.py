@@ -23,6 +23,12 @@ SAID = {
         "what is left of its life: 3600000 ms",
         f"refused: MQRC_EXPIRY_ERROR (2013): {TOO_LONG}",
     ],
+    "durable_subscription.py": [
+        "FAILED: MQRC_NO_MSG_AVAILABLE",
+        "LH400 with 250 tenths to live",
+        "FAILED: MQRC_NO_MSG_AVAILABLE",
+        "after a minute: WARNING: MQRC_NO_SUBS_MATCHED",
+    ],
     "transacted.py": [
         "backed out: the printer is on fire",
         "orders 1, invoices 0",

@@ -1,0 +1,36 @@
+"""Run a program written for pymqi as it is: ``python -m mayfly.pymqi program.py arguments``.
+
+For the program, ``import pymqi`` and ``import CMQC`` mean this package.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+from mayfly import pymqi
+from mayfly.pymqi import CMQC
+
+_USAGE = "usage: python -m mayfly.pymqi program.py [argument ...]\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program named first with the arguments behind it; 2 when there is none."""
+    if not arguments:
+        sys.stderr.write(_USAGE)
+        return 2
+    program = Path(arguments[0])
+    if not program.is_file():
+        sys.stderr.write(f"{program} is not a file\n{_USAGE}")
+        return 2
+    sys.modules.update({"pymqi": pymqi, "pymqi.CMQC": CMQC, "CMQC": CMQC})
+    sys.argv = arguments
+    # Where Python looks first for what a program imports: beside the program.
+    sys.path[0] = str(program.resolve().parent)
+    runpy.run_path(str(program), run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
