@@ -23,7 +23,7 @@ demo: $(READY)
 	@$(BIN)/mayfly demo
 
 test: lint
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 # Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
 soak: $(READY)
