@@ -60,19 +60,16 @@ def kill_the_driver(transfer: Transfer, kill_number: int) -> None:
     transfer.wait_for_batches()
 
 
-@pytest.mark.soak
-# A driver takes longest to come back; test_lake_kill.py kills three more in every run.
-@pytest.mark.parametrize(("kill_count", "driver_kill_count"), [(3, 1), (20, 20)])
+@pytest.mark.parametrize("kill_count", [3, pytest.param(20, marks=pytest.mark.soak)])
 def test_kills_of_each_kind_lose_and_double_nothing(
-    two_workers: Cluster, tmp_path: Path, kill_count: int, driver_kill_count: int
+    two_workers: Cluster, tmp_path: Path, kill_count: int
 ) -> None:
     seed = int(os.environ.get("MAYFLY_KILL_SEED", kill_count))
     with Transfer(tmp_path, two_workers, seed) as transfer:
         for kill_number in range(kill_count):
             kill_an_executor(transfer, kill_number)
             kill_the_queue_manager(transfer, kill_number)
-            if kill_number >= kill_count - driver_kill_count:
-                kill_the_driver(transfer, kill_number)
+            kill_the_driver(transfer, kill_number)
         transfer.drain()
         ends = transfer.check()
     # Enough has happened for this to mean something.
