@@ -118,6 +118,9 @@ class FlightServer:
         """Begin to listen; OSError when the port is taken."""
         if self._service is not None:
             return
+        # The first list that Arrow converts makes it load pandas: seconds beside a busy queue
+        # manager, which are not to be those of the first call.
+        pa.array([None])
         scheme = "grpc" if self._tls_certificate is None else "grpc+tls"
         try:
             self._service = _Service(
