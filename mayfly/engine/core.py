@@ -55,9 +55,10 @@ class Core:
         self.claimed: Counter[int] = Counter()
         #: Works found under the latch that somebody must run after leaving it.
         self.deferred: list[Work] = []
-        #: Ends of sessions that were dropped without being closed; the collector may add to it
-        #: at any moment, in any thread, so it does no more than that.
+        #: Ends of sessions that were dropped without being closed, and of what else the collector
+        #: finds in the midst of the engine: there may be locks, so it only adds to them.
         self.abandoned: list[Callable[[], None]] = []
+        self.dropped: list[Callable[[], None]] = []
         #: Temporary queues of such sessions, to be deleted by somebody who holds nothing.
         self.ownerless: list[LocalQueue] = []
         self.is_stopped = False

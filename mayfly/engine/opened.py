@@ -236,7 +236,14 @@ class OpenQueues:
 
 
 def drop_ownerless(core: Core) -> None:
-    """Delete the temporary queues of sessions that were dropped; call it at the start of a verb."""
+    """End what was dropped without a close, and temporary queues; call it as a verb begins."""
+    while core.dropped:
+        try:
+            end = core.dropped.pop()
+        except IndexError:
+            # Another thread was faster.
+            break
+        end()
     core.run_deferred()
     while True:
         with core.latch:

@@ -307,7 +307,7 @@ class Session(TopicVerbs):
         # Here, before any lock: in a forked child a lock may be held by a thread that is not there.
         core = self._core
         core.check_running()
-        if core.abandoned or core.ownerless:
+        if core.abandoned or core.dropped or core.ownerless:
             drop_ownerless(core)
         return self._transacted
 

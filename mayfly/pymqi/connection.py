@@ -14,6 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection_options import CD
+from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
 from mayfly.pymqi.managers import acquire, release
 from mayfly.pymqi.opening import body_and_options, open_object, text_of
@@ -177,9 +178,12 @@ class QueueManager:
 
     def __del__(self) -> None:
         """Disconnect quietly."""
-        if self._session is not None and self._disconnect_on_exit:
-            with contextlib.suppress(MQMIError):
-                self.disconnect()
+        if self._manager is not None and self._disconnect_on_exit:
+            end_dropped(self._manager, self._disconnect_quietly)
+
+    def _disconnect_quietly(self) -> None:
+        with contextlib.suppress(MQMIError, PYIFError):
+            self.disconnect()
 
     def _connect(self, name: str | bytes, user: str | bytes | None) -> None:
         try:

@@ -12,6 +12,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection import QueueManager
+from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error, warning
 from mayfly.pymqi.opening import body_and_options, od_of, open_object, two_of
 from mayfly.pymqi.rfh2 import header_list, put_parts, take_headers
@@ -150,9 +151,12 @@ class Queue:
 
     def __del__(self) -> None:
         """Close quietly."""
-        if self._handle is not None and self._handle.is_open:
-            with contextlib.suppress(MQMIError, PYIFError):
-                self.close()
+        if self._handle is not None and self._handle.is_open and self._connection.is_connected:
+            end_dropped(self._connection.manager, self._close_quietly)
+
+    def _close_quietly(self) -> None:
+        with contextlib.suppress(MQMIError, PYIFError):
+            self.close()
 
     def _open_for(self, options: int) -> Handle | TopicHandle:
         if self._od is None:

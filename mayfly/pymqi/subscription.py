@@ -13,6 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi.connection import QueueManager
+from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
 from mayfly.pymqi.queue import Queue
 from mayfly.pymqi.structures import SD, SRO
@@ -183,9 +184,12 @@ class Subscription:
 
     def __del__(self) -> None:
         """Close quietly."""
-        if self._opened is not None:
-            with contextlib.suppress(MQMIError, PYIFError):
-                self.close()
+        if self._opened is not None and self._connection.is_connected:
+            end_dropped(self._connection.manager, self._close_quietly)
+
+    def _close_quietly(self) -> None:
+        with contextlib.suppress(MQMIError, PYIFError):
+            self.close()
 
     def _queue(self) -> Queue:
         if self.sub_queue is None:

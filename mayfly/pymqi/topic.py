@@ -11,6 +11,7 @@ from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection import QueueManager
+from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
 from mayfly.pymqi.opening import body_and_options, open_object
 from mayfly.pymqi.rfh2 import put_parts
@@ -122,9 +123,12 @@ class Topic:
 
     def __del__(self) -> None:
         """Close quietly."""
-        if self._handle is not None and self._handle.is_open:
-            with contextlib.suppress(MQMIError, PYIFError):
-                self.close()
+        if self._handle is not None and self._handle.is_open and self._connection.is_connected:
+            end_dropped(self._connection.manager, self._close_quietly)
+
+    def _close_quietly(self) -> None:
+        with contextlib.suppress(MQMIError, PYIFError):
+            self.close()
 
     def _set_desc(self, desc: OD | None) -> None:
         if desc is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mayfly import QueueManager, pymqi
+from mayfly import QueueManager, jms, pymqi
 from mayfly.pymqi import CMQC
 from mayfly.testing import VirtualClock
 
@@ -252,6 +252,21 @@ def test_E4_the_MD_is_readable_as_properties_as_of_the_get(
     assert fails(handle.properties.get, "Root.MQMD.Expiry").reason == (
         CMQC.MQRC_PROPERTY_NOT_AVAILABLE
     )
+
+
+def test_a_JMS_message_gives_its_properties_and_headers_to_a_handle(
+    queue_manager: QueueManager, queue: pymqi.Queue, handle: pymqi.MessageHandle
+) -> None:
+    with jms.ConnectionFactory(queue_manager).create_context() as context:
+        producer = context.create_producer().set_property("colour", "red").set_time_to_live(600_000)
+        producer.send(context.create_queue("Q1"), "hello")
+    body, md = get_with(queue, handle)
+    assert (body, md.Format, md.Expiry) == (b"hello", b"MQSTR   ", 6_000)
+    properties = handle.properties
+    assert properties["colour"] == properties["usr.colour"] == "red"
+    assert properties["JMSDestination"] == properties["jms.Dst"] == "queue:///Q1"
+    assert properties["mcd.Msd"] == "jms_text"
+    assert properties["JMSExpiration"] == properties["jms.Exp"]
 
 
 def test_names_of_JMS_are_set_with_their_types(

@@ -188,3 +188,11 @@ def test_a_damaged_header_that_was_got_leaves_the_list_as_it_was(queue: pymqi.Qu
     with pytest.raises(pymqi.PYIFError, match="StrucId"):
         queue.get_rfh2(None, pymqi.MD(), pymqi.GMO(), found)
     assert found == []
+
+
+def test_a_header_that_says_no_length_is_as_long_as_its_fixed_part(queue: pymqi.Queue) -> None:
+    md = pymqi.MD(Format=CMQC.MQFMT_RF_HEADER_2)
+    queue.put(pymqi.RFH2(Format=CMQC.MQFMT_STRING).pack() + b"hello", md)
+    found = list[pymqi.RFH2]()
+    assert queue.get_rfh2(None, pymqi.MD(), pymqi.GMO(), found) == b"hello"
+    assert found[0]["StrucLength"] == 0

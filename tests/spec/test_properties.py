@@ -117,6 +117,18 @@ def test_properties_come_back_with_their_types_and_the_data_as_they_were_put(
     assert message.descriptor.format == RFH2_FORMAT
 
 
+def test_the_header_says_what_the_data_are(
+    manager: QueueManager, session: Session, browser: Handle
+) -> None:
+    """MQCCSI_Q_MGR, 0, means nothing in a header."""
+    session.put("Q1", b"hello", properties=USER, format_name="MQSTR")
+    message = got(next(session.browse("Q1")))
+    fixed = struct.unpack(">4siiii8sii", message.body[:36])
+    assert fixed == (b"RFH ", 2, 72, c.MQENC_NATIVE, 1208, b"MQSTR   ", 0, 1208)
+    plain = seen(browser, c.MQGMO_NO_PROPERTIES).message.descriptor
+    assert (plain.encoding, plain.coded_char_set_id) == (c.MQENC_NATIVE, 1208)
+
+
 def test_a_message_without_properties_is_stored_as_it_is(
     manager: QueueManager, session: Session
 ) -> None:
@@ -267,6 +279,22 @@ def test_who_asks_for_properties_of_a_damaged_header_is_refused_and_it_stays(
         manager.mqsc(f"ALTER QLOCAL(Q1) PROPCTL({queue_control})")
         assert seen(browser, c.MQGMO_BROWSE_FIRST).message.body == body
     assert bodies(session, "Q1") == [body]
+
+
+def test_the_browse_cursor_stays_before_a_message_that_is_refused(
+    manager: QueueManager, browser: Handle, session: Session
+) -> None:
+    put_md(session, "Q1", DAMAGED[0][0], with_header()[0])
+    session.put("Q1", b"next")
+    for _ in range(2):
+        with refused(rc.MQRC_RFH_ERROR):
+            seen(browser, c.MQGMO_BROWSE_NEXT | c.MQGMO_NO_PROPERTIES)
+    assert seen(browser, c.MQGMO_BROWSE_NEXT).message.body == DAMAGED[0][0]
+    for under_cursor in (c.MQGMO_BROWSE_MSG_UNDER_CURSOR, c.MQGMO_MSG_UNDER_CURSOR):
+        with refused(rc.MQRC_RFH_ERROR):
+            seen(browser, under_cursor | c.MQGMO_NO_PROPERTIES)
+    assert seen(browser, c.MQGMO_BROWSE_NEXT | c.MQGMO_NO_PROPERTIES).message.body == b"next"
+    assert manager.curdepth("Q1") == 2
 
 
 CONTROLS = [
