@@ -10,6 +10,7 @@ from bench.figures import Figure, table
 PARTS = (
     "messaging",
     "authority",
+    "listener",
     "fanout",
     "opening",
     "delay",

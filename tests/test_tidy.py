@@ -35,12 +35,14 @@ BESIDE = {
     "replay": {"mqi", "lifetime", "bulk"},
     "spark": {"mqi", "lifetime", "bulk", "replay"},
     "pipeline": {"mqi", "lifetime", "bulk", "replay", "spark"},
+    "advise": {"mqi", "lifetime", "bulk", "replay", "listener"},  # the listener for its rule L10
 }
 
 #: What a module, or a layer, may import although its row does not say so.
 JOINS = {
     "mayfly.servers.flight": {"bulk"},  # the one place where queues and columns meet
-    "mayfly.cli": {"bulk", "spark", "replay", "pipeline"},  # a command may start either side
+    # A command may start either side.
+    "mayfly.cli": {"bulk", "spark", "replay", "pipeline", "advise"},
     "mayfly.demo": {"bulk", "spark"},  # shows both sides at work on the same day
 }
 

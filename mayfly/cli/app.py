@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from mayfly import __version__
+from mayfly.cli.advise import advise
 from mayfly.cli.browse import browse
 from mayfly.cli.claims import claims
 from mayfly.cli.cluster import cluster
 from mayfly.cli.demo import demo
+from mayfly.cli.dlq import dlq
 from mayfly.cli.get import get
 from mayfly.cli.ledger import ledger
 from mayfly.cli.mqsc import mqsc
@@ -58,9 +60,10 @@ def _mayfly(
     del version
 
 
-for command in (mqsc, put, get, browse, verify, serve, demo, replay, cluster):
+for command in (mqsc, put, get, browse, verify, serve, demo, replay, advise, cluster):
     app.command()(command)
 app.add_typer(ledger)
 app.add_typer(claims)
 app.add_typer(schedule)
 app.add_typer(pipeline)
+app.add_typer(dlq)

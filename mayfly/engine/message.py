@@ -112,3 +112,8 @@ class Message(Readable):
 def message_of(queue: str, row: StoredMessage, seen_ms: int) -> Message:
     """Return a row as seen at a moment."""
     return Message(queue, row, seen_ms, row.body)
+
+
+def position_of(message: Message) -> int:
+    """Return what tells a message from all others on its queue; MsgIds need not differ."""
+    return message._row.k

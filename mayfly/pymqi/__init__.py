@@ -4,6 +4,7 @@ from mayfly.pymqi import CMQC
 from mayfly.pymqi.connection import QueueManager, connect
 from mayfly.pymqi.connection_options import CD, SCO
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
+from mayfly.pymqi.headers import DLH, IIH, MDE, XQH
 from mayfly.pymqi.message_handle import MessageHandle
 from mayfly.pymqi.property_structures import CMHO, DMHO, DMPO, IMPO, PD, SMPO
 from mayfly.pymqi.queue import Queue
@@ -19,12 +20,15 @@ __all__ = [
     "CD",
     "CMHO",
     "CMQC",
+    "DLH",
     "DMHO",
     "DMPO",
     "Error",
     "GMO",
+    "IIH",
     "IMPO",
     "MD",
+    "MDE",
     "MQMIError",
     "MQOpts",
     "MessageHandle",
@@ -41,6 +45,7 @@ __all__ = [
     "SRO",
     "Subscription",
     "Topic",
+    "XQH",
     "cd",
     "connect",
     "gmo",

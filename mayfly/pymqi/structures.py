@@ -85,9 +85,14 @@ class MQOpts:
     _codec: ClassVar[struct.Struct] = struct.Struct("")
 
     def __init_subclass__(
-        cls, layout: Layout, initial: Mapping[str, FieldValue] | None = None
+        cls, layout: Layout | None = None, initial: Mapping[str, FieldValue] | None = None
     ) -> None:
-        """Derive a class from a layout; ``initial`` holds what pymqi begins with instead."""
+        """Derive a class from a layout; ``initial`` holds what pymqi begins with instead.
+
+        Without a layout it is one that others have in common.
+        """
+        if layout is None:
+            return
         fields = layout.fields
         made = [_member(field, {} if initial is None else initial) for field in fields]
         # The gap at the end of a structure is a field in pymqi, those inside are alignment.

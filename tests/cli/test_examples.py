@@ -29,6 +29,24 @@ SAID = {
         "FAILED: MQRC_NO_MSG_AVAILABLE",
         "after a minute: WARNING: MQRC_NO_SUBS_MATCHED",
     ],
+    "ims_bridge.py": [
+        "Flags 0: 'booked: two tickets', None ms left",
+        "Flags 1: 'booked: two tickets', 8000 ms left",
+    ],
+    "listener_port.py": [
+        (
+            "5000 ms are left of the total transaction lifetime timeout of 120000 ms after a "
+            "receive of 115000 ms, not more than the 15000 ms of the longest on_message"
+        ),
+        "delivered 2, rolled back 1, committed 1",
+    ],
+    "everyplace_rule.py": [
+        "first stage: 1 - seen there: None",
+        "expired at VAN: 'two crates'",
+        "expired at DEPOT: 'two crates'",
+        "second stage: 0 - there: None",
+        "kept: ['two crates']",
+    ],
     "transacted.py": [
         "backed out: the printer is on fire",
         "orders 1, invoices 0",

@@ -1,0 +1,113 @@
+"""Listener ports: an empty on_message, one transaction a message, beside durable deletes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.figures import Figure, at_least, at_most, median, seconds_of
+from bench.raw import get_loop, put_loop
+from mayfly import QueueManager
+from mayfly.jms import Message
+from mayfly.listener import ListenerPort
+from mayfly.store.database import Database
+
+_BODY = os.urandom(200)
+_ROUNDS = 5
+_COUNT, _DURABLE_COUNT = 10_000, 1_500
+_SESSIONS, _IDLE_SESSIONS, _IDLE_SECONDS = 8, 50, 5
+
+
+def figures() -> Iterator[Figure]:
+    """Measure everything of this file."""
+    rates = [_rate(None, _COUNT, 1) for _ in range(_ROUNDS)]
+    yield at_least("listener, non-persistent, one session", median(rates), 12_000, "/s")
+    yield from _persistent()
+    yield _idle()
+
+
+def _persistent() -> Iterator[Figure]:
+    raw, one, eight = list[float](), list[float](), list[float]()
+    for _ in range(_ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            raw.append(_raw_rate(Path(folder)))
+        for rates, session_count in ((one, 1), (eight, _SESSIONS)):
+            with tempfile.TemporaryDirectory() as folder:
+                rates.append(_rate(Path(folder), _DURABLE_COUNT, session_count))
+    ratio = median(a / b for a, b in zip(one, raw, strict=True))
+    note = f"{median(one):,.0f}/s against {median(raw):,.0f}/s"
+    yield at_least("listener, persistent, against durable deletes", ratio, 0.6, "x", note)
+    ratio = median(a / b for a, b in zip(eight, one, strict=True))
+    note = f"{median(eight):,.0f}/s against {median(one):,.0f}/s"
+    yield at_least(f"listener, persistent, {_SESSIONS} sessions against one", ratio, 2.5, "x", note)
+
+
+def _raw_rate(folder: Path) -> float:
+    database = Database(folder)
+    put_loop(database, _DURABLE_COUNT, 100, _BODY)
+    seconds = seconds_of(lambda: get_loop(database, _DURABLE_COUNT, 1))
+    database.close()
+    return _DURABLE_COUNT / seconds
+
+
+def _rate(folder: Path | None, count: int, session_count: int) -> float:
+    """Return messages a second that a port takes off a full queue."""
+    with QueueManager("BENCH", folder) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)")
+        with manager.session(transacted=True) as session:
+            for number in range(count):
+                session.put("Q1", _BODY, persistent=folder is not None)
+                if number % 100 == 0:
+                    session.commit()
+        countdown = _Countdown(count)
+        port = _port(manager, countdown, session_count)
+        begin = time.perf_counter()
+        port.start()
+        countdown.done.wait()
+        port.stop()
+        seconds = time.perf_counter() - begin
+    return count / seconds
+
+
+class _Countdown:
+    """An on_message that does nothing but tell the last message."""
+
+    def __init__(self, count: int) -> None:
+        self._lock = threading.Lock()
+        self._left = count
+        self.done = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                self.done.set()
+
+
+def _port(manager: QueueManager, on_message: _Countdown, session_count: int) -> ListenerPort:
+    return ListenerPort(
+        manager,
+        destination="Q1",
+        on_message=on_message,
+        max_sessions=session_count,
+        properties={"NON.ASF.RECEIVE.TIMEOUT": "1000"},
+    )
+
+
+def _idle() -> Figure:
+    with QueueManager("BENCH") as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        port = _port(manager, _Countdown(1), _IDLE_SESSIONS)
+        port.start()
+        begin = time.process_time()
+        threading.Event().wait(_IDLE_SECONDS)
+        used = time.process_time() - begin
+        rollback_count = port.statistics().idle_rollbacks
+        port.stop()
+    note = f"receives of 1 s, {rollback_count} ended in {_IDLE_SECONDS} s"
+    percent = used / _IDLE_SECONDS * 100
+    return at_most(f"listener, idle, {_IDLE_SESSIONS} sessions", percent, 2, " % of a core", note)

@@ -1,0 +1,157 @@
+"""The advice: what is wrong with a setting, which one is safe, and what both would have done."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.advise.arrivals import HOUR_MS, Arrivals, ArrivalSummary, summary_of
+from mayfly.advise.durations import Durations
+from mayfly.advise.errors import AdviseError
+from mayfly.advise.estimate import Estimate, estimate
+from mayfly.advise.settings import Setting, check_bounds, check_setting, problems_of, spoken
+from mayfly.advise.simulate import Simulated, simulate
+from mayfly.lifetime.columns import Ints
+from mayfly.lifetime.times import SECOND_MS
+
+#: What is left of the lifetime after the longest on_message: for the commit, and for a slow day.
+MARGIN_MS = 1_000
+#: Idle rollbacks an hour that each session may cost.
+IDLE_PER_HOUR = 60
+_UNLIMITED = (
+    "no transaction times out (lifetime 0), so no receive timeout is unsafe; an on_message that "
+    "hangs keeps its message for ever"
+)
+
+
+class Outlook(NamedTuple):
+    """What the formula expects of a setting, and what the simulation found."""
+
+    estimate: Estimate
+    simulated: Simulated
+
+
+class Advice(NamedTuple):
+    """What is wrong with the present setting (L10), what is recommended, and why.
+
+    Without recorded arrivals there is no summary and no outlook, without a present receive timeout
+    no ``before``.
+    """
+
+    present: Setting
+    longest_on_message_ms: int
+    problems: list[str]
+    recommended: Setting
+    reasons: list[str]
+    arrivals: ArrivalSummary | None = None
+    before: Outlook | None = None
+    after: Outlook | None = None
+
+
+def advise(
+    present: Setting,
+    durations: Durations,
+    arrivals: Arrivals | None = None,
+    *,
+    longest_on_message_ms: int | None = None,
+    margin_ms: int = MARGIN_MS,
+    idle_per_hour: int = IDLE_PER_HOUR,
+    seed: int = 0,
+) -> Advice:
+    """Judge a setting, recommend one, and try both on recorded arrivals where there are any.
+
+    ``durations`` is how long on_message takes; ``seed`` deals its times out to the messages. The
+    longest is theirs, unless one is known that is longer. Raises AdviseError for a value that makes
+    no sense, with its name.
+    """
+    check_setting(present)
+    longest_ms = durations.longest_ms if longest_on_message_ms is None else longest_on_message_ms
+    if longest_ms < durations.longest_ms:
+        raise AdviseError(
+            f"longest_on_message_ms is {longest_ms}, but one takes {durations.longest_ms}"
+        )
+    recommended, reasons = recommend(
+        present, longest_ms, margin_ms=margin_ms, idle_per_hour=idle_per_hour
+    )
+    advice = Advice(present, longest_ms, problems_of(present, longest_ms), recommended, reasons)
+    if arrivals is None:
+        return advice
+    on_message_ms = durations.drawn(len(arrivals.available_ms), seed)
+    after = _outlook(arrivals, recommended, on_message_ms)
+    before = None
+    if present == recommended:
+        before = after
+    elif present.receive_timeout_ms is not None:
+        before = _outlook(arrivals, present, on_message_ms)
+    return advice._replace(arrivals=summary_of(arrivals), before=before, after=after)
+
+
+def recommend(
+    present: Setting,
+    longest_on_message_ms: int,
+    *,
+    margin_ms: int = MARGIN_MS,
+    idle_per_hour: int = IDLE_PER_HOUR,
+) -> tuple[Setting, list[str]]:
+    """Return a safe setting and the reasons for it, each with its numbers.
+
+    The receive timeout is lifetime - longest on_message - margin: the longest that is safe, since a
+    shorter one only costs more idle rollbacks. Where that is so short that sessions would roll back
+    more often than ``idle_per_hour`` each, the lifetime is raised. What is safe stays as it is.
+    """
+    check_bounds(
+        longest_on_message_ms=longest_on_message_ms,
+        margin_ms=margin_ms,
+        idle_per_hour=idle_per_hour,
+    )
+    shortest_ms = -(-HOUR_MS // idle_per_hour)
+    needed_ms = longest_on_message_ms + margin_ms
+    room_ms = present.lifetime_ms - needed_ms
+    if not present.lifetime_ms:
+        is_long = present.receive_timeout_ms is not None and present.timeout_ms >= shortest_ms
+        kept = present if is_long else present._replace(receive_timeout_ms=shortest_ms)
+        return kept, [_UNLIMITED]
+    if present.receive_timeout_ms is not None and (
+        shortest_ms <= present.receive_timeout_ms <= room_ms
+    ):
+        return present, [_is_safe(present, longest_on_message_ms)]
+    reasons, lifetime_ms = [], present.lifetime_ms
+    if room_ms < shortest_ms:
+        lifetime_ms = -(-(needed_ms + shortest_ms) // SECOND_MS) * SECOND_MS
+        reasons.append(
+            f"a lifetime of {spoken(present.lifetime_ms)} leaves {spoken(max(room_ms, 0))} for the "
+            f"receive, and below {spoken(shortest_ms)} a session can roll back more than "
+            f"{idle_per_hour:,} times an hour for nothing: it is raised to {spoken(lifetime_ms)}, "
+            "and a transaction that hangs is found that much later"
+        )
+    advised_ms = _rounded(lifetime_ms - needed_ms, shortest_ms)
+    reasons.append(
+        f"receive timeout {spoken(advised_ms)} <= lifetime {spoken(lifetime_ms)} - longest "
+        f"on_message {spoken(longest_on_message_ms)} - margin {spoken(margin_ms)}: longer is a "
+        "risk, shorter only rolls back more empty transactions (at most "
+        f"{HOUR_MS / advised_ms:,.1f} an hour in each session)"
+    )
+    chosen = present._replace(
+        receive_timeout_ms=advised_ms, total_tran_lifetime_timeout_s=lifetime_ms // SECOND_MS
+    )
+    check_setting(chosen)
+    return chosen, reasons
+
+
+def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
+    left_ms = present.lifetime_ms - present.timeout_ms - longest_on_message_ms
+    return (
+        f"it is safe: after a receive of {spoken(present.timeout_ms)} and an on_message of "
+        f"{spoken(longest_on_message_ms)}, {spoken(left_ms)} of the lifetime are left"
+    )
+
+
+def _rounded(timeout_ms: int, shortest_ms: int) -> int:
+    """Return a timeout in whole seconds where that is no less than it may be."""
+    whole_ms = timeout_ms // SECOND_MS * SECOND_MS
+    return whole_ms if whole_ms >= shortest_ms else timeout_ms
+
+
+def _outlook(arrivals: Arrivals, setting: Setting, on_message_ms: Ints) -> Outlook:
+    return Outlook(
+        estimate(arrivals, setting, on_message_ms), simulate(arrivals, setting, on_message_ms)
+    )

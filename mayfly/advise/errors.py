@@ -1,0 +1,8 @@
+"""What can be wrong with what the advisor is asked."""
+
+from __future__ import annotations
+
+
+class AdviseError(ValueError):
+    """A setting, a configuration file or a recording makes no sense; the text names it and its
+    value."""

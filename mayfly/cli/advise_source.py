@@ -1,0 +1,101 @@
+"""Where ``mayfly advise`` finds arrivals: a trace, a lake, or the ledger of a queue manager."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mayfly.cli.managers import opened
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.store.database import DATABASE_FILE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mayfly import QueueManager
+    from mayfly.advise.arrivals import Arrivals
+
+_PAGE_COUNT = 50_000
+
+
+class Recorded(NamedTuple):
+    """What came to a queue, and its BOTHRESH where a queue manager says it."""
+
+    arrivals: Arrivals
+    bothresh: int | None
+
+
+def recorded(source: Path | None, qmgr: str | None, queue: str | None) -> Recorded | None:
+    """Return what was recorded, None when nothing is named to look in.
+
+    Raises CommandFailed when it is not there or empty, ValueError when it is not clear which.
+    """
+    if source is None and qmgr is None:
+        if queue is not None:
+            raise ValueError(f"--queue {queue} of what? Name a trace, a lake or --qmgr")
+        return None
+    if source is not None and not source.exists():
+        raise CommandFailed(ExitCode.FILE, f"there is no trace, lake or queue manager at {source}")
+    if source is None or (source / DATABASE_FILE).exists():
+        return _of_manager(qmgr or Path(str(source)).resolve().name, source, queue)
+    return Recorded(_arrivals(_trace(source, qmgr), queue, str(source)), None)
+
+
+def _trace(source: Path, qmgr: str | None) -> pa.Table:
+    from mayfly.replay.lives import is_lake, trace_of_lives
+    from mayfly.replay.read import read_trace
+
+    if not is_lake(source):
+        if qmgr is not None:
+            raise ValueError(f"--qmgr is for a lake or its own folder; {source} is neither")
+        return read_trace(source)
+    from mayfly.cli.ledger_spark import pipeline_errors
+    from mayfly.replay.errors import NoLives
+    from mayfly.spark.replay import lives_in_lake
+
+    with pipeline_errors():
+        try:
+            return trace_of_lives(lives_in_lake(source, qmgr))
+        except NoLives as error:
+            raise CommandFailed(ExitCode.NOTHING, str(error)) from error
+
+
+def _of_manager(name: str, folder: Path | None, queue: str | None) -> Recorded:
+    from mayfly.replay.lives import trace_of_lives
+
+    with opened(name, folder) as manager:
+        arrivals = _arrivals(trace_of_lives(_lives(manager)), queue, f"the ledger of {name}")
+        rows = manager.mqsc(f"DISPLAY QLOCAL('{arrivals.queue}') BOTHRESH").rows
+    # The queue may be gone; its lives are still there.
+    return Recorded(arrivals, int(rows[0]["BOTHRESH"]) if rows else None)
+
+
+def _lives(manager: QueueManager) -> pa.Table:
+    """Return the lives in a ledger that `mayfly.replay.lives` replays."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from mayfly.bulk.schema import LEDGER, ledger_batch
+    from mayfly.lifetime.life import KIND_LIFE
+    from mayfly.replay.lives import LIFE_COLUMNS, REPLAYED
+
+    ledger = manager.ledger
+    batches = []
+    position = ledger.first_position() - 1
+    while rows := ledger.page(position, _PAGE_COUNT):
+        batches.append(ledger_batch(rows, manager.name, ledger.instance_id))
+        position = rows[-1][0]
+    table = pa.Table.from_batches(batches, schema=LEDGER)
+    is_life = (pc.field("kind") == KIND_LIFE) & pc.field("outcome").isin(REPLAYED)
+    return table.filter(is_life).select(list(LIFE_COLUMNS))
+
+
+def _arrivals(trace: pa.Table, queue: str | None, name: str) -> Arrivals:
+    from mayfly.advise.arrivals import arrivals_of
+
+    if not len(trace):
+        raise CommandFailed(ExitCode.NOTHING, f"no message in {name}")
+    try:
+        return arrivals_of(trace, queue)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error

@@ -1,0 +1,214 @@
+"""``mayfly dlq``: see what is dead-lettered, and say by rules what becomes of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Annotated
+
+import typer
+
+from mayfly.cli.dlq_show import (
+    HEAD,
+    cause_name,
+    letter_as_json,
+    letter_cells,
+    summary,
+    summary_as_json,
+)
+from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.show import aligned, print_json
+from mayfly.cli.signals import stop_event
+from mayfly.cli.user import user
+from mayfly.dead_letter import (
+    DeadLetterHandler,
+    Outcome,
+    RuleTable,
+    RuleTableError,
+    dead_letter_of,
+    parse_rules,
+)
+from mayfly.engine.manager import Manager
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQWI_UNLIMITED
+from mayfly.mqi.errors import mq_error
+
+#: Whoever waits at a terminal is told so often how far it is.
+_TOLD_SECONDS = 1.0
+_PAGE_COUNT = 1_000
+
+dlq = typer.Typer(
+    name="dlq",
+    help="See what is dead-lettered, and say by rules what becomes of it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+RulesFile = Annotated[
+    Path, typer.Argument(metavar="RULES_FILE", help="The rule table; see docs/DEAD_LETTERS.md.")
+]
+ManagerOption = Annotated[
+    str | None,
+    typer.Argument(metavar="QMGR", help="Name of the queue manager, if not INPUTQM's."),
+]
+QueueOption = Annotated[
+    str, typer.Option("--queue", metavar="QUEUE", help="Its queue, if not the dead-letter queue.")
+]
+WhereOption = Annotated[
+    str,
+    typer.Option(
+        "--where", metavar="PATTERNS", help="Only these, as in 'REASON(MQRC_Q_FULL) DESTQ(A*)'."
+    ),
+]
+
+
+@dlq.command()
+def run(
+    rules_file: RulesFile,
+    name: ManagerOption = None,
+    *,
+    queue: QueueOption = "",
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Apply a rule table to the dead-letter queue, as runmqdlq does.
+
+    Works as long as WAIT in the table says, or until interrupted, and then tells what was done.
+    Each letter is a unit of work of its own; its life runs on wherever it is put.
+
+    \b
+    Example:
+      mayfly dlq run rules.dlq QM1
+    """
+    table = _table(rules_file.read_text("utf-8", errors="replace"), str(rules_file))
+    manager_name = name or table.manager.strip()
+    if not manager_name:
+        raise CommandFailed(ExitCode.USAGE, f"name a queue manager: {rules_file} has no INPUTQM")
+    with opened(manager_name, path) as manager:
+        handler = _handled(manager, table, queue)
+    _tell(handler, as_json=as_json)
+
+
+@dlq.command("list")
+def list_(
+    name: Name, *, queue: QueueOption = "", path: FolderOption = None, as_json: JsonOption = False
+) -> None:
+    """List what is dead-lettered: why, for which queue, since when, and how long it still lives.
+
+    With --json as one JSON line each. Exit code 1 when there is none.
+
+    \b
+    Example:
+      mayfly dlq list QM1
+    """
+    count = 0
+    with opened(name, path) as manager:
+        dead_queue = queue or _dead_queue(manager)
+        with manager.session(user(), program="mayfly dlq") as session:
+            rows: list[tuple[str, ...]] = [] if as_json else [HEAD]
+            for message in session.browse(dead_queue):
+                count += 1
+                letter = dead_letter_of(message)
+                if as_json:
+                    print_json(letter_as_json(message, letter, manager.now_ms()), indent=None)
+                else:
+                    rows.append(letter_cells(message, letter, manager.now_ms()))
+                if len(rows) > _PAGE_COUNT:
+                    print(*aligned(rows), sep="\n")
+                    rows = []
+    if not count:
+        raise CommandFailed(ExitCode.NOTHING, f"nothing on {dead_queue}")
+    if rows:
+        print(*aligned(rows), sep="\n")
+
+
+@dlq.command()
+def redrive(
+    name: Name,
+    *,
+    where: WhereOption = "",
+    queue: QueueOption = "",
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put dead letters to the queues they were meant for, once; their lives run on.
+
+    Exit code 1 when one could not be put, or when none was there; those stay where they are.
+
+    \b
+    Example:
+      mayfly dlq redrive QM1 --where 'REASON(MQRC_Q_FULL) DESTQ(ORDERS)'
+    """
+    table = _table(f"{where} ACTION(RETRY)", "--where")._replace(wait_ms=0)
+    with opened(name, path) as manager:
+        handler = _handled(manager, table, queue)
+    _tell(handler, as_json=as_json)
+    if handler.counts[Outcome.FAILED] or not handler.counts[Outcome.REDRIVEN]:
+        redriven, failed = (handler.counts[o] for o in (Outcome.REDRIVEN, Outcome.FAILED))
+        raise CommandFailed(ExitCode.NOTHING, f"{redriven:,} redriven, {failed:,} failed")
+
+
+def _table(text: str, source: str) -> RuleTable:
+    try:
+        return parse_rules(text)
+    except RuleTableError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{source}: {error}") from error
+
+
+def _dead_queue(manager: Manager) -> str:
+    name = manager.registry.queue_manager.text("DEADQ")
+    if not name:
+        detail = f"DEADQ of {manager.name} is blank; name a queue with --queue"
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
+    return name
+
+
+def _handled(manager: Manager, table: RuleTable, queue: str) -> DeadLetterHandler:
+    """Let a handler work until its table or a signal ends it, and return it."""
+    with (
+        DeadLetterHandler(manager, table, queue=queue, user=user()) as handler,
+        stop_event() as stopped,
+        _watched(handler, stopped),
+    ):
+        if table.wait_ms == MQWI_UNLIMITED:
+            what = f"waits for letters on {handler.queue}; an interrupt ends it"
+            typer.echo(f"mayfly: {what}", err=True)
+        handler.run()
+    return handler
+
+
+@contextmanager
+def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
+    """Stop a handler when the event is set, and meanwhile tell a terminal how far it is."""
+    watcher = Thread(target=_watch, args=(handler, stopped))
+    watcher.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        watcher.join()
+
+
+def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
+    told = nothing = summary({})
+    while not stopped.wait(_TOLD_SECONDS):
+        text = summary(handler.counts)
+        if text != told and sys.stderr.isatty():
+            typer.echo(f"\r\033[K{text}", nl=False, err=True)
+            told = text
+    if told != nothing:
+        typer.echo("\r\033[K", nl=False, err=True)
+    handler.stop()
+
+
+def _tell(handler: DeadLetterHandler, *, as_json: bool) -> None:
+    if as_json:
+        print_json(summary_as_json(handler))
+        return
+    print(summary(handler.counts))
+    for reason, count in sorted(handler.failures.items()):
+        typer.echo(f"mayfly: {count:,} failed with {cause_name(reason)}", err=True)

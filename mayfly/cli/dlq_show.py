@@ -1,0 +1,71 @@
+"""What ``mayfly dlq`` prints of dead letters and of what was done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mayfly.cli.show import remaining
+from mayfly.dead_letter import DeadLetter, DeadLetterHandler, Outcome
+from mayfly.engine.message import Message
+from mayfly.mqi import constants, reasons
+
+HEAD = ("MsgId", "reason", "for queue", "age", "expires in", "bytes")
+_FEEDBACK = "MQFB_"
+#: Ends of ranges, no causes.
+_RANGE_ENDS = ("_FIRST", "_LAST")
+
+
+def cause_name(reason: int) -> str:
+    """Return a reason by its name: MQRC_*, else MQFB_*, else the number."""
+    return _FEEDBACK_NAMES.get(reason) or reasons.reason_name(reason)
+
+
+def letter_cells(message: Message, letter: DeadLetter | None, now_ms: int) -> tuple[str, ...]:
+    """Return a line of the list; without a header only what the descriptor says."""
+    left = remaining(message.remaining_ms)
+    if letter is None:
+        return message.msg_id.hex(), "(no header)", "-", "-", left, f"{len(message.body):,}"
+    since_ms = letter.since_ms
+    age = "-" if since_ms is None else remaining(max(now_ms - since_ms, 0))
+    reason, size = cause_name(letter.reason), f"{len(letter.data):,}"
+    return message.msg_id.hex(), reason, letter.target or "-", age, left, size
+
+
+def letter_as_json(message: Message, letter: DeadLetter | None, now_ms: int) -> dict[str, object]:
+    """Return a letter for JSON; all about the header is null where there is none."""
+    since_ms = None if letter is None else letter.since_ms
+    return {
+        "msg_id": message.msg_id.hex(),
+        "correl_id": message.correl_id.hex(),
+        "reason": None if letter is None else letter.reason,
+        "reason_name": None if letter is None else cause_name(letter.reason),
+        "queue": None if letter is None else letter.target,
+        "queue_manager": None if letter is None else letter.target_manager,
+        "since_ms": since_ms,
+        "age_ms": None if since_ms is None else max(now_ms - since_ms, 0),
+        "put_ms": message.put_ms,
+        "expire_at_ms": message.expire_at_ms,
+        "remaining_ms": message.remaining_ms,
+        "persistent": message.persistent,
+        "format": None if letter is None else letter.original.format.strip(),
+        "body_bytes": len(message.body if letter is None else letter.data),
+    }
+
+
+def summary(counts: Mapping[Outcome, int]) -> str:
+    """Return in one line what happened, only what did."""
+    happened = [f"{counts[o]:,} {o.value.replace('_', ' ')}" for o in Outcome if counts.get(o)]
+    return ", ".join(happened) or "nothing to do"
+
+
+def summary_as_json(handler: DeadLetterHandler) -> dict[str, object]:
+    """Return what a handler did for JSON: counts by outcome, failed attempts by reason."""
+    failures = {cause_name(reason): count for reason, count in sorted(handler.failures.items())}
+    return {outcome.value: handler.counts[outcome] for outcome in Outcome} | {"failures": failures}
+
+
+_FEEDBACK_NAMES = {
+    value: name
+    for name, value in vars(constants).items()
+    if name.startswith(_FEEDBACK) and not name.endswith(_RANGE_ENDS) and value
+}

@@ -1,0 +1,19 @@
+"""The dead-letter handler: a table of rules says what becomes of dead letters; see the docs."""
+
+from mayfly.dead_letter.errors import RuleTableError
+from mayfly.dead_letter.handler import DeadLetterHandler, Outcome
+from mayfly.dead_letter.letters import DeadLetter, dead_letter_of
+from mayfly.dead_letter.rules import Action, Rule, RuleTable
+from mayfly.dead_letter.table import parse_rules
+
+__all__ = [
+    "Action",
+    "DeadLetter",
+    "DeadLetterHandler",
+    "Outcome",
+    "Rule",
+    "RuleTable",
+    "RuleTableError",
+    "dead_letter_of",
+    "parse_rules",
+]

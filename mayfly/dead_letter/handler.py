@@ -1,0 +1,244 @@
+"""The handler of a dead-letter queue: follows the rules of a table, one unit of work a letter."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+from mayfly.dead_letter.letters import DeadLetter, dead_letter_of
+from mayfly.dead_letter.moving import carry_out
+from mayfly.dead_letter.rules import Action, Rule, RuleTable
+from mayfly.engine.get import GetRequest
+from mayfly.engine.manager import Manager
+from mayfly.engine.message import Message, position_of
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, NoMessage, mq_error
+
+_LOG = logging.getLogger("mayfly.dead_letter")
+_INPUT = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE
+#: These are no failure of a rule: nobody can go on.
+_FATAL = (
+    rc.MQRC_CONNECTION_BROKEN,
+    rc.MQRC_GET_INHIBITED,
+    rc.MQRC_HCONN_ERROR,
+    rc.MQRC_HOBJ_ERROR,
+    rc.MQRC_Q_DELETED,
+    rc.MQRC_Q_MGR_STOPPING,
+)
+
+
+class Outcome(StrEnum):
+    """What a handler counts."""
+
+    DISCARDED = "discarded"
+    FORWARDED = "forwarded"
+    #: Put to the queue it was meant for (ACTION(RETRY)).
+    REDRIVEN = "redriven"
+    IGNORED = "ignored"
+    #: No rule is for it, or those that are have failed as often as they may.
+    LEFT = "left"
+    #: It has no MQDLH, or a damaged one; it is left alone.
+    WITHOUT_HEADER = "without_header"
+    #: It has expired, or somebody else has taken it, when its rule was to be carried out.
+    GONE = "gone"
+    #: An attempt that failed; the letter is where it was.
+    FAILED = "failed"
+
+
+_DONE = {
+    Action.DISCARD: Outcome.DISCARDED,
+    Action.FORWARD: Outcome.FORWARDED,
+    Action.RETRY: Outcome.REDRIVEN,
+}
+
+
+@dataclass(slots=True)
+class _Course:
+    """How far a letter that is still on the queue has come in the rules, and when it goes on."""
+
+    rule_index: int = 0
+    attempt_count: int = 0
+    due_ms: int = 0
+
+
+class DeadLetterHandler:
+    """Applies a rule table to a queue; a context manager, used by one thread but for :meth:`stop`.
+
+    Attempts are counted as long as the handler lives; what it has left alone it does not look at
+    again. ``counts`` and ``failures`` (attempts by reason code) can be read from any thread.
+    """
+
+    def __init__(
+        self, manager: Manager, table: RuleTable, *, queue: str = "", user: str | None = None
+    ) -> None:
+        """Open the queue: the one named, else INPUTQ of the table, else DEADQ.
+
+        ``user`` is in whose name it works, None for who opened the queue manager. Raises the reason
+        codes of an open for input, MQRC_UNKNOWN_OBJECT_NAME also when there is no DEADQ.
+        """
+        deadq = manager.registry.queue_manager.text("DEADQ")
+        name = queue or table.queue.strip() or deadq
+        if not name:
+            detail = f"DEADQ of {manager.name} is blank and no queue is named"
+            raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
+        self._manager = manager
+        self._table = table
+        self._session = manager.session(user, transacted=True, program="mayfly dlq")
+        self._letters = self._session.open(name, _INPUT)
+        #: Letters to be tried again, and those that are left alone, by their position.
+        self._waiting: dict[int, _Course] = {}
+        self._settled: set[int] = set()
+        self._stopped = threading.Event()
+        self._passed_ms = self._busy_ms = manager.now_ms()
+        self.counts = Counter(dict.fromkeys(Outcome, 0))
+        self.failures: Counter[int] = Counter()
+
+    @property
+    def queue(self) -> str:
+        """The local queue it works on."""
+        return self._letters.queue_name
+
+    def run_once(self) -> Counter[Outcome]:
+        """Go through the whole queue once and return what happened; waits for nothing.
+
+        What has failed and is to be tried again waits for RETRYINT and a later call. Expired
+        letters are discarded with their reports on the way and reach no rule (Q3). Raises
+        MQRC_GET_INHIBITED, MQRC_Q_DELETED, MQRC_CONNECTION_BROKEN; nothing is half done then.
+        """
+        before, present = self.counts.copy(), set[int]()
+        message = self._browse(c.MQGMO_BROWSE_FIRST)
+        while message is not None:
+            present.add(position_of(message))
+            self._handle(message)
+            message = self._browse(c.MQGMO_BROWSE_NEXT)
+        self._waiting = {k: course for k, course in self._waiting.items() if k in present}
+        self._settled &= present
+        self._passed_ms = self._manager.now_ms()
+        return self.counts - before
+
+    def run(self) -> None:
+        """Work as long as WAIT says, or until :meth:`stop`.
+
+        With WAIT(NO) until nothing is left to do, with WAIT(n) until nothing was for n seconds;
+        what is still to be tried again is left to do. The whole queue is looked at again every
+        RETRYINT, new letters at once. Raises as :meth:`run_once`.
+        """
+        self._busy_ms = self._manager.now_ms()
+        is_over = False
+        while not is_over:
+            self.run_once()
+            while (left_ms := self._next_pass_ms() - self._manager.now_ms()) > 0:
+                message = self._browse(c.MQGMO_BROWSE_NEXT, left_ms)
+                if message is None:
+                    break
+                self._handle(message)
+            is_over = self._is_over()
+
+    def stop(self) -> None:
+        """End :meth:`run` from any thread; the letter in work is finished or left as it was."""
+        self._stopped.set()
+        with suppress(MQError):
+            self._letters.close()
+
+    def close(self) -> None:
+        """Disconnect from the queue manager."""
+        self._session.close(commit=False)
+
+    def __enter__(self) -> Self:
+        """Return the handler."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Disconnect."""
+        self.close()
+
+    def _browse(self, option: int, wait_ms: int = 0) -> Message | None:
+        if self._stopped.is_set():
+            return None
+        try:
+            request = GetRequest(wait_ms=wait_ms)
+            return self._letters.get(request, option | (c.MQGMO_WAIT if wait_ms else 0)).message
+        except NoMessage:
+            return None
+        except MQError:
+            if self._stopped.is_set():
+                return None
+            raise
+
+    def _next_pass_ms(self) -> int:
+        """Return when the whole queue is to be looked at again, or the end is to be thought of."""
+        moments = [self._passed_ms + self._table.retry_interval_ms]
+        moments += [course.due_ms for course in self._waiting.values()]
+        if self._table.wait_ms != c.MQWI_UNLIMITED and not self._waiting:
+            moments.append(self._busy_ms + self._table.wait_ms)
+        return min(moments)
+
+    def _is_over(self) -> bool:
+        if self._stopped.is_set():
+            return True
+        if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
+            return False
+        return self._busy_ms + self._table.wait_ms <= self._manager.now_ms()
+
+    def _handle(self, message: Message) -> None:
+        position, now_ms = position_of(message), self._manager.now_ms()
+        course = self._waiting.get(position, _Course())
+        if position in self._settled or course.due_ms > now_ms:
+            return
+        self._busy_ms = now_ms
+        self._waiting.pop(position, None)
+        letter = dead_letter_of(message)
+        outcome = Outcome.WITHOUT_HEADER if letter is None else self._follow(course, letter)
+        if outcome is not Outcome.FAILED:
+            self.counts[outcome] += 1
+            self._settled.add(position)
+        else:
+            self._waiting[position] = course
+
+    def _follow(self, course: _Course, letter: DeadLetter) -> Outcome:
+        """Try the rules from where a letter has come to; FAILED when it is to be tried again."""
+        rules = self._table.rules
+        for index in range(course.rule_index, len(rules)):
+            rule = rules[index]
+            if not rule.matches(letter):
+                continue
+            outcome = self._attempt(rule, letter)
+            if outcome is not Outcome.FAILED:
+                return outcome
+            if index != course.rule_index:
+                course.rule_index, course.attempt_count = index, 0
+            course.attempt_count += 1
+            if course.attempt_count < rule.attempt_count:
+                course.due_ms = self._manager.now_ms() + self._table.retry_interval_ms
+                return outcome
+        return Outcome.LEFT
+
+    def _attempt(self, rule: Rule, letter: DeadLetter) -> Outcome:
+        if rule.action is Action.IGNORE:
+            return Outcome.IGNORED
+        try:
+            carry_out(self._manager, self._session, self._letters, rule, letter)
+        except MQError as error:
+            self._session.backout()
+            if error.reason == rc.MQRC_NO_MSG_UNDER_CURSOR or self._stopped.is_set():
+                return Outcome.GONE
+            if error.reason in _FATAL:
+                raise
+            self.counts[Outcome.FAILED] += 1
+            self.failures[error.reason] += 1
+            id_hex = letter.message.msg_id.hex()
+            _LOG.info("%s, line %d, %s: %s", rule.action, rule.line, id_hex, error)
+            return Outcome.FAILED
+        return _DONE[rule.action]

@@ -1,0 +1,55 @@
+"""A dead letter is put where a rule says, and taken off its queue, in one unit of work."""
+
+from __future__ import annotations
+
+from mayfly.dead_letter.letters import DeadLetter, passed_on
+from mayfly.dead_letter.rules import Action, Rule
+from mayfly.engine.authority.checks import check_putter
+from mayfly.engine.get import GetRequest
+from mayfly.engine.handles import Handle
+from mayfly.engine.manager import Manager
+from mayfly.engine.session import Session
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+_OUTPUT = c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT
+_PUT = c.MQPMO_SYNCPOINT | c.MQPMO_SET_ALL_CONTEXT
+_TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_MSG_UNDER_CURSOR
+
+
+def carry_out(
+    manager: Manager, session: Session, letters: Handle, rule: Rule, letter: DeadLetter
+) -> None:
+    """Do what a rule says to the letter under the cursor and commit.
+
+    The letter is put before it is taken, so that a put that fails raises no backout count; the
+    caller backs out then. Raises what the put, the get or the commit does;
+    MQRC_NO_MSG_UNDER_CURSOR when the letter has expired or was taken by somebody else.
+    """
+    if rule.action is not Action.DISCARD:
+        _put(manager, session, letters, rule, letter)
+    letters.get(GetRequest(), _TAKE)
+    session.commit()
+
+
+def _put(
+    manager: Manager, session: Session, letters: Handle, rule: Rule, letter: DeadLetter
+) -> None:
+    name, manager_name = rule.destination(letter)
+    if manager_name not in ("", manager.name):
+        raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"{name} is on {manager_name}")
+    if not name:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "the letter names no queue")
+    if rule.puts_as_user:
+        check_putter(manager, letter.original.user_identifier, name)
+    target = session.open(name, _OUTPUT)
+    try:
+        if target.queue is letters.queue:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the letter comes from")
+        is_stripped = rule.action is Action.RETRY or not rule.keeps_header
+        descriptor = letter.original if is_stripped else letter.message.descriptor
+        body = letter.data if is_stripped else letter.message.body
+        target.put(body, passed_on(letter, descriptor, manager.now_ms()), _PUT)
+    finally:
+        target.close()

@@ -1,0 +1,164 @@
+"""A rule table from its text: which keywords there are and which values they take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from mayfly.dead_letter.errors import RuleTableError
+from mayfly.dead_letter.grammar import Parameter, parse_entry
+from mayfly.dead_letter.rules import NUMBERS, TEXTS, Action, Pattern, Rule, RuleTable
+from mayfly.lifetime.times import ms_of_seconds
+from mayfly.mqi import constants, reasons
+from mayfly.mqi.constants import MQWI_UNLIMITED
+from mayfly.mqsc.grammar import statements
+
+Value = TypeVar("Value")
+#: What a number may be called: the beginnings of its names.
+_NAMES = {
+    "APPLTYPE": ("MQAT_",),
+    "FEEDBACK": ("MQFB_", "MQRC_"),
+    "MSGTYPE": ("MQMT_",),
+    "PERSIST": ("MQPER_",),
+    "REASON": ("MQRC_", "MQFB_"),
+}
+_CONTROLS = ("INPUTQ", "INPUTQM", "RETRYINT", "WAIT")
+_FORWARDS = ("FWDQ", "FWDQM", "HEADER")
+_ACTIONS = ("ACTION", *_FORWARDS, "PUTAUT", "RETRY")
+_ANY = "*"
+_WILDCARDS = ("*", "?")
+_LARGEST = 999_999_999
+_FORMAT_NAMES = "MQFMT_"
+
+
+def parse_rules(text: str) -> RuleTable:
+    """Return the rule table a text holds.
+
+    The first entry may be control data: INPUTQ, INPUTQM, RETRYINT (seconds), WAIT; each other is a
+    rule of pattern and action keywords. Entries take lines as MQSC does: ``+`` and ``-`` go on, a
+    line that begins with ``*`` is a comment. Raises RuleTableError with line and column, keyword
+    and value.
+    """
+    entries = [parse_entry(statement) for statement in statements(text) if statement.is_command]
+    controls: dict[str, Parameter] = {}
+    if entries and any(parameter.keyword in _CONTROLS for parameter in entries[0]):
+        controls = _by_keyword(entries.pop(0), _CONTROLS, "a keyword of control data")
+    if not entries:
+        raise RuleTableError("there is no rule", max(text.count("\n"), 1), 1)
+    table = RuleTable(tuple(map(_rule, entries)))
+    readers: dict[str, tuple[str, Callable[[Parameter], object]]] = {
+        "INPUTQ": ("queue", lambda parameter: parameter.value),
+        "INPUTQM": ("manager", lambda parameter: parameter.value),
+        "RETRYINT": ("retry_interval_ms", lambda parameter: ms_of_seconds(_number(parameter, 1))),
+        "WAIT": ("wait_ms", _wait_ms),
+    }
+    given = {readers[keyword][0]: readers[keyword][1](p) for keyword, p in controls.items()}
+    return table._replace(**given)  # type: ignore[arg-type]  # each reader returns its field's type
+
+
+def _by_keyword(
+    entry: Iterable[Parameter], known: Iterable[str], what: str
+) -> dict[str, Parameter]:
+    found: dict[str, Parameter] = {}
+    for parameter in entry:
+        if parameter.keyword not in known:
+            raise parameter.wrong(f"is not {what}: {', '.join(known)}")
+        if parameter.keyword in found:
+            raise parameter.wrong("stands here for the second time")
+        if parameter.typed is None:
+            raise parameter.wrong("needs a value")
+        found[parameter.keyword] = parameter
+    return found
+
+
+def _rule(entry: list[Parameter]) -> Rule:
+    known = (*sorted([*TEXTS, *NUMBERS]), *_ACTIONS)
+    given = _by_keyword(entry, known, "a keyword of a rule")
+    first = entry[0]
+    if "ACTION" not in given:
+        raise RuleTableError("this rule has no ACTION", first.line, first.column)
+    action = _choice(given["ACTION"], {action.value: action for action in Action})
+    if action is not Action.FORWARD:
+        for keyword in given.keys() & _FORWARDS:
+            raise given[keyword].wrong(f"needs ACTION(FWD), not ACTION({action})")
+    elif "FWDQ" not in given:
+        raise given["ACTION"].wrong("needs FWDQ: where to?")
+    patterns = (_pattern(p) for keyword, p in given.items() if keyword not in _ACTIONS)
+    header, putaut, retry = (given.get(keyword) for keyword in ("HEADER", "PUTAUT", "RETRY"))
+    return Rule(
+        action,
+        tuple(pattern for pattern in patterns if pattern is not None),
+        "" if action is not Action.FORWARD else _name(given["FWDQ"], ("&DESTQ", "&REPLYQ")),
+        "" if "FWDQM" not in given else _name(given["FWDQM"], ("&DESTQM", "&REPLYQM", "")),
+        header is None or _choice(header, {"YES": True, "NO": False}),
+        putaut is not None and _choice(putaut, {"DEF": False, "CTX": True}),
+        1 if retry is None else _number(retry, 1),
+        first.line,
+    )
+
+
+def _pattern(parameter: Parameter) -> Pattern | None:
+    """Return what a parameter asks for, None for ``*``: everything."""
+    keyword, value = parameter.keyword, parameter.value
+    if value == _ANY:
+        return None
+    if keyword in NUMBERS:
+        return Pattern(keyword, _named_number(parameter))
+    if keyword == "FORMAT" and value.startswith(_FORMAT_NAMES):
+        value = _constant(parameter, constants, bytes).decode().rstrip()
+    signs = {"*": ".*", "?": "."}
+    text = "".join(signs.get(character) or re.escape(character) for character in value.strip())
+    return Pattern(keyword, re.compile(text, re.DOTALL))
+
+
+def _named_number(parameter: Parameter) -> int:
+    value = parameter.value
+    if re.fullmatch(r"[+-]?[0-9]{1,10}", value):
+        return int(value)
+    names = _NAMES[parameter.keyword]
+    if any(sign in value for sign in _WILDCARDS):
+        raise parameter.wrong("is a number or its name; only * alone stands for others")
+    if not value.startswith(names):
+        raise parameter.wrong(f"is neither a number nor a name in {' or '.join(names)}")
+    module = reasons if value.startswith("MQRC_") else constants
+    return _constant(parameter, module, int)
+
+
+def _constant(parameter: Parameter, module: object, kind: type[Value]) -> Value:
+    found = getattr(module, parameter.value, None)
+    if not isinstance(found, kind):
+        raise parameter.wrong(f"names no {parameter.value.partition('_')[0]}_* there is")
+    return found
+
+
+def _choice(parameter: Parameter, choices: dict[str, Value]) -> Value:
+    if parameter.value not in choices:
+        raise parameter.wrong(f"is none of {', '.join(choices)}")
+    return choices[parameter.value]
+
+
+def _name(parameter: Parameter, special: tuple[str, ...]) -> str:
+    name = parameter.value.strip()
+    if name in special:
+        return name
+    if not name or name.startswith("&") or any(sign in name for sign in _WILDCARDS):
+        words = [word or "' '" for word in special]
+        raise parameter.wrong(f"is neither one name nor {', '.join(words)}")
+    return name
+
+
+def _number(parameter: Parameter, lowest: int) -> int:
+    value = parameter.value
+    if not (re.fullmatch(r"[0-9]{1,9}", value) and lowest <= int(value)):
+        raise parameter.wrong(f"is no whole number from {lowest} to {_LARGEST}")
+    return int(value)
+
+
+def _wait_ms(parameter: Parameter) -> int:
+    words = {"YES": MQWI_UNLIMITED, "NO": 0}
+    if parameter.value in words:
+        return words[parameter.value]
+    if not parameter.value.isdecimal():
+        raise parameter.wrong("is neither YES, NO nor a number of seconds")
+    return ms_of_seconds(_number(parameter, 0))

@@ -1,0 +1,41 @@
+"""MQ Everyplace queues: lifetimes by queue or message, rules, two-stage transmission; in memory."""
+
+from mayfly.everyplace.errors import EveryplaceError, RuleRefused
+from mayfly.everyplace.fields import (
+    MSG_CORREL_ID,
+    MSG_EXPIRE_TIME,
+    MSG_PRIORITY,
+    MSG_REPLY_TO_Q,
+    MSG_REPLY_TO_Q_MGR,
+    MSG_RESEND,
+    FieldType,
+    MessageFields,
+    MessageUid,
+)
+from mayfly.everyplace.links import Fault, Link, LinkDown
+from mayfly.everyplace.manager import DEAD_LETTER_QUEUE_NAME, EveryplaceQueueManager
+from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule
+from mayfly.lifetime.everyplace import SkewedClock
+
+__all__ = [
+    "EveryplaceQueueManager",
+    "MessageFields",
+    "QueueRule",
+    "EveryplaceError",
+    "RuleRefused",
+    "LinkDown",
+    "Link",
+    "Fault",
+    "QueueEntry",
+    "MessageState",
+    "MessageUid",
+    "FieldType",
+    "SkewedClock",
+    "DEAD_LETTER_QUEUE_NAME",
+    "MSG_EXPIRE_TIME",
+    "MSG_RESEND",
+    "MSG_PRIORITY",
+    "MSG_CORREL_ID",
+    "MSG_REPLY_TO_Q",
+    "MSG_REPLY_TO_Q_MGR",
+]

@@ -1,0 +1,110 @@
+"""The connection of two queue managers, with the faults that a network has.
+
+A transmission is something to do at the other side. Its answer comes at once or not at all; the
+sender then cannot know whether it was done. Faults are ordered for the next transmissions, so that
+a test or a demonstration can tell them to the one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.exchanges import Exchange
+from mayfly.mqi.reasons import MQRC_HOST_NOT_AVAILABLE
+
+if TYPE_CHECKING:
+    from mayfly.everyplace.manager import EveryplaceQueueManager
+
+R = TypeVar("R")
+
+
+class LinkDown(EveryplaceError):
+    """No answer came: the transmission was done, or will be done later, or never."""
+
+    def __init__(self, detail: str) -> None:
+        """Say between whom."""
+        super().__init__(MQRC_HOST_NOT_AVAILABLE, detail)
+
+
+class Fault(StrEnum):
+    """What can happen to one transmission."""
+
+    #: It does not arrive.
+    DROP = "drop"
+    #: It arrives, its answer does not.
+    DROP_ANSWER = "drop_answer"
+    #: It arrives twice.
+    DUPLICATE = "duplicate"
+    #: It arrives when ``deliver_delayed`` says so; its sender hears nothing.
+    DELAY = "delay"
+
+
+class Link:
+    """Carries transmissions between two queue managers, both ways."""
+
+    def __init__(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> None:
+        """Connect two; ``EveryplaceQueueManager.connect`` calls this."""
+        self._ends = {one.name: one, other.name: other}
+        self._faults: deque[Fault] = deque()
+        self._delayed: list[Callable[[], object]] = []
+        self.is_up = True
+
+    def cut(self) -> None:
+        """Let nothing through from now on; what is delayed stays so."""
+        self.is_up = False
+
+    def restore(self) -> None:
+        """Let everything through again."""
+        self.is_up = True
+
+    def fail_next(self, *faults: Fault) -> None:
+        """Order what happens to the next transmissions, one fault for each."""
+        self._faults.extend(faults)
+
+    def deliver_delayed(self) -> int:
+        """Let what is delayed arrive, in its order, if the link is up; return how many did."""
+        if not self.is_up:
+            return 0
+        delayed, self._delayed = self._delayed, []
+        for arrive in delayed:
+            # Nobody waits for the answer any more, nor for the refusal.
+            try:
+                arrive()
+            except EveryplaceError:
+                continue
+        return len(delayed)
+
+    def carry(
+        self,
+        exchange: Exchange,
+        lowest_open: int,
+        work: Callable[[EveryplaceQueueManager, Exchange], R],
+    ) -> R:
+        """Do something at the other side and return its answer; raises LinkDown when none comes.
+
+        ``exchange`` says who sends, whichever stage of it this is.
+        """
+        partner = self._ends[exchange.partner]
+
+        def arrive() -> R:
+            partner.peers.finished_of(exchange.beginner).forget_below(lowest_open)
+            return work(partner, exchange)
+
+        between = f"{exchange.beginner} to {exchange.partner}"
+        if not self.is_up:
+            raise LinkDown(f"the link from {between} is cut")
+        fault = self._faults.popleft() if self._faults else None
+        if fault is Fault.DELAY:
+            self._delayed.append(arrive)
+        if fault in (Fault.DROP, Fault.DELAY):
+            raise LinkDown(f"no answer on the link from {between}")
+        answer = arrive()
+        if fault is Fault.DUPLICATE:
+            arrive()
+        if fault is Fault.DROP_ANSWER:
+            raise LinkDown(f"no answer on the link from {between}")
+        return answer

@@ -1,0 +1,176 @@
+"""The way between queues of MQ Everyplace and queues of a Mayfly queue manager, lifetimes included.
+
+An Everyplace message is the body of an MQ message of type MQMT_MQE_FIELDS_FROM_MQE; its fields are
+written as JSON, with their types (not as MQ Everyplace wrote them). What was left of its life is
+left of it on the other side, by the clock there.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from typing import Any
+
+from mayfly.engine.manager import Manager
+from mayfly.engine.message import Message
+from mayfly.engine.session import Session
+from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.fields import (
+    MSG_CORREL_ID,
+    MSG_EXPIRE_TIME,
+    MSG_PRIORITY,
+    MSG_REPLY_TO_Q,
+    Field,
+    FieldType,
+    MessageFields,
+    MessageUid,
+    check_field,
+    restored,
+)
+from mayfly.everyplace.manager import EveryplaceQueueManager
+from mayfly.lifetime.everyplace import Timepiece
+from mayfly.lifetime.window import LONGEST_LIFE_MS
+from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
+from mayfly.mqi.reasons import MQRC_FORMAT_ERROR, MQRC_NO_MSG_AVAILABLE
+
+#: The body of an MQ message that is not of Everyplace's types.
+MQ_DATA = "MQ_Data"
+_CORREL_ID_BYTES = 24
+#: Above what an application would choose: undo takes back all that was done under an id.
+_CONFIRM_IDS = itertools.count(2**62)
+
+
+def move_to_mq(
+    manager: EveryplaceQueueManager, queue: str, session: Session, mq_queue: str
+) -> bytes | None:
+    """Move the next message to an MQ queue and return its MsgId, None when there was none.
+
+    It leaves the Everyplace queue when the put has succeeded. In a transacted session that is
+    before the commit. The message's own end becomes MQMD.Expiry, rounded up to tenths where that is
+    shown; the interval of the queue it leaves stays behind. Raises the MQError of the put.
+    """
+    confirm_id = next(_CONFIRM_IDS)
+    message = manager.get_message(queue, confirm_id=confirm_id)
+    if message is None:
+        return None
+    try:
+        msg_id = _put(session, mq_queue, message, manager.clock)
+    except BaseException:
+        manager.undo(queue, confirm_id)
+        raise
+    manager.confirm_get_message(queue, message.uid)
+    return msg_id
+
+
+def move_from_mq(
+    mq_manager: Manager, mq_queue: str, manager: EveryplaceQueueManager, queue: str
+) -> MessageUid | None:
+    """Move the next message of an MQ queue and return its identity, None when there was none.
+
+    Both sides change or neither: what the Everyplace queue refuses is backed out.
+    """
+    confirm_id = next(_CONFIRM_IDS)
+    with mq_manager.session(transacted=True) as unit:
+        got = unit.get(mq_queue)
+        if got is None:
+            return None
+        message = from_mq(got, manager.clock)
+        uid = manager.put_message(queue, message, confirm_id=confirm_id)
+        try:
+            unit.commit()
+        except BaseException:
+            manager.undo(queue, confirm_id)
+            raise
+    try:
+        manager.confirm_put_message(queue, uid)
+    except EveryplaceError as error:
+        # Expired on arrival: it has met its rule and is gone (M6).
+        if error.reason != MQRC_NO_MSG_AVAILABLE:
+            raise
+    return uid
+
+
+def from_mq(got: Message, clock: Timepiece) -> MessageFields:
+    """Return an MQ message as an Everyplace message; of another type, its body is one field.
+
+    What is left of its life becomes an absolute expire time by ``clock``: a relative one would
+    begin again. Of two ends, the message's own and MQ's, the earlier counts. Raises EveryplaceError
+    with MQRC_FORMAT_ERROR when the body is none that `fields_as_body` has written.
+    """
+    if got.descriptor.msg_type in (MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE):
+        message = _fields_of_body(got.body)
+    else:
+        message = MessageFields(clock)
+        message.put_array_of_byte(MQ_DATA, got.body)
+        message.put_byte(MSG_PRIORITY, got.priority)
+        if any(got.correl_id):
+            message.put_array_of_byte(MSG_CORREL_ID, got.correl_id)
+        if got.descriptor.reply_to_q:
+            message.put_ascii(MSG_REPLY_TO_Q, got.descriptor.reply_to_q)
+    if got.remaining_ms is not None:
+        end_ms = clock.now_ms() + got.remaining_ms
+        own = message.expire_time
+        if own is not None:
+            end_ms = min(end_ms, own.at_ms(message.created_ms))
+        message.put_long(MSG_EXPIRE_TIME, end_ms)
+    return message
+
+
+def fields_as_body(message: MessageFields) -> bytes:
+    """Return a message as the body of an MQ message, its identity included."""
+    fields = {name: [kind, _json_of(value)] for name, (kind, value) in message.fields().items()}
+    return json.dumps({"uid": message.uid, "fields": fields}).encode()
+
+
+def _put(session: Session, mq_queue: str, message: MessageFields, clock: Timepiece) -> bytes:
+    fields = message.fields()
+    correl_id = fields.get(MSG_CORREL_ID)
+    reply_to_q = fields.get(MSG_REPLY_TO_Q)
+    return session.put(
+        mq_queue,
+        fields_as_body(message),
+        time_to_live_ms=_life_ms(message, clock.now_ms()),
+        priority=message.priority,
+        correl_id=_correl_id(correl_id),
+        reply_to_q=str(reply_to_q.value) if reply_to_q else "",
+        msg_type=MQMT_MQE_FIELDS_FROM_MQE,
+    )
+
+
+def _life_ms(message: MessageFields, now_ms: int) -> int | None:
+    """Return what is left of a message that was alive a moment ago, as far as MQ can say it."""
+    if message.expire_time is None:
+        return None
+    left_ms = message.expire_time.at_ms(message.created_ms) - now_ms
+    return min(max(left_ms, 1), LONGEST_LIFE_MS)
+
+
+def _correl_id(field: Field | None) -> bytes | None:
+    if field is None or not isinstance(field.value, bytes) or len(field.value) > _CORREL_ID_BYTES:
+        return None
+    return field.value.ljust(_CORREL_ID_BYTES, b"\0")
+
+
+def _json_of(value: object) -> object:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _fields_of_body(body: bytes) -> MessageFields:
+    try:
+        told: dict[str, Any] = json.loads(body)
+        origin, created_ms, serial = told["uid"]
+        uid = MessageUid(str(origin), int(created_ms), int(serial))
+        fields = {name: _field(name, *field) for name, field in told["fields"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, EveryplaceError) as error:
+        raise EveryplaceError(
+            MQRC_FORMAT_ERROR, f"body {body[:40]!r} holds no Everyplace fields: {error!r}"
+        ) from error
+    return restored(uid, fields)
+
+
+def _field(name: str, kind_name: str, told: Any) -> Field:
+    kind = FieldType(kind_name)
+    value = base64.b64decode(told, validate=True) if kind is FieldType.BYTES else told
+    check_field(name, kind, value)
+    return Field(kind, value)

@@ -1,0 +1,313 @@
+"""A queue in memory: its messages, their states, and the five moments at which it looks for age.
+
+A message is checked when it is added, when it is removed, and with all others when the queue is
+activated, deleted or asked for its size (M6 to M10). Nothing else looks at the time (M11).
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.fields import MSG_EXPIRE_TIME, MessageFields, MessageUid
+from mayfly.everyplace.held import Held, Listener, QueueAttributes, duplicate
+from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule, consult, tell
+from mayfly.lifetime.everyplace import deadline_ms, is_never_alive
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+
+if TYPE_CHECKING:
+    from mayfly.everyplace.exchanges import Exchange
+    from mayfly.everyplace.manager import EveryplaceQueueManager
+
+_LOG = logging.getLogger("mayfly.everyplace")
+#: Whoever takes may meet these; what another getter holds is not in its way.
+_IN_THE_WAY = frozenset({MessageState.AVAILABLE, MessageState.PUT_UNCONFIRMED})
+
+
+class MessageQueue:
+    """Messages by priority, then in the order in which they became available."""
+
+    def __init__(
+        self,
+        owner: EveryplaceQueueManager,
+        name: str,
+        attributes: QueueAttributes,
+        rule: QueueRule | None,
+    ) -> None:
+        """Begin empty and not in memory; the queue manager calls this, and activates it."""
+        self.owner = owner
+        self.name = name
+        self.attributes = attributes
+        self.rule = rule or QueueRule()
+        self.is_active = False
+        self.listeners: list[Listener] = []
+        self._held: list[Held] = []
+        self._by_uid: dict[MessageUid, Held] = {}
+        #: Messages held for another queue manager.
+        self._by_exchange: dict[Exchange, Held] = {}
+        self._orders = itertools.count()
+        #: Expired messages whose rule is under way: a rule that puts one here again ends there.
+        self._expiring: set[MessageUid] = set()
+
+    # Adding
+
+    def add(
+        self, message: MessageFields, confirm_id: int = 0, exchange: Exchange | None = None
+    ) -> None:
+        """Add a message that nobody else has a hand on; unconfirmed with an id or an exchange.
+
+        What is expired on arrival is removed at once and its rule called (M6). Raises
+        EveryplaceError when it is on the queue already, unless it says Msg_Resend (then nothing is
+        added), when the queue is full, and when the rule refuses.
+        """
+        is_unconfirmed = bool(confirm_id or exchange)
+        state = MessageState.PUT_UNCONFIRMED if is_unconfirmed else MessageState.AVAILABLE
+        held = Held(message, self._now_ms(), next(self._orders), state, confirm_id, exchange)
+        # Before anything is looked at: the rule may put messages here itself.
+        consult(self.rule.put_message, self.entry(held), message)
+        if message.uid in self._by_uid:
+            tell(self.rule.duplicate_message, self.entry(held), message)
+            if message.is_resend:
+                return
+            raise duplicate(message, f"queue {self.name} holds it")
+        if self._is_expired(held):
+            self._warn_of_width(message)
+            self._tell_expired(held)
+            return
+        most = self.attributes.max_depth
+        if most is not None and len(self._held) >= most:
+            tell(self.rule.threshold_exceeded, self.entry(held), message)
+            raise EveryplaceError(rc.MQRC_Q_FULL, f"queue {self.name} holds {most} messages")
+        self._insert(held)
+        if not is_unconfirmed:
+            self._announce(held)
+
+    def confirm_put(self, uid: MessageUid) -> None:
+        """Make a message available that was put under a confirm id; if expired, it is removed."""
+        held = self._by_uid.get(uid)
+        if held is None or held.state is not MessageState.PUT_UNCONFIRMED or not held.confirm_id:
+            raise self._not_there(f"put of {uid}")
+        self.let_in(held)
+
+    def let_in(self, held: Held) -> None:
+        """Finish the adding of an unconfirmed message: now its place in the order is given."""
+        if self._is_expired(held):
+            self.expire(held)
+            return
+        self.remove(held)
+        held.order, held.state, held.confirm_id = next(self._orders), MessageState.AVAILABLE, 0
+        held.exchange = None
+        self._insert(held)
+        self._announce(held)
+
+    # Removing
+
+    def take(self, confirm_id: int = 0) -> MessageFields | None:
+        """Return the next message, None when none is alive and available (M7).
+
+        Expired ones in front of it are removed. With a confirm id it stays, locked, until
+        ``confirm_get`` or ``undo``.
+        """
+        held = self._next_granted()
+        if held is None:
+            return None
+        if confirm_id:
+            held.state, held.confirm_id = MessageState.GET_UNCONFIRMED, confirm_id
+        else:
+            self.remove(held)
+        return held.message.copy()
+
+    def hold_back(self, exchange: Exchange) -> MessageFields | None:
+        """Return the next message and lock it for the queue manager that pulls it (M7)."""
+        held = self._next_granted()
+        if held is None:
+            return None
+        held.state, held.exchange = MessageState.GET_UNCONFIRMED, exchange
+        self._by_exchange[exchange] = held
+        return held.message.copy()
+
+    def confirm_get(self, uid: MessageUid) -> None:
+        """Remove a message that was got under a confirm id: the get was the check, not this."""
+        held = self._by_uid.get(uid)
+        if held is None or held.state is not MessageState.GET_UNCONFIRMED or not held.confirm_id:
+            raise self._not_there(f"get of {uid}")
+        self.remove(held)
+
+    def undo(self, confirm_id: int) -> int:
+        """Take back the unconfirmed puts and gets of an id; return how many there were.
+
+        Puts vanish, and may be put again; gets become available where they stood.
+        """
+        mine = [held for held in self._held if held.confirm_id == confirm_id]
+        for held in mine:
+            consult(self.rule.undo, self.entry(held), held.message)
+        for held in filter(self._is_here, mine):
+            if held.state is MessageState.PUT_UNCONFIRMED:
+                held.message.was_put = False
+                self.remove(held)
+            else:
+                held.state, held.confirm_id = MessageState.AVAILABLE, 0
+        return len(mine)
+
+    def delete(self, uid: MessageUid) -> None:
+        """Remove an available message by its identity; an expired one is not there (M7)."""
+        held = self._by_uid.get(uid)
+        if held is not None and held.state is MessageState.AVAILABLE:
+            if not self._is_expired(held):
+                consult(self.rule.delete_message, self.entry(held), held.message)
+                if self._is_here(held):
+                    self.remove(held)
+                return
+            self.expire(held)
+        raise self._not_there(f"message {uid}")
+
+    def _next_granted(self) -> Held | None:
+        while (held := self._next_available()) is not None:
+            consult(self.rule.get_message, self.entry(held), held.message)
+            # The rule may have taken it itself.
+            if self._is_here(held) and held.state is MessageState.AVAILABLE:
+                break
+        return held
+
+    def _next_available(self) -> Held | None:
+        while True:
+            for held in self._held:
+                if held.state in _IN_THE_WAY and self._is_expired(held):
+                    self.expire(held)
+                    break  # the rule may have changed the queue: look again from its head
+                if held.state is MessageState.AVAILABLE:
+                    return held
+            else:
+                return None
+
+    # Looking
+
+    def browse(self) -> list[MessageFields]:
+        """Return the available messages, expired ones too: this is no moment to check (M11)."""
+        seen = [held for held in self._held if held.state is MessageState.AVAILABLE]
+        for held in seen:
+            consult(self.rule.browse_message, self.entry(held), held.message)
+        return [held.message.copy() for held in seen]
+
+    def size(self) -> int:
+        """Return how many messages there are in whatever state, expired ones removed (M10)."""
+        self.expire_all()
+        return len(self._held)
+
+    def expire_all(self) -> None:
+        """Remove every expired message, whatever its state (M8, M9)."""
+        for held in [held for held in self._held if self._is_expired(held)]:
+            if self._is_here(held):
+                self.expire(held)
+
+    def of_exchange(self, exchange: Exchange) -> Held | None:
+        """Return the message that came, or is held back, by a transmission."""
+        return self._by_exchange.get(exchange)
+
+    def in_order(self) -> Iterator[Held]:
+        """Yield the messages of this moment, those that are gone by then left out."""
+        return filter(self._is_here, list(self._held))
+
+    def activate(self) -> None:
+        """Bring the queue into memory (M8)."""
+        self.expire_all()
+        if not self.is_active:
+            self.is_active = True
+            tell(self.rule.queue_activate, self.name)
+
+    def deactivate(self) -> None:
+        """Let it go from memory; its messages stay."""
+        if self.is_active:
+            self.is_active = False
+            tell(self.rule.queue_close, self.name)
+
+    def entry(self, held: Held) -> QueueEntry:
+        """Return what a rule is told of a message."""
+        return QueueEntry(
+            self.owner,
+            self.name,
+            held.message.uid,
+            held.state,
+            held.arrived_ms,
+            self._deadline_ms(held),
+            held.confirm_id,
+        )
+
+    def remove(self, held: Held) -> None:
+        """Take a message off the queue."""
+        self._held.remove(held)
+        del self._by_uid[held.message.uid]
+        if held.exchange is not None:
+            self._by_exchange.pop(held.exchange, None)
+
+    def expire(self, held: Held) -> None:
+        """Remove an expired message, then call the rule (M2)."""
+        self.remove(held)
+        self._tell_expired(held)
+
+    def expire_if_due(self, held: Held) -> bool:
+        """Remove a message if it is expired; tell whether it was."""
+        if not self._is_expired(held):
+            return False
+        self.expire(held)
+        return True
+
+    def leave_exchange(self, held: Held, exchange: Exchange) -> None:
+        """An expired message takes no further part in a transmission."""
+        self.owner.peers.finished_of(exchange.beginner).add(exchange)
+
+    def _tell_expired(self, held: Held) -> None:
+        if held.exchange is not None:
+            self.leave_exchange(held, held.exchange)
+        uid = held.message.uid
+        if uid in self._expiring:
+            return
+        self._expiring.add(uid)
+        try:
+            tell(self.rule.message_expired, self.entry(held), held.message)
+        finally:
+            self._expiring.remove(uid)
+
+    def _warn_of_width(self, message: MessageFields) -> None:
+        expire_time = message.expire_time
+        if expire_time is not None and is_never_alive(message.created_ms, expire_time):
+            _LOG.warning(
+                "%s %d of a message put on %s is %s and over before the message was created;"
+                " an int is relative to the creation, a long a moment",
+                MSG_EXPIRE_TIME,
+                expire_time.value,
+                self.name,
+                "a moment" if expire_time.is_absolute else "relative",
+            )
+
+    def _announce(self, held: Held) -> None:
+        for listener in list(self.listeners):
+            tell(listener, held.message.copy())
+
+    def _insert(self, held: Held) -> None:
+        self._by_uid[held.message.uid] = held
+        if held.exchange is not None:
+            self._by_exchange[held.exchange] = held
+        bisect.insort(self._held, held, key=lambda h: (-h.message.priority, h.order))
+
+    def _is_here(self, held: Held) -> bool:
+        return self._by_uid.get(held.message.uid) is held
+
+    def _is_expired(self, held: Held) -> bool:
+        return is_expired(self._deadline_ms(held), self._now_ms())
+
+    def _deadline_ms(self, held: Held) -> int | None:
+        message = held.message
+        interval_ms = self.attributes.expiry_ms
+        return deadline_ms(message.created_ms, held.arrived_ms, message.expire_time, interval_ms)
+
+    def _now_ms(self) -> int:
+        return self.owner.clock.now_ms()
+
+    def _not_there(self, what: str) -> EveryplaceError:
+        return EveryplaceError(rc.MQRC_NO_MSG_AVAILABLE, f"{what}: not on queue {self.name}")

@@ -1,0 +1,175 @@
+"""Asynchronous remote queues: they keep messages here and send them in two stages (M12).
+
+After the first stage the other side holds the message where nobody sees it; the second lets it in
+there and removes it here. Each stage may be repeated until its answer comes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Never
+
+from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.exchanges import Exchange
+from mayfly.everyplace.fields import MessageFields
+from mayfly.everyplace.held import Held, QueueAttributes
+from mayfly.everyplace.links import LinkDown
+from mayfly.everyplace.queues import MessageQueue
+from mayfly.everyplace.rules import MessageState, QueueRule, consult
+from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE
+
+if TYPE_CHECKING:
+    from mayfly.everyplace.manager import EveryplaceQueueManager
+
+_LOG = logging.getLogger("mayfly.everyplace")
+
+
+class AsynchronousQueue(MessageQueue):
+    """Messages on their way to a queue of the same name at another queue manager."""
+
+    def __init__(
+        self,
+        owner: EveryplaceQueueManager,
+        name: str,
+        partner: str,
+        attributes: QueueAttributes,
+        rule: QueueRule | None,
+    ) -> None:
+        """Begin empty; the queue manager calls this."""
+        super().__init__(owner, name, attributes, rule)
+        self.partner = partner
+        #: Begun, and expired here by the interval of this queue, which the other side cannot know.
+        self._withdrawn: list[Exchange] = []
+
+    def take(self, confirm_id: int = 0) -> Never:
+        """Refuse: what is on its way to another queue manager is got there."""
+        raise EveryplaceError(
+            MQRC_OPTION_NOT_VALID_FOR_TYPE, f"get from asynchronous remote queue {self.name}"
+        )
+
+    def transmit_put(self) -> int:
+        """Send what is available, first stage; return how many are known to have arrived.
+
+        What has expired is removed instead. A message whose rule holds it back, or that the other
+        side refuses, stays for the next time; without an answer so do all that follow.
+        """
+        self._withdraw()
+        sent_count = 0
+        for held in self.in_order():
+            if self._is_gone(held) or not self._may_send(held):
+                continue
+            if held.exchange is None:
+                held.exchange = self.owner.peers.begun_with(self.partner).begin()
+            held.state = MessageState.SENDING
+            try:
+                self._send(held.exchange, held.message)
+            except LinkDown as error:
+                _LOG.warning("queue %s waits: %s", self.name, error)
+                break
+            except EveryplaceError as error:
+                _LOG.warning("%s keeps %s: %s", self.name, held.message.uid, error)
+                continue
+            held.is_acknowledged = True
+            sent_count += 1
+        return sent_count
+
+    def transmit_confirm(self) -> int:
+        """Let in at the other side what has arrived there; return how many are done.
+
+        What has expired since the first stage is removed here and not let in there: the other side
+        meets its copy at its own next check (M13).
+        """
+        self._withdraw()
+        done_count = 0
+        for held in self.in_order():
+            if self._is_gone(held) or not held.is_acknowledged:
+                continue
+            exchange = held.exchange
+            assert exchange is not None
+            try:
+                self.owner.peers.carry(
+                    exchange, lambda other, its: receive_confirm(other, its, self.name)
+                )
+            except EveryplaceError as error:
+                _LOG.warning("queue %s waits: %s", self.name, error)
+                break
+            self.remove(held)
+            self._end(exchange)
+            done_count += 1
+        return done_count
+
+    def leave_exchange(self, held: Held, exchange: Exchange) -> None:
+        """The other side may have a copy; only where it has no end of its own is it told."""
+        if exchange.beginner != self.owner.name:
+            super().leave_exchange(held, exchange)
+        elif held.message.expire_time is None:
+            self._withdrawn.append(exchange)
+        else:
+            self._end(exchange)
+
+    def _is_gone(self, held: Held) -> bool:
+        # What another queue manager is pulling is in its hands.
+        return held.state is not MessageState.GET_UNCONFIRMED and self.expire_if_due(held)
+
+    def _may_send(self, held: Held) -> bool:
+        if held.state is MessageState.AVAILABLE:
+            says_yes = consult(self.rule.transmit, self.entry(held), held.message) is not False
+            # The rule may have deleted it.
+            return says_yes and self._is_here(held)
+        return held.state is MessageState.SENDING and not held.is_acknowledged
+
+    def _send(self, exchange: Exchange, message: MessageFields) -> None:
+        self.owner.peers.carry(
+            exchange, lambda other, its: receive_put(other, its, self.name, message.copy())
+        )
+
+    def _withdraw(self) -> None:
+        while self._withdrawn:
+            exchange = self._withdrawn[0]
+            try:
+                self.owner.peers.carry(
+                    exchange, lambda other, its: receive_withdrawal(other, its, self.name)
+                )
+            except EveryplaceError as error:
+                _LOG.warning("queue %s waits: %s", self.name, error)
+                return
+            self._withdrawn.pop(0)
+            self._end(exchange)
+
+    def _end(self, exchange: Exchange) -> None:
+        self.owner.peers.begun_with(self.partner).end(exchange)
+
+
+def receive_put(
+    receiver: EveryplaceQueueManager, exchange: Exchange, queue: str, message: MessageFields
+) -> None:
+    """First stage: hold the message where nobody sees it, unless it has come before."""
+    target = receiver.local_queue(queue)
+    if exchange in receiver.peers.finished_of(exchange.beginner):
+        return
+    if target.of_exchange(exchange) is None:
+        target.add(message, exchange=exchange)
+
+
+def receive_confirm(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
+    """Second stage: let the message in, if it is still held; expired meanwhile, it is not (M6)."""
+    finished = receiver.peers.finished_of(exchange.beginner)
+    if exchange in finished:
+        return
+    finished.add(exchange)
+    target = receiver.local_queue(queue)
+    held = target.of_exchange(exchange)
+    if held is not None:
+        target.let_in(held)
+
+
+def receive_withdrawal(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
+    """Forget a message that expired at its sender; one that is expired here too meets its rule."""
+    finished = receiver.peers.finished_of(exchange.beginner)
+    if exchange in finished:
+        return
+    finished.add(exchange)
+    target = receiver.local_queue(queue)
+    held = target.of_exchange(exchange)
+    if held is not None and not target.expire_if_due(held):
+        target.remove(held)

@@ -1,0 +1,147 @@
+"""The bridge itself: one pass over its queue, or a thread that waits there."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from contextlib import closing
+
+from mayfly.engine.manager import Manager
+from mayfly.engine.message import Message
+from mayfly.engine.watch import wait_for
+from mayfly.ims_bridge.desk import Desk, Transaction
+from mayfly.mqi.errors import ConnectionBroken, InhibitedError, MQError, StoreError
+
+_LOG = logging.getLogger("mayfly.ims_bridge")
+#: Numbers for the waits of bridges, which nothing else that waits has.
+_numbers = itertools.count(-(2**59))
+
+
+class _Called:
+    """Found in the place of a message: the thread is to look again by itself, or to end."""
+
+
+_LOOK_AGAIN, _STOP = _Called(), _Called()
+
+
+class ImsBridge:
+    """Answers the requests on a queue by a transaction program (E30, docs/IMS_BRIDGE.md).
+
+    A request of format MQIMS begins with an MQIIH; of any other format, such as MQIMSVS, it is data
+    only. ``transaction(request, iih)`` gets that data as bytes and the header or None, and returns
+    the answer; None answers nothing, ImsNak refuses the request, any other exception backs it out.
+    """
+
+    def __init__(self, manager: Manager, *, queue: str, transaction: Transaction) -> None:
+        """Take the queue and the program; nothing is opened yet. Raises TypeError."""
+        if not callable(transaction):
+            raise TypeError(f"transaction {transaction!r} cannot be called")
+        self._manager = manager
+        self._queue = queue
+        self._transaction = transaction
+        self._number = next(_numbers)
+        self._thread: threading.Thread | None = None
+        self._is_stopping = False
+        self._held_at_version: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread waits for requests, or answers one."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def run_once(self) -> int:
+        """See the requests that are there to their end, and return how many.
+
+        A pass is over where the transaction fails: that request is on the queue again. Raises the
+        reason code why the queue cannot be got from, or why a request can go nowhere: not to the
+        dead-letter queue either; nothing is lost then, and the request is on the queue again.
+        """
+        count = 0
+        with closing(Desk(self._manager, self._queue, self._transaction)) as desk:
+            # What comes meanwhile, a reply that is a request again above all, is for the next pass.
+            for _ in range(self._manager.curdepth(self._queue)):
+                message = desk.next()
+                if message is None or not desk.deal_with(message):
+                    break
+                count += 1
+        return count
+
+    def start(self) -> None:
+        """Let a thread answer requests as they come; nothing when it does already.
+
+        Raises the reason code why the queue cannot be opened, RuntimeError from inside of a
+        transaction that has stopped the bridge.
+        """
+        if self.is_running and not self._is_stopping:
+            return
+        self._join()
+        desk = Desk(self._manager, self._queue, self._transaction)
+        self._is_stopping, self._held_at_version = False, None
+        self._thread = threading.Thread(
+            target=self._serve, args=(desk,), name="mayfly-ims", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more requests, and wait for the one in work; a second stop does nothing.
+
+        From inside of a transaction it does not wait: the thread ends when that has returned.
+        """
+        with self._manager.latch:
+            self._is_stopping = True
+            self._manager.waits.offer(self._number)
+        if self._thread is not threading.current_thread():
+            self._join()
+
+    def _join(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def _serve(self, desk: Desk) -> None:
+        try:
+            with closing(desk):
+                while (message := self._next(desk)) is not None:
+                    self._deal_with(desk, message)
+        except ConnectionBroken as error:
+            _LOG.info("the bridge on %s ends: %s", self._queue, error)
+        except (MQError, StoreError) as error:
+            _LOG.error("the bridge on %s stops: %s", self._queue, error)
+
+    def _next(self, desk: Desk) -> Message | None:
+        """Wait for a request; None at the end."""
+
+        def take() -> Message | _Called | None:
+            return self._take(desk)
+
+        found: Message | _Called = _LOOK_AGAIN
+        while found is _LOOK_AGAIN:
+            found = wait_for(self._manager, take, (self._number, desk.queue_number))
+        return found if isinstance(found, Message) else None
+
+    def _take(self, desk: Desk) -> Message | _Called | None:
+        if self._is_stopping:
+            return _STOP
+        if self._held_at_version == self._manager.registry.version:
+            return None
+        try:
+            message = desk.source.take(in_parts=threading.current_thread() is self._thread)
+        except InhibitedError:
+            # Until somebody enables it again.
+            return None
+        return _LOOK_AGAIN if desk.source.is_cut else message
+
+    def _deal_with(self, desk: Desk, message: Message) -> None:
+        # What changes from now on may be what it fails for want of.
+        version = self._manager.registry.version
+        try:
+            comes_again = not desk.deal_with(message) and not desk.backout_threshold
+        except ConnectionBroken:
+            raise
+        except MQError as error:
+            _LOG.error("%s can go nowhere: %s", message, error)
+            comes_again = True
+        if comes_again:
+            # At once, and for ever: until a definition changes, nothing is taken.
+            self._held_at_version = version
+            _LOG.error("the bridge on %s is held until a definition changes", self._queue)

@@ -1,0 +1,107 @@
+"""What becomes of a request that is refused, and of a reply that nobody takes: dead letters."""
+
+from __future__ import annotations
+
+import logging
+
+from mayfly.engine.core import Core
+from mayfly.engine.delivery import Ids, Outgoing, new_id
+from mayfly.engine.disposal import as_given, dead_letter, send_report
+from mayfly.engine.message import Message
+from mayfly.engine.put import PutRequest, put
+from mayfly.engine.session import Session
+from mayfly.engine.work import Work
+from mayfly.lifetime.reports import Cause, Original
+from mayfly.lifetime.window import LONGEST_LIFE_MS, Window, window_at_put
+from mayfly.mqi import constants as c
+
+_LOG = logging.getLogger("mayfly.ims_bridge")
+#: The sense code that says: look at the reason code beside it.
+_SEE_REASON_CODE = 0x1A
+_LARGEST_SENSE_CODE = c.MQFB_IMS_LAST - c.MQFB_IMS_ERROR
+_LARGEST_REASON_CODE = c.MQFB_IMS_NACK_1A_REASON_LAST - c.MQFB_IMS_NACK_1A_REASON_FIRST
+
+
+class ImsNak(Exception):
+    """A transaction raises it to refuse a request for good, as IMS does by a negative answer.
+
+    ``feedback`` is 300 + ``sense_code`` (1 to 99), or with sense code 0x1A 600 + ``reason_code`` (0
+    to 255), the code of its own that this sense code has. Raises ValueError.
+    """
+
+    def __init__(self, sense_code: int, reason_code: int = 0) -> None:
+        """Take the codes that IMS would give."""
+        if not 1 <= sense_code <= _LARGEST_SENSE_CODE:
+            raise ValueError(f"sense_code {sense_code!r} is not within 1 .. {_LARGEST_SENSE_CODE}")
+        if not 0 <= reason_code <= _LARGEST_REASON_CODE:
+            raise ValueError(f"reason_code {reason_code!r} is not within 0 .. 255")
+        super().__init__(sense_code, reason_code)
+        self.feedback = c.MQFB_IMS_ERROR + sense_code
+        if sense_code == _SEE_REASON_CODE:
+            self.feedback = c.MQFB_IMS_NACK_1A_REASON_FIRST + reason_code
+
+
+def refuse(core: Core, session: Session, message: Message, feedback: int) -> None:
+    """Let a request that was got in the unit of work end on the dead-letter queue, in that unit.
+
+    Its life goes on there (E21); with MQRO_DISCARD_MSG it is only gone. Either way the exception
+    report it asked for is sent. Raises the reason why it cannot go there.
+    """
+    descriptor = message.descriptor
+    work = Work()
+    with core.latch:
+        if descriptor.report & c.MQRO_DISCARD_MSG:
+            _LOG.warning("%s is discarded, Feedback %d", message, feedback)
+        else:
+            window = Window(message.put_ms, message.put_ms, message.expire_at_ms)
+            dead = descriptor._replace(put_date=message.put_date, put_time=message.put_time)
+            ids = Ids(message.msg_id, _given(message.correl_id))
+            letter = Outgoing(as_given(core, dead), window, ids, message.body)
+            dead_letter(core, work, letter, feedback, message.queue)
+        original = Original(
+            descriptor, message.msg_id, message.correl_id, message.body, message.remaining_ms
+        )
+        send_report(core, work, Cause.EXCEPTION, original, feedback)
+        session.unit_of_work.adopt(work)
+
+
+def bury_reply(
+    core: Core, session: Session, reply: tuple[PutRequest, bytes], reason: int, target: str
+) -> None:
+    """Put a reply that its queue does not take on the dead-letter queue, in the unit of work.
+
+    Raises the reason why it cannot go there.
+    """
+    request, body = reply
+    work = Work()
+    with core.latch:
+        window = window_at_put(core.now_ms(), request.life_ms)
+        ids = Ids(request.msg_id or new_id(core), request.correl_id)
+        letter = Outgoing(as_given(core, request.descriptor), window, ids, body)
+        dead_letter(core, work, letter, reason, target)
+        session.unit_of_work.adopt(work)
+
+
+def set_aside(core: Core, session: Session, message: Message, queue: str) -> None:
+    """Put a request that was got in the unit of work on the backout queue, as it is, in that unit.
+
+    Raises the reason why it cannot go there.
+    """
+    left_ms = None
+    if message.expire_at_ms is not None:
+        # It may end right now; a put takes no life of 0.
+        left_ms = min(max(message.expire_at_ms - core.now_ms(), 1), LONGEST_LIFE_MS)
+    request = PutRequest(
+        message.descriptor._replace(put_date=message.put_date, put_time=message.put_time),
+        message.msg_id,
+        _given(message.correl_id),
+        left_ms,
+        context_option=c.MQPMO_SET_ALL_CONTEXT,
+    )
+    path = core.registry.resolve(queue)
+    unit = session.unit_of_work
+    put(core, path, message.body, request, context=session.context, unit_of_work=unit)
+
+
+def _given(correl_id: bytes) -> bytes:
+    return correl_id if correl_id.strip(b"\0") else b""

@@ -1,0 +1,28 @@
+"""Listener ports and activation specifications: messages are received and handed to a function.
+
+Each call of it is one transaction, which a timeout may mark for rollback; see docs/LISTENERS.md.
+"""
+
+from mayfly.listener.activation import ActivationSpec
+from mayfly.listener.port import ListenerPort
+from mayfly.listener.server_session import current_transaction
+from mayfly.listener.statistics import Statistics
+from mayfly.listener.timeouts import check_timeouts
+from mayfly.listener.transactions import (
+    Status,
+    Transaction,
+    TransactionRolledBack,
+    TransactionService,
+)
+
+__all__ = [
+    "ActivationSpec",
+    "ListenerPort",
+    "Statistics",
+    "Status",
+    "Transaction",
+    "TransactionRolledBack",
+    "TransactionService",
+    "check_timeouts",
+    "current_transaction",
+]

@@ -1,0 +1,90 @@
+"""Activation specifications, the successor of listener ports: the same under other names (L13)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mayfly.engine.manager import Manager
+from mayfly.jms.destinations import Destination
+from mayfly.listener.endpoint import Endpoint
+from mayfly.listener.settings import (
+    MOST_CONVERSATIONS,
+    OnMessage,
+    Properties,
+    Settings,
+    destination_named,
+    number_of,
+)
+from mayfly.listener.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
+
+_LOG = logging.getLogger("mayfly.listener")
+_SELECTOR = "messageSelector"
+#: The field of Settings and its lowest value; all times are milliseconds.
+_NUMBERS = {
+    "maxPoolDepth": ("max_sessions", 1),
+    "nonASFTimeout": ("receive_timeout_ms", 0),
+    "poolTimeout": ("unused_timeout_ms", 1),
+    "reconnectionRetryCount": ("max_recovery_retries", 0),
+    "reconnectionRetryInterval": ("retry_interval_ms", 1),
+}
+_UNUSED = frozenset(
+    {"destinationType", "maxMessages", "nonASFRollbackEnabled", "startTimeout", "useJNDI"}
+)
+
+
+class ActivationSpec(Endpoint):
+    """Receives messages and calls on_message with each, as :class:`ListenerPort` does."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        *,
+        destination: str | Destination,
+        on_message: OnMessage,
+        properties: Properties | None = None,
+        conversations_per_connection: int = MOST_CONVERSATIONS,
+        total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
+        max_retries: int | None = None,
+    ) -> None:
+        """Take the properties of the resource adapter of IBM MQ; docs/LISTENERS.md lists them.
+
+        Defaults are maxPoolDepth 10, nonASFTimeout 0 (ASF), poolTimeout 300000,
+        reconnectionRetryCount 5 and reconnectionRetryInterval 300000. Raises ValueError for an
+        unknown property or a wrong value, InvalidDestinationException for no destination.
+        """
+        super().__init__(
+            manager,
+            Settings(
+                destination=destination_named(destination),
+                on_message=on_message,
+                conversations_per_connection=conversations_per_connection,
+                total_tran_lifetime_timeout_s=total_tran_lifetime_timeout_s,
+                max_retries=max_retries,
+                reap_interval_ms=1,
+                **_fields(properties or {}),
+            ),
+        )
+
+
+def _fields(properties: Properties) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "max_sessions": 10,
+        "selector": None,
+        "unused_timeout_ms": 300_000,
+        "retry_interval_ms": 300_000,
+    }
+    for name, value in properties.items():
+        if name == _SELECTOR:
+            found["selector"] = str(value)
+        elif name in _NUMBERS:
+            field, lowest = _NUMBERS[name]
+            found[field] = number_of(name, value, lowest)
+        elif name in _UNUSED:
+            _LOG.warning("%s is accepted and means nothing here", name)
+        else:
+            known = ", ".join(sorted({_SELECTOR, *_NUMBERS, *_UNUSED}))
+            raise ValueError(f"property {name!r} is not known; known are {known}")
+    if found.get("receive_timeout_ms") and "poolTimeout" in properties:
+        _LOG.warning("poolTimeout is accepted and ignored: nonASFTimeout is not 0")
+    return found

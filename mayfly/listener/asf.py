@@ -1,0 +1,232 @@
+"""ASF mode: one dispatcher finds messages and hands each to a session, which has a thread for it.
+
+A session gets a thread when a message is found for it, and keeps it until it was unused for some
+time (the pool properties) or the port stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mayfly.engine.manager import Manager
+from mayfly.engine.message import Message as QueueMessage
+from mayfly.engine.waiting import LOOK_YOURSELF
+from mayfly.listener.runs import FAILURES, Recovery, Run
+from mayfly.listener.server_session import ServerSession
+from mayfly.listener.settings import Settings
+from mayfly.listener.statistics import Tally
+from mayfly.listener.waits import Wait, numbers
+
+
+class _Found(NamedTuple):
+    """A message for a worker, or what has failed in one."""
+
+    worker: _Worker | None = None
+    message: QueueMessage | None = None
+    failure: Exception | None = None
+
+
+class ASF(Run):
+    """A dispatcher and its workers; what they share is under the latch."""
+
+    def __init__(self, manager: Manager, settings: Settings, tally: Tally) -> None:
+        """Begin without a session."""
+        super().__init__(manager, settings, tally)
+        #: Those that have a session.
+        self._workers: list[_Worker] = []
+        #: Those without a message: with a thread that waits, or without one.
+        self._free: list[_Worker] = []
+        self._number = next(numbers)
+        self._queue_number = self._number
+        #: The worker on whose session a message was looked for last.
+        self._asked: _Worker | None = None
+        self._failure: Exception | None = None
+        #: Whether nothing will be handed over any more.
+        self.is_over = False
+        self._wait = Wait(manager)
+        self.recovery = Recovery(self, self._wait)
+        #: Sessions are looked at in intervals from here on.
+        self.begun_ms = manager.now_ms()
+
+    def start(self) -> None:
+        """Open the first session, and start the dispatcher."""
+        self._open_worker()
+        self.begin()
+        self.spawn(self._dispatch)
+        self._wait.begun.wait()
+
+    @property
+    def thread_count(self) -> int:
+        """How many sessions have a thread; the dispatcher is none of them."""
+        with self.manager.latch:
+            return sum(worker.has_thread for worker in self._workers)
+
+    @property
+    def receiving_count(self) -> int:
+        """How many wait with a thread for a message; the dispatcher waits for the others."""
+        with self.manager.latch:
+            return sum(worker.wait.is_waiting for worker in self._workers)
+
+    def interrupt(self) -> None:
+        """End the wait of the dispatcher, which ends those of the workers."""
+        self._wait.interrupt()
+
+    def release(self, worker: _Worker) -> bool:
+        """Let a worker have the next message; False when there will be none."""
+        with self.manager.latch:
+            if not self.is_over:
+                self._free.append(worker)
+                self.manager.waits.offer(self._number)
+            is_free = not self.is_over
+        self.manager.run_deferred()
+        return is_free
+
+    def leave(self, worker: _Worker) -> bool:
+        """Let the thread of an unused worker end, under the latch; False when it is to work.
+
+        Its session stays if there is no other for the next message to be found.
+        """
+        if worker in self._workers:
+            if worker not in self._free:
+                # It is being handed a message.
+                return False
+            if any(not free.has_thread for free in self._free):
+                self.forget(worker)
+        worker.has_thread = False
+        return True
+
+    def forget(self, worker: _Worker, failure: Exception | None = None) -> None:
+        """Forget a worker whose session closes, under the latch; after a failure all pause."""
+        for workers in (self._workers, self._free):
+            if worker in workers:
+                workers.remove(worker)
+        if failure is not None:
+            self._failure = failure
+        self.manager.waits.offer(self._number)
+
+    def is_forgotten(self, worker: _Worker) -> bool:
+        """Tell whether nobody else knows a worker any more."""
+        with self.manager.latch:
+            return worker not in self._workers
+
+    def _dispatch(self) -> None:
+        try:
+            while not self.is_stopping:
+                try:
+                    self._next()
+                except FAILURES as failure:
+                    self._close_free()
+                    if not self.recovery.pause(failure):
+                        break
+        finally:
+            self._wait.begun.set()
+            with self.manager.latch:
+                self.is_over = True
+            self._close_free()
+
+    def _next(self) -> None:
+        if not self._free and len(self._workers) < self.settings.max_sessions:
+            self._open_worker()
+        found = self._wait.until(self._take, (self._number, self._queue_number), None)
+        if found is LOOK_YOURSELF and self._asked is not None:
+            self._asked.session.go_on()
+        elif isinstance(found, _Found):
+            if found.failure is not None:
+                raise found.failure
+            if found.worker is not None:
+                found.worker.hand_over(found.message, self.spawn)
+
+    def _take(self, is_own_thread: bool) -> object:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            return _Found(failure=failure)
+        if not self._free:
+            return _Found() if len(self._workers) < self.settings.max_sessions else None
+        # Who has a thread comes first.
+        self._asked = worker = max(self._free, key=lambda free: free.has_thread)
+        message = worker.session.take(is_own_thread)
+        if not isinstance(message, QueueMessage):
+            return message
+        self._free.remove(worker)
+        return _Found(worker, message)
+
+    def _open_worker(self) -> None:
+        worker = _Worker(self, self.open_session())
+        self._queue_number = worker.session.number
+        with self.manager.latch:
+            self._workers.append(worker)
+            self._free.append(worker)
+
+    def _close_free(self) -> None:
+        """Close the sessions without a message; after a failure they are opened anew."""
+        with self.manager.latch:
+            free = list(self._free)
+            without_thread = [worker for worker in free if not worker.has_thread]
+            for worker in free:
+                self.forget(worker)
+                worker.wait.interrupt()
+        for worker in without_thread:
+            worker.session.close()
+
+
+class _Worker:
+    """A session, and while it is needed its thread."""
+
+    def __init__(self, run: ASF, session: ServerSession) -> None:
+        self._run = run
+        self.session = session
+        self.has_thread = False
+        self.wait = Wait(run.manager)
+        self._number = next(numbers)
+        self._message: QueueMessage | None = None
+
+    def hand_over(
+        self, message: QueueMessage | None, spawn: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """Let its thread have a message; one is started if it has none."""
+        core = self._run.manager
+        with core.latch:
+            self._message = message
+            core.waits.offer(self._number)
+            is_new = not self.has_thread
+            self.has_thread = True
+        if is_new:
+            spawn(self._work)
+
+    def _work(self) -> None:
+        try:
+            while (message := self._next()) is not None:
+                # Behind the hand-over: in ASF the time of waiting is not the transaction's.
+                transaction = self._run.transactions.begin(self.session.session)
+                if not self.session.deliver(transaction, message):
+                    self._run.request_stop()
+                self._run.recovery.succeed()
+                if not self._run.release(self):
+                    break
+        except FAILURES as failure:
+            with self._run.manager.latch:
+                self._run.forget(self, failure)
+            self._run.manager.run_deferred()
+        finally:
+            self._end()
+
+    def _next(self) -> QueueMessage | None:
+        """Wait for a message that is handed over; None when unused for too long, or at the end."""
+        core, run = self._run.manager, self._run
+        until_ms = run.settings.reap_ms(run.begun_ms, core.now_ms())
+        while True:
+            self.wait.until(lambda _is_own_thread: self._message, (self._number,), until_ms)
+            with core.latch:
+                message, self._message = self._message, None
+                if message is not None or run.leave(self):
+                    return message
+            until_ms = None
+
+    def _end(self) -> None:
+        run = self._run
+        with run.manager.latch:
+            if run.is_over:
+                run.forget(self)
+        if run.is_forgotten(self):
+            self.session.close()

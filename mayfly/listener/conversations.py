@@ -1,0 +1,79 @@
+"""The connections of a port: a number of sessions, the conversations, share each of them (L4)."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+from mayfly.engine.manager import Manager
+from mayfly.jms.connections import Connection
+from mayfly.jms.constants import SESSION_TRANSACTED
+from mayfly.jms.consumers import MessageConsumer
+from mayfly.jms.destinations import Topic
+from mayfly.jms.errors import classic
+from mayfly.jms.factory import ConnectionFactory
+from mayfly.jms.sessions import Session
+from mayfly.listener.settings import Settings
+
+_subscriptions = itertools.count(1)
+
+
+class Conversations:
+    """Opens sessions on as few connections as possible; threads share it."""
+
+    def __init__(self, manager: Manager, settings: Settings) -> None:
+        """Begin without a connection."""
+        self._factory = ConnectionFactory(manager)
+        self._settings = settings
+        #: The sessions of a topic share one subscription, which ends with the last of them.
+        self._subscription = f"mayfly.listener.{next(_subscriptions)}"
+        self._lock = threading.Lock()
+        self._connections: list[Connection] = []
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
+    @classic
+    def open(self) -> tuple[Session, MessageConsumer]:
+        """Return a new transacted session and its consumer; raises JMSException."""
+        with self._lock:
+            connection = self._with_room()
+            try:
+                session = connection.create_session(SESSION_TRANSACTED)
+                return session, self._consumer(session)
+            except BaseException:
+                self._close_if_unused(connection)
+                raise
+
+    def close(self, session: Session) -> None:
+        """Close a session, which rolls back, and its connection if it was the last one there."""
+        with self._lock:
+            connection = session.connection
+            session.close()
+            self._close_if_unused(connection)
+
+    def _with_room(self) -> Connection:
+        for connection in self._connections:
+            if len(connection.sessions()) < self._settings.conversations_per_connection:
+                return connection
+        connection = self._factory.create_connection()
+        connection.start()
+        self._connections.append(connection)
+        return connection
+
+    def _consumer(self, session: Session) -> MessageConsumer:
+        destination, selector = self._settings.destination, self._settings.selector
+        try:
+            if isinstance(destination, Topic):
+                return session.create_shared_consumer(destination, self._subscription, selector)
+            return session.create_consumer(destination, selector)
+        except BaseException:
+            session.close()
+            raise
+
+    def _close_if_unused(self, connection: Connection) -> None:
+        if connection in self._connections and not connection.sessions():
+            self._connections.remove(connection)
+            connection.close()

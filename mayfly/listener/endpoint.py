@@ -1,0 +1,84 @@
+"""What starts and stops: a listener port or an activation specification, in one of two modes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from mayfly.engine.manager import Manager
+from mayfly.jms.errors import IllegalStateException
+from mayfly.listener.asf import ASF
+from mayfly.listener.non_asf import NonASF
+from mayfly.listener.runs import Run
+from mayfly.listener.settings import Settings
+from mayfly.listener.statistics import Statistics, Tally
+from mayfly.listener.timeouts import check_timeouts
+
+_LOG = logging.getLogger("mayfly.listener")
+
+
+class Endpoint:
+    """Starts and stops the threads that call on_message; any thread may do either."""
+
+    def __init__(self, manager: Manager, settings: Settings) -> None:
+        """Take the settings; timeouts that cannot be safe are warned of (L10)."""
+        self._manager, self._settings = manager, settings
+        self._tally = Tally()
+        self._lock = threading.Lock()
+        self._run: Run | None = None
+        for problem in check_timeouts(
+            receive_timeout_ms=settings.receive_timeout_ms,
+            total_tran_lifetime_timeout_s=settings.total_tran_lifetime_timeout_s,
+            longest_on_message_ms=0,
+        ):
+            _LOG.warning("%s", problem)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor given up since."""
+        return self._run is not None and not self._run.is_stopping
+
+    def start(self) -> None:
+        """Open sessions and connections and begin; nothing when it is running.
+
+        Raises JMSException with the reason why the destination or selector cannot be opened; the
+        port is stopped then, and nothing is left open. IllegalStateException from inside of an
+        on_message that has stopped it.
+        """
+        with self._lock:
+            if self.is_running:
+                return
+            if self._run is not None:
+                if self._run.is_own_thread:
+                    raise IllegalStateException("start() inside of on_message, which it waits for")
+                self._run.join()
+            mode = NonASF if self._settings.receive_timeout_ms else ASF
+            # An on_message may stop it before its start has returned.
+            run = self._run = mode(self._manager, self._settings, self._tally)
+            try:
+                run.start()
+            except BaseException:
+                self._run = None
+                raise
+
+    def stop(self) -> None:
+        """Take no more messages, and wait for those in work; a second stop does nothing.
+
+        From inside of on_message it does not wait: the port ends when that has returned.
+        """
+        run = self._run
+        if run is not None:
+            run.request_stop()
+            if not run.is_own_thread:
+                run.join()
+
+    def statistics(self) -> Statistics:
+        """Return how it stands and what it has done."""
+        # Under one latch: nobody is handed a message between the numbers.
+        with self._manager.latch:
+            run = self._run
+            return self._tally.statistics(
+                threads=0 if run is None else run.thread_count,
+                connections=0 if run is None else run.connection_count,
+                receiving=0 if run is None else run.receiving_count,
+            )

@@ -1,0 +1,103 @@
+"""Non-ASF mode: each session has a thread that receives and calls, from start to stop (L2-L9)."""
+
+from __future__ import annotations
+
+from mayfly.engine.manager import Manager
+from mayfly.listener.runs import FAILURES, Recovery, Run
+from mayfly.listener.server_session import ServerSession
+from mayfly.listener.settings import Settings
+from mayfly.listener.statistics import Tally
+from mayfly.listener.waits import Wait
+
+
+class NonASF(Run):
+    """As many threads as sessions, which compete for the messages (L8)."""
+
+    def __init__(self, manager: Manager, settings: Settings, tally: Tally) -> None:
+        """Begin without a session."""
+        super().__init__(manager, settings, tally)
+        self._waits: list[Wait] = []
+
+    def start(self) -> None:
+        """Open all sessions, then start all threads (L2)."""
+        sessions: list[ServerSession] = []
+        try:
+            while len(sessions) < self.settings.max_sessions:
+                sessions.append(self.open_session())
+        except BaseException:
+            for session in sessions:
+                session.close()
+            raise
+        self.begin()
+        self._waits = [Wait(self.manager) for _ in sessions]
+        for session, wait in zip(sessions, self._waits, strict=True):
+            self.spawn(_Receiver(self, session, wait).run)
+        # Who has started a port under a virtual clock may let time pass at once.
+        for wait in self._waits:
+            wait.begun.wait()
+
+    @property
+    def thread_count(self) -> int:
+        """One for each session, always."""
+        return self._running_count
+
+    @property
+    def receiving_count(self) -> int:
+        """How many wait for a message."""
+        with self.manager.latch:
+            return sum(wait.is_waiting for wait in self._waits)
+
+    def interrupt(self) -> None:
+        """End the receives."""
+        for wait in self._waits:
+            wait.interrupt()
+
+
+class _Receiver:
+    """One thread with its session."""
+
+    def __init__(self, run: NonASF, session: ServerSession, wait: Wait) -> None:
+        self._run = run
+        self._session: ServerSession | None = session
+        self._wait = wait
+        self._recovery = Recovery(run, wait)
+
+    def run(self) -> None:
+        """Receive and call until the run stops."""
+        try:
+            while not self._run.is_stopping:
+                try:
+                    self._next()
+                except FAILURES as failure:
+                    self._close()
+                    if not self._recovery.pause(failure):
+                        break
+        finally:
+            self._wait.begun.set()
+            self._close()
+
+    def _next(self) -> None:
+        run = self._run
+        if self._session is None:
+            self._session = run.open_session()
+        session = self._session
+        # Before the receive: the time of waiting is the transaction's (L9).
+        transaction = run.transactions.begin(session.session)
+        try:
+            until_ms = transaction.begun_ms + run.settings.receive_timeout_ms
+            message = session.receive(self._wait, until_ms)
+        except BaseException:
+            transaction.abandon()
+            raise
+        if message is None:
+            transaction.rollback()
+            if not run.is_stopping:
+                run.tally.add("idle_rollbacks")
+        elif not session.deliver(transaction, message):
+            run.request_stop()
+        self._recovery.succeed()
+
+    def _close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()

@@ -1,0 +1,60 @@
+"""Listener ports, as WebSphere has them: sessions that receive messages and call on_message."""
+
+from __future__ import annotations
+
+from mayfly.engine.manager import Manager
+from mayfly.jms.destinations import Destination
+from mayfly.listener.endpoint import Endpoint
+from mayfly.listener.settings import (
+    MOST_CONVERSATIONS,
+    OnMessage,
+    Properties,
+    Settings,
+    destination_named,
+    of_listener_port,
+)
+from mayfly.listener.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
+
+
+class ListenerPort(Endpoint):
+    """Receives the messages of a destination and calls on_message with each, in a transaction.
+
+    In non-ASF mode (NON.ASF.RECEIVE.TIMEOUT is not 0, L1) each session has a thread that begins a
+    transaction, receives, calls and commits, from the start to the stop. In ASF one dispatcher
+    finds messages, and a session gets a thread when there is work.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        *,
+        destination: str | Destination,
+        on_message: OnMessage,
+        max_sessions: int = 1,
+        selector: str | None = None,
+        conversations_per_connection: int = MOST_CONVERSATIONS,
+        properties: Properties | None = None,
+        total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
+        max_retries: int | None = None,
+    ) -> None:
+        """Take a queue or topic, by its name or URI, and what is called with each JMS message.
+
+        ``properties`` are the custom properties of the message listener service
+        (docs/LISTENERS.md); ``conversations_per_connection`` is 1 to 10 (L4); a lifetime of 0 is
+        no limit; ``max_retries`` is how often one message may fail and be delivered again before
+        the port stops, None for ever. Raises ValueError for an unknown property or a wrong value,
+        which it names, InvalidDestinationException for no destination.
+        """
+        super().__init__(
+            manager,
+            Settings(
+                destination=destination_named(destination),
+                on_message=on_message,
+                max_sessions=max_sessions,
+                selector=selector,
+                conversations_per_connection=conversations_per_connection,
+                total_tran_lifetime_timeout_s=total_tran_lifetime_timeout_s,
+                max_retries=max_retries,
+                **of_listener_port(properties or {}),
+            ),
+        )

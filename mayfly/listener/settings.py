@@ -1,0 +1,148 @@
+"""What a port is set to: its arguments and the properties of WebSphere, by their own names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mayfly.jms.destinations import Destination, queue_of, topic_of
+from mayfly.jms.messages import Message
+from mayfly.lifetime.times import ms_of_seconds
+
+_LOG = logging.getLogger("mayfly.listener")
+_LARGEST = 2_147_483_647
+#: As many as may share one connection (L4).
+MOST_CONVERSATIONS = 10
+_TOPIC = "topic://"
+
+OnMessage = Callable[[Message], object]
+#: A property is text, as WebSphere has it, or the number itself.
+Properties = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything a port is set to.
+
+    ``receive_timeout_ms`` 0 is ASF; ``reap_interval_ms`` and ``unused_timeout_ms`` 0 keep idle
+    sessions of ASF for ever; ``max_retries`` None never stops the port because of a message.
+    """
+
+    destination: Destination
+    on_message: OnMessage
+    max_sessions: int
+    selector: str | None
+    conversations_per_connection: int = MOST_CONVERSATIONS
+    total_tran_lifetime_timeout_s: int
+    max_retries: int | None
+    receive_timeout_ms: int = 0
+    max_recovery_retries: int = 5
+    retry_interval_ms: int = ms_of_seconds(60)
+    reap_interval_ms: int = 0
+    unused_timeout_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError or TypeError for a wrong value, which it names."""
+        if not callable(self.on_message):
+            raise TypeError(f"on_message {self.on_message!r} cannot be called")
+        number_of("max_sessions", self.max_sessions, 1)
+        number_of(
+            "conversations_per_connection",
+            self.conversations_per_connection,
+            1,
+            MOST_CONVERSATIONS,
+        )
+        number_of("total_tran_lifetime_timeout_s", self.total_tran_lifetime_timeout_s, 0)
+        if self.max_retries is not None:
+            number_of("max_retries", self.max_retries, 0)
+
+    def reap_ms(self, since_ms: int, idle_ms: int) -> int | None:
+        """Return when a session idle since ``idle_ms`` is taken away, None for never.
+
+        Sessions are looked at every reap interval after ``since_ms``; a look takes away those that
+        have been idle for the unused timeout.
+        """
+        if not self.reap_interval_ms or not self.unused_timeout_ms:
+            return None
+        unused_ms = idle_ms + self.unused_timeout_ms - since_ms
+        return since_ms + -(-unused_ms // self.reap_interval_ms) * self.reap_interval_ms
+
+
+def destination_named(destination: str | Destination) -> Destination:
+    """Return a queue or topic by its name or URI; raises InvalidDestinationException."""
+    if isinstance(destination, Destination):
+        return destination
+    is_topic = str(destination).startswith(_TOPIC)
+    return topic_of(destination) if is_topic else queue_of(destination)
+
+
+def of_listener_port(properties: Properties) -> dict[str, int]:
+    """Return the custom properties of the message listener service as fields of Settings.
+
+    Raises ValueError for an unknown property and for a value out of its range, which it names.
+    """
+    found: dict[str, int] = {}
+    # The unused timeout of one port is longer by its name, and wins over that of all.
+    for name in sorted(properties, key=len):
+        key, value = name.strip().upper(), properties[name]
+        if key in _UNUSED:
+            _LOG.warning("%s is accepted and means nothing here", name)
+            continue
+        field, lowest, factor = _PORT.get(key) or _unused_timeout(name, key)
+        found[field] = number_of(name, value, lowest) * factor
+    _warn_of_pool_properties(found)
+    return found
+
+
+def number_of(name: str, value: object, lowest: int, highest: int = _LARGEST) -> int:
+    """Return a value as a whole number of its range; raises ValueError or TypeError."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError(f"{name} {value!r} is no number")
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError(f"{name} {value!r} is not a whole number") from None
+    if not lowest <= number <= highest:
+        raise ValueError(f"{name} {number} is not within {lowest} .. {highest}")
+    return number
+
+
+_REAP = ("reap_interval_ms", 0, 1000)
+_UNUSED_TIMEOUT = ("unused_timeout_ms", 0, 1000)
+_UNUSED_TIMEOUT_PREFIX = "SERVER.SESSION.POOL.UNUSED.TIMEOUT."
+#: The field of Settings, the lowest value, and what the value is multiplied by.
+_PORT = {
+    "NON.ASF.RECEIVE.TIMEOUT": ("receive_timeout_ms", 0, 1),
+    "MAX.RECOVERY.RETRIES": ("max_recovery_retries", 0, 1),
+    "RECOVERY.RETRY.INTERVAL": ("retry_interval_ms", 1, 1000),
+    # The documentation of MQ leaves the last word out.
+    "SERVER.SESSION.POOL.REAP": _REAP,
+    "SERVER.SESSION.POOL.REAP.TIME": _REAP,
+    "SERVER.SESSION.POOL.UNUSED.TIMEOUT": _UNUSED_TIMEOUT,
+}
+#: Connection pools, restarts of the application server and beans that keep their own transactions.
+_UNUSED = frozenset(
+    {
+        "MQJMS.POOLING.TIMEOUT",
+        "MQJMS.POOLING.THRESHOLD",
+        "DYNAMIC.CONFIGURATION.ENABLED",
+        "NON.ASF.BMT.ROLLBACK.ENABLED",
+    }
+)
+
+
+def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
+    """Return the unused timeout of one port, whose name ends the property's."""
+    if key.startswith(_UNUSED_TIMEOUT_PREFIX) and key != _UNUSED_TIMEOUT_PREFIX:
+        return _UNUSED_TIMEOUT
+    known = ", ".join(sorted({*_PORT, *_UNUSED}))
+    raise ValueError(f"property {name!r} is not known; known are {known}")
+
+
+def _warn_of_pool_properties(found: dict[str, int]) -> None:
+    # L12: only ASF has a pool of sessions.
+    if found.get("receive_timeout_ms") and found.keys() & {"reap_interval_ms", "unused_timeout_ms"}:
+        _LOG.warning(
+            "SERVER.SESSION.POOL.* is accepted and ignored: NON.ASF.RECEIVE.TIMEOUT is not 0"
+        )

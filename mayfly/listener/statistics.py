@@ -1,0 +1,61 @@
+"""What a port has done and how it stands."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """How a port stands, and what it has done since it was made, over all its starts.
+
+    ``threads`` is how many sessions have a thread now, ``connections`` how many connections they
+    share, ``receiving`` how many of the threads wait for a message (in ASF, for the dispatcher).
+    ``idle_rollbacks`` are transactions whose receive found nothing, ``delivered`` calls of
+    on_message, ``timed_out`` transactions marked for rollback by a timeout, ``requeued`` messages
+    moved to BOQNAME or the dead-letter queue, ``listener_retries`` recoveries of all sessions.
+    """
+
+    threads: int
+    connections: int
+    receiving: int
+    idle_rollbacks: int
+    delivered: int
+    committed: int
+    rolled_back: int
+    timed_out: int
+    requeued: int
+    listener_retries: int
+
+
+class Tally:
+    """Counts what the threads of a port do."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, name: str) -> None:
+        """Count one more of a field of :class:`Statistics`."""
+        with self._lock:
+            self._counts[name] += 1
+
+    def statistics(self, *, threads: int, connections: int, receiving: int) -> Statistics:
+        """Return the counts together with how the port stands."""
+        with self._lock:
+            counts = self._counts.copy()
+        return Statistics(
+            threads,
+            connections,
+            receiving,
+            counts["idle_rollbacks"],
+            counts["delivered"],
+            counts["committed"],
+            counts["rolled_back"],
+            counts["timed_out"],
+            counts["requeued"],
+            counts["listener_retries"],
+        )

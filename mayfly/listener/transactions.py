@@ -1,0 +1,252 @@
+"""The transaction service: how long a transaction may last, and what becomes of one that is late.
+
+Its timeouts are due moments of the queue manager's clock: at the total transaction lifetime
+timeout a transaction is marked for rollback, whatever is being done in it, and cannot be committed
+any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+from mayfly.engine.manager import Manager
+from mayfly.jms.errors import (
+    IllegalStateException,
+    TransactionRolledBackException,
+    TransactionRolledBackRuntimeException,
+)
+from mayfly.lifetime.times import ms_of_seconds
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+
+_LOG = logging.getLogger("mayfly.listener")
+#: The usual total transaction lifetime timeout.
+TOTAL_TRAN_LIFETIME_TIMEOUT_S = 120
+
+
+class TransactionRolledBack(MQError):
+    """A commit was refused and the transaction rolled back instead: MQRC_BACKED_OUT."""
+
+    def __init__(self, detail: str) -> None:
+        """Say why."""
+        super().__init__(rc.MQRC_BACKED_OUT, detail)
+
+
+class Transacted(Protocol):
+    """What has the unit of work of a transaction: a transacted session or context of JMS."""
+
+    def commit(self) -> None:
+        """Make the unit of work final."""
+
+    def rollback(self) -> None:
+        """Undo the unit of work."""
+
+
+class Status(Enum):
+    """How a transaction stands."""
+
+    ACTIVE = "active"
+    MARKED_ROLLBACK = "marked for rollback"
+    #: Its commit is under way, or has failed in a way that leaves the outcome unknown.
+    UNKNOWN = "unknown"
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"
+
+
+class Transaction:
+    """One transaction of one thread; a timeout may mark it for rollback meanwhile."""
+
+    def __init__(self, service: TransactionService, session: Transacted) -> None:
+        """Begin now; the service makes transactions."""
+        self._service = service
+        self.session = session
+        self.begun_ms = service.now_ms()
+        #: When a timeout marks it for rollback, unless it ends before; None when none does.
+        self.due_ms = service.due_ms_of(self.begun_ms, self.begun_ms)
+        self._status = Status.ACTIVE
+        self._why = ""
+
+    @property
+    def status(self) -> Status:
+        """How it stands now: at the very moment of a timeout it is marked for rollback."""
+        self._service.check(self)
+        return self._status
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may still be committed, as far as is known."""
+        return self._status is Status.ACTIVE
+
+    def use(self) -> None:
+        """Begin the inactivity timeout anew: something is being done in the transaction."""
+        self._service.check(self)
+        self.due_ms = self._service.due_ms_of(self.begun_ms, self._service.now_ms())
+
+    def set_rollback_only(self) -> None:
+        """Let it be rolled back in the end, as setRollbackOnly of a message-driven bean does."""
+        self.mark("the application has set it to be rolled back only")
+
+    def mark(self, why: str) -> bool:
+        """Mark it for rollback if it is active; tell whether it was."""
+        if self._status is not Status.ACTIVE:
+            return False
+        self._status, self._why = Status.MARKED_ROLLBACK, why
+        return True
+
+    def commit(self) -> None:
+        """Make its unit of work final.
+
+        Raises TransactionRolledBack (MQRC_BACKED_OUT) when it was marked for rollback, or the queue
+        manager could not commit: it is rolled back then. JMSException with
+        MQRC_CONNECTION_BROKEN when the outcome is unknown.
+        """
+        self._check_not_ended("commit")
+        if not self._service.end(self, Status.UNKNOWN):
+            why = self._why
+            self.rollback()
+            raise TransactionRolledBack(why)
+        try:
+            self.session.commit()
+        except (TransactionRolledBackException, TransactionRolledBackRuntimeException) as error:
+            self._status = Status.ROLLED_BACK
+            raise TransactionRolledBack(str(error)) from error
+        self._status = Status.COMMITTED
+
+    def rollback(self) -> None:
+        """Undo its unit of work."""
+        self._check_not_ended("rollback")
+        self._service.end(self, Status.ROLLED_BACK)
+        self._status = Status.ROLLED_BACK
+        self.session.rollback()
+
+    def abandon(self) -> None:
+        """End it without its session, which is broken and rolls back by itself."""
+        self._service.end(self, Status.ROLLED_BACK)
+        self._status = Status.ROLLED_BACK
+
+    def end_as(self, status: Status) -> bool:
+        """Change from active to an end; False when it is not active any more."""
+        if self._status is not Status.ACTIVE:
+            return False
+        self._status = status
+        return True
+
+    def _check_not_ended(self, call: str) -> None:
+        if self._status not in (Status.ACTIVE, Status.MARKED_ROLLBACK):
+            raise IllegalStateException(f"{call}() of a transaction that is {self._status.value}")
+
+
+class TransactionService:
+    """Begins transactions and marks late ones, driven by the clock of the queue manager.
+
+    To be closed; also as a context manager. Threads may share it.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        *,
+        total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
+        inactivity_timeout_s: int = 0,
+        on_timeout: Callable[[Transaction], object] = lambda _transaction: None,
+    ) -> None:
+        """Take the timeouts in seconds, 0 for none; ``on_timeout`` hears of each that comes.
+
+        The inactivity timeout runs from the begin or the last ``use``. Raises ValueError.
+        """
+        self._lifetime_ms = _timeout_ms(
+            "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s
+        )
+        self._inactivity_ms = _timeout_ms("inactivity_timeout_s", inactivity_timeout_s)
+        self._manager = manager
+        self._hears = on_timeout
+        self._lock = threading.Lock()
+        self._open: set[Transaction] = set()
+        self.now_ms = manager.now_ms
+        if self._lifetime_ms or self._inactivity_ms:
+            # No wake is needed later: a clock looks at least once a second, the shortest timeout.
+            manager.clock.attach(self)
+
+    def begin(self, session: Transacted) -> Transaction:
+        """Begin a transaction with the unit of work of a session; its time runs from now."""
+        transaction = Transaction(self, session)
+        with self._lock:
+            self._open.add(transaction)
+        return transaction
+
+    def due_ms_of(self, begun_ms: int, used_ms: int) -> int | None:
+        """Return when a transaction begun and used then is late; None for never."""
+        lifetime_ms, inactivity_ms = self._lifetime_ms, self._inactivity_ms
+        ends = [begun_ms + lifetime_ms] if lifetime_ms else []
+        if inactivity_ms:
+            ends.append(used_ms + inactivity_ms)
+        return min(ends, default=None)
+
+    def check(self, transaction: Transaction) -> None:
+        """Mark a transaction for rollback if it is late: at its due moment it is."""
+        with self._lock:
+            is_marked = self._mark_if_late(transaction)
+        if is_marked:
+            self._tell(transaction)
+
+    def end(self, transaction: Transaction, status: Status) -> bool:
+        """End an active transaction in a status; False when it was marked for rollback."""
+        with self._lock:
+            is_marked = self._mark_if_late(transaction)
+            self._open.discard(transaction)
+            is_ended = transaction.end_as(status)
+        if is_marked:
+            self._tell(transaction)
+        return is_ended
+
+    def next_due_ms(self) -> int | None:
+        """Return the clock's time of the next timeout."""
+        with self._lock:
+            moments = [one.due_ms for one in self._open if one.due_ms is not None and one.is_active]
+        return min(moments) - self._manager.ahead_ms if moments else None
+
+    def run_due(self) -> None:
+        """Mark the transactions whose time is over."""
+        with self._lock:
+            late = [one for one in self._open if self._mark_if_late(one)]
+        for transaction in late:
+            self._tell(transaction)
+
+    def close(self) -> None:
+        """Time nothing any more; transactions that are open may still end."""
+        if self._lifetime_ms or self._inactivity_ms:
+            self._manager.clock.detach(self)
+
+    def _mark_if_late(self, transaction: Transaction) -> bool:
+        due_ms = transaction.due_ms
+        if due_ms is None or not transaction.is_active or (now_ms := self.now_ms()) < due_ms:
+            return False
+        is_too_long = self._lifetime_ms and now_ms >= transaction.begun_ms + self._lifetime_ms
+        timeout = (
+            f"total transaction lifetime timeout of {self._lifetime_ms} ms"
+            if is_too_long
+            else f"inactivity timeout of {self._inactivity_ms} ms"
+        )
+        return transaction.mark(f"the {timeout} is over; begun at {transaction.begun_ms}")
+
+    def _tell(self, transaction: Transaction) -> None:
+        _LOG.warning("a transaction is marked for rollback, begun at %d", transaction.begun_ms)
+        self._hears(transaction)
+
+    def __enter__(self) -> TransactionService:
+        """Return the service."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+
+def _timeout_ms(name: str, seconds: int) -> int:
+    if seconds < 0:
+        raise ValueError(f"{name} {seconds} is negative")
+    return ms_of_seconds(seconds)

@@ -1,0 +1,214 @@
+"""The advice: L10 to the millisecond, what is recommended, and that it holds on real arrivals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mayfly.advise.advice import advise, recommend
+from mayfly.advise.arrivals import arrivals_of, summary_of
+from mayfly.advise.durations import Durations, always, from_text, sampled
+from mayfly.advise.errors import AdviseError
+from mayfly.advise.settings import Setting, problems_of
+from mayfly.cli.values import duration_ms
+from mayfly.demo.flights import year_table
+from mayfly.replay.kernel import NEVER_MS
+from mayfly.replay.read import checked
+from tests.advise import made
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "longest_ms", "is_safe"),
+    [
+        (110_000, 15_000, False),  # the example of the documentation
+        (110_000, 9_999, True),
+        (110_000, 10_000, False),  # the difference is to be larger, not as large
+        (109_999, 10_000, True),
+        (110_000, 10_001, False),
+        (119_999, 0, True),
+        (120_000, 0, False),
+    ],
+)
+def test_L10_is_strict(timeout_ms: int, longest_ms: int, is_safe: bool) -> None:
+    """And the worst case there is, simulated: a message at the very end of a receive."""
+    setting = Setting(timeout_ms, 120)
+    assert (not problems_of(setting, longest_ms)) is is_safe
+    work = np.array([0, longest_ms])
+    arrivals = made.arrivals_at([0, timeout_ms])
+    answer = advise(setting, sampled(work), arrivals)
+    assert answer.after is not None
+    assert answer.after.simulated.needless == 0
+
+
+def test_the_example_of_the_documentation_gets_104_s() -> None:
+    """120 s - 15 s - 1 s; for 10 s of work 109 s, a second within the usual 110 s."""
+    chosen, [reason] = recommend(Setting(110_000, 120), 15_000)
+    assert chosen == Setting(104_000, 120)
+    assert reason.startswith("receive timeout 104 s <= lifetime 120 s - longest on_message 15 s")
+    assert recommend(Setting(110_000, 120), 10_000)[0] == Setting(109_000, 120)
+
+
+def test_what_is_safe_with_its_margin_stays_as_it_is() -> None:
+    """104 s leave a second; 104.001 s do not."""
+    kept, [reason] = recommend(Setting(104_000, 120), 15_000)
+    assert (kept, reason.startswith("it is safe")) == (Setting(104_000, 120), True)
+    assert recommend(Setting(104_001, 120), 15_000)[0] == Setting(104_000, 120)
+    assert recommend(Setting(104_001, 120), 15_000, margin_ms=999)[0] == Setting(104_001, 120)
+
+
+def test_a_lifetime_that_leaves_too_little_is_raised() -> None:
+    """At most 60 idle rollbacks an hour are a minute each; 100 s + 1 s + 60 s is the lifetime."""
+    chosen, reasons = recommend(Setting(10_000, 120), 100_000)
+    assert chosen == Setting(60_000, 161)
+    assert "leaves 19 s for the receive" in reasons[0]
+    assert recommend(Setting(9_999, 120), 100_000, idle_per_hour=360)[0] == Setting(19_000, 120)
+    assert recommend(Setting(10_000, 120), 100_000, idle_per_hour=360)[0] == Setting(10_000, 120)
+
+
+def test_a_short_timeout_costs_idle_rollbacks_and_is_lengthened() -> None:
+    """One second is safe, and rolls back each second for nothing.
+
+    The first message is worked on until 15 s; the second is there when the last receive ends.
+    """
+    arrivals = made.arrivals_at([0, 3_600_000])
+    answer = advise(Setting(1_000, 120), always(15_000), arrivals)
+    assert (answer.problems, answer.recommended) == ([], Setting(104_000, 120))
+    assert answer.before is not None
+    assert answer.after is not None
+    assert answer.before.simulated.idle_rollbacks == 3_600 - 15 - 1
+    assert answer.after.simulated.idle_rollbacks == 34
+
+
+def test_without_a_lifetime_nothing_is_unsafe() -> None:
+    """Lifetime 0."""
+    setting = Setting(110_000, 0)
+    assert problems_of(setting, 10**6) == []
+    assert recommend(setting, 10**6)[0] == setting
+    assert recommend(Setting(None, 0), 10**6)[0] == Setting(60_000, 0)
+
+
+@given(
+    st.integers(1, 300_000),
+    st.integers(1, 300),
+    st.integers(1, 4),
+    st.integers(0, 200_000),
+    st.integers(1, 10_000),
+    st.integers(0, 99),
+)
+def test_L10_what_is_recommended_rolls_nothing_back_needlessly(
+    timeout_ms: int, lifetime: int, sessions: int, longest_ms: int, margin_ms: int, seed: int
+) -> None:
+    """Whatever the setting was and however messages come, on_message being no longer than said."""
+    arrivals = made.bursts(40, 60_000, 4, seed)
+    setting = Setting(timeout_ms, lifetime, sessions)
+    durations = Durations((0.0, 1.0), (0, longest_ms))
+    answer = advise(setting, durations, arrivals, margin_ms=margin_ms, seed=seed)
+    assert problems_of(answer.recommended, longest_ms) == []
+    assert answer.before is not None
+    assert answer.after is not None
+    after = answer.after.simulated
+    assert (after.needless, after.overlong, after.left) == (0, 0, 0)
+    assert after.committed == after.messages
+    assert answer.after.estimate.hit_share == 0
+    # A setting with no problems had none either.
+    assert bool(answer.problems) or not answer.before.simulated.needless
+
+
+@pytest.mark.slow
+def test_a_year_of_flights() -> None:
+    """Boarding calls of JFK, available two hours before departure, on full minutes: bursts.
+
+    At 115 s of 120 s some calls come too late in a receive; at what is recommended none does.
+    """
+    arrivals = arrivals_of(year_table(), "BOARDING.JFK")
+    summary = summary_of(arrivals)
+    assert summary.messages == 111_279
+    assert summary.gap_variation is not None
+    assert summary.gap_variation > 1.5
+    answer = advise(Setting(115_000, 120), always(15_000), arrivals)
+    assert answer.before is not None
+    assert answer.after is not None
+    before, after = answer.before.simulated, answer.after.simulated
+    assert (before.needless > 0, after.needless) == (True, 0)
+    assert before.committed == after.committed == summary.messages
+    assert before.taken == before.committed + before.needless
+    assert before.idle_rollbacks < after.idle_rollbacks
+
+
+def test_arrivals_are_delivery_times_and_refused_puts_never_arrive() -> None:
+    """A delay moves an arrival, a delay longer than the life refuses the put (D7)."""
+    trace = checked(
+        pa.table(
+            {
+                "queue": ["Q1"] * 4 + ["Q2"],
+                "put_ms": [1_000, 2_000, 3_000, 4_000, 5_000],
+                "delay_ms": [9_000, None, 500, 0, 0],
+                "life_ms": [None, 60_000, 499, None, None],
+                "priority": [0, 0, 0, 9, 0],
+            }
+        ),
+        "trace",
+    )
+    found = arrivals_of(trace, "Q1")
+    assert found.available_ms.tolist() == [2_000, 4_000, 10_000]
+    assert found.expire_at_ms.tolist() == [62_000, NEVER_MS, NEVER_MS]
+    assert found.rank.tolist() == [1, 0, 2]
+    summary = summary_of(found)
+    assert (summary.gap_mean_ms, summary.gap_max_ms, summary.per_hour) == (4_000, 6_000, 900)
+    with pytest.raises(AdviseError, match="there are 2 queues: name one of Q1, Q2"):
+        arrivals_of(trace)
+    with pytest.raises(AdviseError, match="no message on queue 'Q3'; it has Q1, Q2"):
+        arrivals_of(trace, "Q3")
+
+
+def test_durations_are_one_time_percentiles_or_a_sample() -> None:
+    """The same seed deals them out in the same way; none is longer than the longest."""
+    assert from_text("15s", duration_ms) == always(15_000)
+    spread = from_text("p50=2s, p99=9s, max=15s", duration_ms)
+    assert spread.at(np.array([0.0, 0.25, 0.5, 0.99, 1.0])).tolist() == [0, 1000, 2000, 9000, 15000]
+    drawn = spread.drawn(10_000, seed=1)
+    assert drawn.tolist() == spread.drawn(10_000, seed=1).tolist()
+    assert np.median(drawn) == pytest.approx(2_000, rel=0.05)
+    assert drawn.max() <= spread.longest_ms == 15_000
+    assert sampled(np.array([300, 100, 200])).at(np.array([0, 0.5, 1])).tolist() == [100, 200, 300]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("p50=2s", "has no max"),
+        ("p50=2s,p50=3s,max=4s", "says p50 twice"),
+        ("p50=5s,max=4s", "does not rise"),
+        ("q50=5s,max=4s", "'q50' is not p1 to p99 or max"),
+        ("p0=5s,max=6s", "'p0' is not p1"),
+    ],
+)
+def test_wrong_percentiles_are_named(text: str, said: str) -> None:
+    with pytest.raises(AdviseError, match=said):
+        from_text(text, duration_ms)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (Setting(0), r"receive_timeout_ms is 0, not a number from 1 to .* \(0 is ASF mode"),
+        (Setting(-1), "receive_timeout_ms is -1"),
+        (Setting(1, -1), "total_tran_lifetime_timeout_s is -1"),
+        (Setting(1, 1, 0), "max_sessions is 0"),
+        (Setting(1, 1, 1_001), "max_sessions is 1001, not a number from 1 to 1000"),
+        (Setting(1, 1, 1, -1), "bothresh is -1"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(setting: Setting, said: str) -> None:
+    with pytest.raises(AdviseError, match=said):
+        advise(setting, always(1))
+
+
+def test_the_longest_cannot_be_shorter_than_one_that_was_measured() -> None:
+    with pytest.raises(AdviseError, match="longest_on_message_ms is 14999, but one takes 15000"):
+        advise(Setting(1_000), always(15_000), longest_on_message_ms=14_999)
+    longer = advise(Setting(104_000), always(15_000), longest_on_message_ms=16_000)
+    assert (longer.longest_on_message_ms, len(longer.problems)) == (16_000, 1)

@@ -1,0 +1,35 @@
+"""docs/DEAD_LETTERS.md: its table is one, its program runs, its keywords are all there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mayfly import QueueManager
+from mayfly.dead_letter import Outcome, parse_rules
+from mayfly.dead_letter.rules import NUMBERS, TEXTS, Action
+from tests.dead_letter.scene import bury
+
+DOCS = (Path(__file__).parents[2] / "docs/DEAD_LETTERS.md").read_text("utf-8")
+
+
+def test_the_table_is_one() -> None:
+    [text] = re.findall(r"```\n(\* .*?)```", DOCS, re.DOTALL)
+    table = parse_rules(text)
+    assert (table.manager, table.wait_ms, len(table.rules)) == ("QM1", 0, 4)
+
+
+def test_the_program_runs(qm: QueueManager) -> None:
+    bury(qm)
+    [code] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+    exec(compile(code, "docs/DEAD_LETTERS.md", "exec"), {"qm": qm})
+    assert qm.curdepth("Q1") == 1
+
+
+def test_every_keyword_action_and_outcome_is_named() -> None:
+    for keyword in [*TEXTS, *NUMBERS, "INPUTQ", "INPUTQM", "RETRYINT", "WAIT", "PUTAUT", "HEADER"]:
+        assert re.search(rf"\b{keyword}\b", DOCS), keyword
+    for action in Action:
+        assert f"ACTION({action})" in DOCS
+    for outcome in Outcome:
+        assert f"`{outcome.value}`" in DOCS

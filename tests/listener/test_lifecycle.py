@@ -1,0 +1,331 @@
+"""Start, stop, failure and recovery of ports, in both modes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager, jms
+from mayfly.listener import ListenerPort, current_transaction
+from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
+from tests.listener.scene import (
+    PATIENCE_SECONDS,
+    RECEIVE_TIMEOUT_MS,
+    Calls,
+    Endpoint,
+    backout_count,
+    fail,
+    ignore,
+    next_end_ms,
+    port_of,
+    put,
+    receiving,
+    started,
+    until,
+)
+
+both_modes = pytest.mark.parametrize("timeout_ms", [RECEIVE_TIMEOUT_MS, 0])
+
+
+def listener_threads() -> list[str]:
+    """Return the threads of ports that are left."""
+    return [one.name for one in threading.enumerate() if one.name == "mayfly-listener"]
+
+
+@both_modes
+def test_a_port_starts_and_stops_and_starts_again(manager: QueueManager, timeout_ms: int) -> None:
+    calls = Calls()
+    port = port_of(manager, calls, receive_timeout_ms=timeout_ms, max_sessions=2)
+    assert not port.is_running
+    port.stop()
+    for count in (1, 2):
+        port.start()
+        port.start()
+        assert [port.is_running] == [True]
+        put(manager, str(count))
+        assert calls.text() == str(count)
+        until(port, lambda now: now.committed == count)  # noqa: B023 - called at once
+        port.stop()
+        port.stop()
+        assert not port.is_running
+        now = port.statistics()
+        assert (now.threads, now.connections, now.receiving) == (0, 0, 0)
+        assert (now.idle_rollbacks, manager.counts("Q1").locked) == (0, 0)
+    assert listener_threads() == []
+    put(manager, "3")
+    assert (manager.curdepth("Q1"), calls.is_empty) == (1, True)
+
+
+@both_modes
+def test_stop_waits_for_the_message_in_work(manager: QueueManager, timeout_ms: int) -> None:
+    calls = Calls(is_held=True)
+    port = port_of(manager, calls, receive_timeout_ms=timeout_ms, max_sessions=2)
+    port.start()
+    put(manager, "x")
+    calls.next()
+    stopper = threading.Thread(target=port.stop)
+    stopper.start()
+    until(port, lambda _: not port.is_running)
+    assert stopper.is_alive()
+    put(manager, "not any more")
+    calls.let_go()
+    stopper.join(PATIENCE_SECONDS)
+    assert not stopper.is_alive()
+    assert (port.statistics().committed, manager.curdepth("Q1")) == (1, 1)
+
+
+@both_modes
+def test_stop_inside_of_on_message_ends_the_port_when_that_returns(
+    manager: QueueManager, timeout_ms: int
+) -> None:
+    port: ListenerPort
+
+    def stop(_message: jms.Message) -> None:
+        port.stop()
+        assert not port.is_running
+        with pytest.raises(jms.IllegalStateException, match="inside of on_message"):
+            port.start()
+
+    port = port_of(manager, stop, receive_timeout_ms=timeout_ms, max_sessions=2)
+    put(manager, "1", "2", "3")
+    port.start()
+    until(port, lambda now: now.committed > 0 and not now.threads)
+    port.stop()
+    taken = port.statistics().committed
+    assert (manager.curdepth("Q1"), port.statistics().rolled_back) == (3 - taken, 0)
+    assert taken <= 2
+    assert listener_threads() == []
+
+
+@both_modes
+def test_closing_the_queue_manager_ends_the_port(
+    tmp_path: Path, clock: VirtualClock, timeout_ms: int
+) -> None:
+    calls = Calls(is_held=True)
+    with QueueManager("QM2", tmp_path, clock) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        port = port_of(manager, calls, receive_timeout_ms=timeout_ms, max_sessions=3)
+        port.start()
+        put(manager, "x", persistent=True)
+        calls.next()
+    calls.let_go()
+    port.stop()
+    assert not port.is_running
+    assert (port.statistics().threads, port.statistics().committed) == (0, 0)
+    assert listener_threads() == []
+    clock.advance(1_000_000)
+    with QueueManager("QM2", tmp_path, clock) as manager:
+        assert (manager.curdepth("Q1"), manager.verify().ok) == (1, True)
+    with pytest.raises(jms.JMSException) as caught:
+        port.start()
+    assert caught.value.reason == rc.MQRC_CONNECTION_BROKEN
+
+
+@both_modes
+def test_a_start_that_fails_leaves_nothing_open(manager: QueueManager, timeout_ms: int) -> None:
+    port = port_of(manager, destination="NOWHERE", receive_timeout_ms=timeout_ms, max_sessions=3)
+    with pytest.raises(jms.InvalidDestinationException) as caught:
+        port.start()
+    assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
+    assert not port.is_running
+    assert port.statistics().connections == port.statistics().threads == 0
+    assert listener_threads() == []
+    assert manager.mqsc("DEFINE QLOCAL(NOWHERE)").ok
+    with started(port):
+        assert port.is_running
+
+
+def test_a_wrong_selector_is_refused_at_the_start(manager: QueueManager) -> None:
+    with pytest.raises(jms.InvalidSelectorException) as caught:
+        port_of(manager, selector="colour =").start()
+    assert caught.value.reason == rc.MQRC_SELECTOR_SYNTAX_ERROR
+
+
+@both_modes
+def test_max_recovery_retries_then_the_port_is_stopped(
+    manager: QueueManager, clock: VirtualClock, timeout_ms: int
+) -> None:
+    with started(port_of(manager, receive_timeout_ms=timeout_ms)) as port:
+        assert manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
+        for count in range(1, 6):
+            pausing(port, manager)
+            clock.advance(59_999)
+            assert (port.statistics().listener_retries, port.is_running) == (count - 1, True)
+            clock.advance(1)
+            until(port, lambda now: now.listener_retries == count)  # noqa: B023 - called at once
+        until(port, lambda now: not (now.threads or port.is_running))
+        assert port.statistics().listener_retries == 5
+    assert listener_threads() == []
+
+
+def pausing(port: Endpoint, manager: QueueManager) -> None:
+    """Return when a port waits for its next try."""
+    due_ms = manager.now_ms() + 60_000
+
+    def is_waiting(_: object) -> bool:
+        return next_end_ms(manager) == due_ms
+
+    until(port, is_waiting)
+
+
+@both_modes
+def test_a_port_recovers_when_what_failed_works_again(
+    manager: QueueManager, clock: VirtualClock, timeout_ms: int
+) -> None:
+    calls = Calls()
+    properties: dict[str, str | int] = {"RECOVERY.RETRY.INTERVAL": 60, "MAX.RECOVERY.RETRIES": 1}
+    port = port_of(manager, calls, receive_timeout_ms=timeout_ms, properties=properties)
+    with started(port):
+        for count in (1, 2):
+            assert manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
+            pausing(port, manager)
+            assert manager.mqsc("ALTER QLOCAL(Q1) GET(ENABLED)").ok
+            put(manager, str(count))
+            assert calls.is_empty
+            clock.advance(60_000)
+            assert calls.text() == str(count)
+            # What has worked begins the count anew; it has when the next message is there.
+            put(manager, "next")
+            assert calls.text() == "next"
+            until(port, lambda now: now.committed == 2 * count)  # noqa: B023 - called at once
+            if timeout_ms:
+                receiving(port)
+        assert port.statistics().listener_retries == 2
+
+
+@both_modes
+def test_stop_ends_a_recovery(manager: QueueManager, timeout_ms: int) -> None:
+    port = port_of(manager, receive_timeout_ms=timeout_ms)
+    port.start()
+    assert manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
+    pausing(port, manager)
+    port.stop()
+    assert (port.statistics().listener_retries, listener_threads()) == (0, [])
+
+
+@both_modes
+def test_no_retries_stops_at_the_first_failure(manager: QueueManager, timeout_ms: int) -> None:
+    properties: dict[str, str | int] = {"MAX.RECOVERY.RETRIES": "0"}
+    port = port_of(manager, receive_timeout_ms=timeout_ms, properties=properties)
+    with started(port):
+        assert manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
+        until(port, lambda now: not now.threads and not port.is_running)
+        assert port.statistics().listener_retries == 0
+
+
+@both_modes
+@pytest.mark.parametrize("max_retries", [0, 2])
+def test_max_retries_stops_the_port_when_one_message_fails_too_often(
+    manager: QueueManager, timeout_ms: int, max_retries: int
+) -> None:
+    port = port_of(manager, fail, receive_timeout_ms=timeout_ms, max_retries=max_retries)
+    put(manager, "x")
+    port.start()
+    until(port, lambda now: not now.threads and not port.is_running)
+    port.stop()
+    assert (port.statistics().delivered, backout_count(manager)) == (max_retries + 1,) * 2
+    assert manager.curdepth("Q1") == 1
+
+
+@pytest.mark.slow
+def test_it_works_in_real_time() -> None:
+    calls = Calls()
+    with QueueManager("QM2") as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        with started(port_of(manager, calls, receive_timeout_ms=20)) as port:
+            until_idle = threading.Event()
+            while port.statistics().idle_rollbacks < 3:
+                assert not until_idle.wait(0.01)
+            put(manager, "x", delay_ms=30)
+            assert calls.text() == "x"
+        with started(port_of(manager, ignore, receive_timeout_ms=0)) as port:
+            put(manager, "y")
+            until(port, lambda now: now.committed == 1)
+        assert manager.verify().ok
+
+
+@pytest.mark.slow
+def test_a_transaction_times_out_in_real_time_while_on_message_runs() -> None:
+    calls = Calls(is_held=True)
+    with QueueManager("QM2") as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        port = port_of(
+            manager, calls, receive_timeout_ms=500, total_tran_lifetime_timeout_s=1, max_retries=0
+        )
+        put(manager, "x")
+        with started(port):
+            pause = threading.Event()
+            while not port.statistics().timed_out:
+                assert not pause.wait(0.01)
+            assert port.statistics().rolled_back == 0
+            calls.let_go()
+            assert until(port, lambda now: now.rolled_back == 1).committed == 0
+
+
+@both_modes
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_a_session_that_was_closed_is_opened_anew(
+    manager: QueueManager, clock: VirtualClock, timeout_ms: int, *, is_inside: bool
+) -> None:
+    sessions: list[jms.Session] = []
+
+    def close(_message: jms.Message) -> None:
+        session = current_transaction().session
+        assert isinstance(session, jms.Session)
+        sessions.append(session)
+        if is_inside and len(sessions) == 1:
+            session.close()
+
+    calls = Calls(close)
+    with started(port_of(manager, calls, receive_timeout_ms=timeout_ms)) as port:
+        put(manager, "1")
+        assert calls.text() == "1"
+        if not is_inside:
+            receiving(port)
+            sessions[0].close()
+            put(manager, "1")
+        pausing(port, manager)
+        assert (manager.curdepth("Q1"), manager.counts("Q1").locked) == (1, 0)
+        clock.advance(60_000)
+        assert calls.text() == "1"
+        assert until(port, lambda now: now.committed == 2 - is_inside).listener_retries == 1
+        assert sessions[0] is not sessions[1]
+        receiving(port)
+        assert (port.statistics().threads, port.statistics().connections) == (1, 1)
+
+
+@both_modes
+def test_a_commit_that_the_queue_manager_refuses_is_not_tried_again_at_once(
+    manager: QueueManager, clock: VirtualClock, timeout_ms: int
+) -> None:
+    assert manager.mqsc("ALTER QLOCAL(POISONED) BOQNAME(NOWHERE)").ok
+    put(manager, "poison", name="POISONED")
+    with manager.session(transacted=True) as session:
+        for _ in range(2):
+            session.get("POISONED")
+            session.backout()
+
+    def receive_poison(_message: jms.Message) -> None:
+        session = current_transaction().session
+        assert isinstance(session, jms.Session)
+        consumer = session.create_consumer(session.create_queue("POISONED"))
+        try:
+            consumer.receive_no_wait()
+        finally:
+            consumer.close()
+
+    def swallow(message: jms.Message) -> None:
+        with pytest.raises(jms.JMSException):
+            receive_poison(message)
+
+    put(manager, "x")
+    with started(port_of(manager, swallow, receive_timeout_ms=timeout_ms)) as port:
+        for count in (1, 2):
+            pausing(port, manager)
+            now = port.statistics()
+            assert (now.delivered, now.rolled_back, now.committed) == (count, count, 0)
+            clock.advance(60_000)
+    assert manager.curdepth("Q1") == 1

@@ -1,0 +1,49 @@
+"""docs/LISTENERS.md and the example say what is so."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager, jms, listener
+from mayfly.listener import activation, settings
+
+ROOT = Path(__file__).parents[2]
+DOCS = (ROOT / "docs/LISTENERS.md").read_text("utf-8")
+
+
+def test_the_programs_run(manager: QueueManager, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [rest.split("```")[0] for rest in DOCS.split("```python\n")[1:]]
+    assert len(blocks) == 3
+    with jms.ConnectionFactory(manager).create_context(jms.SESSION_TRANSACTED) as context:
+        for block in blocks:
+            exec(
+                compile(block, "docs/LISTENERS.md", "exec"),
+                {"manager": manager, "context": context},
+            )
+    assert capsys.readouterr().out == "[]\n"
+
+
+def test_every_property_is_listed() -> None:
+    names = {
+        *settings._PORT,
+        *settings._UNUSED,
+        *activation._NUMBERS,
+        *activation._UNUSED,
+    } - {"SERVER.SESSION.POOL.REAP"}
+    assert not [name for name in sorted(names) if name not in DOCS]
+
+
+def test_public_names_are_there_once() -> None:
+    assert len(set(listener.__all__)) == len(listener.__all__)
+    assert all(hasattr(listener, name) for name in listener.__all__)
+
+
+@pytest.mark.slow
+def test_the_example_prints_a_reply(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "examples/listener_port.py"))
+    out = capsys.readouterr().out
+    assert "committed=1, rolled_back=1, timed_out=1" in out
+    assert out.endswith("replies: 1\n")
