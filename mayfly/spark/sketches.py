@@ -91,8 +91,10 @@ def _owed() -> dict[Cause, Column]:
         Cause.COA: is_first & ~is_staged & (outcome != State.TRANSMITTED.value),
         Cause.COD: is_first & (outcome == State.GOT.value),
     }
+    # Most lives ask for nothing; then Spark does not look at how they ended.
+    asked = f.coalesce(f.col("report"), f.lit(0))
     return {
-        cause: has_ended & (f.col("report").bitwiseAND(f.lit(cause.value)) != 0)
+        cause: (asked.bitwiseAND(f.lit(cause.value)) != 0) & has_ended
         for cause, has_ended in happened.items()
     }
 
