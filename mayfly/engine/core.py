@@ -6,7 +6,6 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from mayfly.engine.delay.staging_order import StagingOrder
 from mayfly.engine.objects import Registry
@@ -147,7 +146,10 @@ class Core:
             raise
         led_to = self._settle(works)
         if led_to:
-            self._despite_a_full_disk(partial(self.run, *led_to))
+            try:
+                self.run(*led_to)
+            except MQError as error:
+                self._survive_a_full_disk(error)
         self.run_deferred()
 
     def run_at_once(self, work: Work) -> bool:
@@ -168,7 +170,10 @@ class Core:
 
         Everybody calls it who may have left something to do, once the latch is free again.
         """
-        self._despite_a_full_disk(self._catch_up)
+        try:
+            self._catch_up()
+        except MQError as error:
+            self._survive_a_full_disk(error)
         if self.must_wake:
             self.must_wake = False
             self.wake()
@@ -212,16 +217,12 @@ class Core:
         self._quiet = threading.Condition(self.latch)
         self.store.stop_in_child(self.latch)
 
-    def _despite_a_full_disk(self, call: Callable[[], object]) -> None:
-        try:
-            call()
-        except MQError as error:
-            # A full disk: all of it is as it was and is tried again later. The caller's own put or
-            # get is another matter, which it must not take for failed.
-            # Nor when the queue manager has been closed since.
-            if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self.is_closing:
-                raise
-            _LOG.error("discards of %s postponed: %s", self.name, error)
+    def _survive_a_full_disk(self, error: MQError) -> None:
+        # All of it is as it was and is tried again later. The caller's own put or get is another
+        # matter, which it must not take for failed; nor when the queue manager was closed since.
+        if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self.is_closing:
+            raise error
+        _LOG.error("discards of %s postponed: %s", self.name, error)
 
     def _catch_up(self) -> None:
         while self.abandoned:

@@ -111,7 +111,8 @@ class Session(TopicVerbs):
         MQRC_Q_FULL, MQRC_PROPERTY_NAME_ERROR and the others of P1 and P8; nothing is put then.
         """
         check_life_ms(time_to_live_ms)
-        body = _bytes_of(body)
+        if type(body) is not bytes:
+            body = _bytes_of(body)
         descriptor = _descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
         if properties:
             descriptor, body = with_mapping(self._core, descriptor, body, properties)
@@ -127,15 +128,14 @@ class Session(TopicVerbs):
         path = self._core.registry.resolve(queue)
         if self.authority is not None:
             self.authority.check_queue(queue, words.PUT)
-        result = put(
+        return put(
             self._core,
             path,
             body,
             request,
             context=self.context,
             unit_of_work=self.unit_of_work if self._usable() else None,
-        )
-        return result.msg_id
+        ).msg_id
 
     def get(
         self,
