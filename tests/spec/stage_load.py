@@ -66,7 +66,10 @@ def main(folder: str, batches: str, kill_at: str) -> None:
         done = int(log.read_text()) if log.exists() else 0
         for batch in range(done, int(batches)):
             write_batch(manager, batch)
-            log.write_text(str(batch + 1))
+            # A kill in the midst of a write would leave an empty file.
+            beside = log.with_suffix(".new")
+            beside.write_text(str(batch + 1))
+            beside.rename(log)
 
 
 if __name__ == "__main__":
