@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mayfly.engine.attributes import QLOCAL, QMGR, Value, defaults_of
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import QLOCAL, QMGR, Value
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
 from mayfly.engine.definitions import Definition

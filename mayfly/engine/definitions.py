@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from mayfly.engine.attributes import Value, defaults_of
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import Value
 from mayfly.mqi.constants import MQCEX_NOLIMIT, MQQDT_PREDEFINED
 
 _CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)

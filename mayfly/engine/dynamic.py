@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mayfly.engine.administration import delete_queue, enter_queue
-from mayfly.engine.attributes import QLOCAL, QMODEL, defaults_of
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import QLOCAL, QMODEL
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.objects import check_name

@@ -7,15 +7,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mayfly.engine.administration import alter
-from mayfly.engine.attributes import (
-    ATTRIBUTES,
+from mayfly.engine.attributes import ATTRIBUTES, attributes_of
+from mayfly.engine.attributes.attribute import (
     QALIAS,
     QLOCAL,
     QMGR,
     QMODEL,
+    QREMOTE,
     QUEUE_KINDS,
     Value,
-    attributes_of,
 )
 from mayfly.engine.definitions import Definition
 from mayfly.engine.queues import LocalQueue
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 #: The character set of the queue manager's own texts: UTF-8.
 MANAGER_CCSID: Final = 1208
 
-_QUEUE_TYPES = {QLOCAL: c.MQQT_LOCAL, QALIAS: c.MQQT_ALIAS, QMODEL: c.MQQT_MODEL}
+_QUEUE_TYPES = {
+    QLOCAL: c.MQQT_LOCAL,
+    QALIAS: c.MQQT_ALIAS,
+    QREMOTE: c.MQQT_REMOTE,
+    QMODEL: c.MQQT_MODEL,
+}
 _NAME_LENGTH = 48
 _SETTABLE = {c.MQIA_INHIBIT_PUT: "PUT", c.MQIA_INHIBIT_GET: "GET"}
 

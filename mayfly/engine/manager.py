@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from mayfly.engine.administration import set_up
-from mayfly.engine.attributes import QLOCAL, QMGR, SUB, TOPIC, defaults_of
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import QLOCAL, QMGR, SUB, TOPIC
 from mayfly.engine.authority.records import AUTHREC, USER_CHARACTERS, record_of
 from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.stages import Stages
@@ -23,6 +24,7 @@ from mayfly.engine.definitions import Definition
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delivery import life_of
 from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.named_objects import NAMED_KINDS
 from mayfly.engine.objects import check_name
 from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.pubsub.retained import load_retained
@@ -287,6 +289,8 @@ class Manager(Core):
                 self.registry.topics.add(definition)
             elif kind == AUTHREC:
                 self.registry.authority.enter(*record_of(definition))
+            elif kind in NAMED_KINDS:
+                self.registry.named[kind, name] = definition
             elif kind == SUB:
                 subscriptions.append(definition)
             else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, QMODEL, TTL_FROM_SEND, defaults_of
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, QMODEL, QREMOTE
+from mayfly.engine.attributes.of_queues import TTL_FROM_SEND
 from mayfly.engine.authority.records import AuthorityRecords
 from mayfly.engine.definitions import Definition
 from mayfly.engine.pubsub.subscriptions import Subscriptions
@@ -21,6 +23,7 @@ from mayfly.mqi.constants import (
     MQQA_PUT_INHIBITED,
 )
 from mayfly.mqi.errors import mq_error
+from mayfly.mqi.selectors import MQPROP_COMPATIBILITY
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
 
 STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
@@ -28,6 +31,7 @@ DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 DEFAULT_OBJECTS: dict[str, str] = {
     QLOCAL: "SYSTEM.DEFAULT.LOCAL.QUEUE",
     QALIAS: "SYSTEM.DEFAULT.ALIAS.QUEUE",
+    QREMOTE: "SYSTEM.DEFAULT.REMOTE.QUEUE",
     QMODEL: "SYSTEM.DEFAULT.MODEL.QUEUE",
 }
 _NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
@@ -69,7 +73,7 @@ class Path:
         self.default_priority = first.number("DEFPRTY")
         self.default_persistence = first.number("DEFPSIST")
         self.put_inhibited = any(o.number("PUT") == MQQA_PUT_INHIBITED for o in objects)
-        self.get_inhibited = any(o.number("GET") == MQQA_GET_INHIBITED for o in objects)
+        self.get_inhibited = any(o.attributes.get("GET") == MQQA_GET_INHIBITED for o in objects)
         self.max_depth = last.number("MAXDEPTH")
         self.max_message_bytes = last.number("MAXMSGL")
         #: On a FIFO queue all messages stand in one priority slot, that of the default, where they
@@ -83,7 +87,9 @@ class Path:
             for o in objects
         )
         self.ttl_from_release = last.number("TTLFROM") != TTL_FROM_SEND
-        self.property_control = first.number("PROPCTL")
+        control = first.attributes.get("PROPCTL", MQPROP_COMPATIBILITY)
+        assert isinstance(control, int)
+        self.property_control = control
 
 
 class Registry:
@@ -105,6 +111,8 @@ class Registry:
         self.authority = AuthorityRecords()
         self.topics = TopicTree()
         self.subscriptions = Subscriptions()
+        #: What is neither queue nor topic, by kind and name: processes, channels.
+        self.named: dict[tuple[str, str], Definition] = {}
         #: Topic string -> key and side of its retained publication (engine/pubsub/retained.py).
         self.retained: dict[str, tuple[int, int]] = {}
 

@@ -7,20 +7,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mayfly.engine import administration
-from mayfly.engine.attributes import (
+from mayfly.engine.attributes.attribute import (
+    PROCESS,
     QALIAS,
     QLOCAL,
     QMGR,
     QMODEL,
+    QREMOTE,
     QUEUE_KINDS,
     SUB,
     TOPIC,
     Value,
 )
 from mayfly.engine.authority.records import AUTHREC
+from mayfly.engine.named_objects import NAMED_KINDS
 from mayfly.engine.objects import DEFAULT_OBJECTS
 from mayfly.mqi.errors import MQError, ObjectError
-from mayfly.mqsc import authority, subscriptions, topics
+from mayfly.mqsc import authority, named_objects, subscriptions, topics
 from mayfly.mqsc.display import QSTATUS, TPSTATUS, manager_row, queue_row, selection, status_row
 from mayfly.mqsc.grammar import Command, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
@@ -47,6 +50,8 @@ _OBJECT_SYNONYMS = {
     "QL": QLOCAL,
     "QA": QALIAS,
     "QM": QMODEL,
+    "QR": QREMOTE,
+    "PRO": PROCESS,
     "Q": _QUEUE,
     "QS": QSTATUS,
     "TPS": TPSTATUS,
@@ -185,11 +190,13 @@ def _display_manager(queue_manager: Manager, command: Command, kind: str) -> Out
 _ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": {
         **dict.fromkeys(QUEUE_KINDS, _define),
+        **dict.fromkeys(NAMED_KINDS, named_objects.define),
         TOPIC: topics.define,
         SUB: subscriptions.define,
     },
     "ALTER": {
         **dict.fromkeys(QUEUE_KINDS, _alter),
+        **dict.fromkeys(NAMED_KINDS, named_objects.alter),
         TOPIC: topics.alter,
         SUB: subscriptions.alter,
         QMGR: _alter_manager,
@@ -197,6 +204,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
     "DISPLAY": {
         **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display_queue),
         QSTATUS: _display_status,
+        **dict.fromkeys(NAMED_KINDS, named_objects.display),
         TOPIC: topics.display,
         TPSTATUS: topics.display_status,
         SUB: subscriptions.display,
@@ -206,6 +214,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
     },
     "DELETE": {
         **dict.fromkeys(QUEUE_KINDS, _delete),
+        **dict.fromkeys(NAMED_KINDS, named_objects.delete),
         TOPIC: topics.delete,
         SUB: subscriptions.delete,
         AUTHREC: authority.delete_record,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mayfly.engine.administration import queue_status
-from mayfly.engine.attributes import QLOCAL, QMGR, SUB, TOPIC, Attribute, Value, attributes_of
+from mayfly.engine.attributes import attributes_of
+from mayfly.engine.attributes.attribute import PROCESS, QLOCAL, QMGR, SUB, TOPIC, Attribute, Value
 from mayfly.engine.objects import STAGING_QUEUE
 from mayfly.engine.pubsub.subscriptions import CREATED_BY, SUB_ID, Subscription
 from mayfly.engine.pubsub.topics import BASE_VALUES
@@ -75,6 +76,7 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     TOPIC: ("TOPIC", "TYPE"),
     TPSTATUS: ("TPSTATUS",),
     SUB: ("SUBID", "SUB"),
+    PROCESS: (PROCESS,),
 }
 _QUEUE_ALWAYS = ("QUEUE", "TYPE")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mayfly.engine.attributes import Value
+from mayfly.engine.attributes.attribute import Value
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.mqsc.display import Selection, body

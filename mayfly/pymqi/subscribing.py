@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mayfly.engine.attributes import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE, Value
+from mayfly.engine.attributes.attribute import Value
+from mayfly.engine.attributes.of_topics import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.subscribing import OpenSubscription

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.get import GetRequest, GetResult
-from mayfly.engine.handles import check_get_options
 from mayfly.engine.inquire import MANAGER_CCSID
 from mayfly.engine.properties.putting import with_properties
 from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.engine.put import PutRequest
 from mayfly.engine.search import ANY, Match
+from mayfly.engine.verb_options import check_get_options
 from mayfly.lifetime.window import life_ms_of_expiry
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

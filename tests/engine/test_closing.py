@@ -16,7 +16,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QMODEL
+from mayfly.engine.attributes.attribute import QMODEL
 from mayfly.engine.get import GetRequest, Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.put import PutRequest

@@ -13,7 +13,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QLOCAL
+from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.delay import staging_order
 from mayfly.engine.get import GetRequest, Getter
 from mayfly.engine.holder import Holder

@@ -13,7 +13,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QMODEL
+from mayfly.engine.attributes.attribute import QMODEL
 from mayfly.engine.browse import Cursor
 from mayfly.engine.get import GetRequest, get
 from mayfly.engine.handles import Handle

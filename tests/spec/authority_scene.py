@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes import QMGR
+from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.authority.changes import set_authority
 from mayfly.engine.authority.profiles import SELF
 from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity

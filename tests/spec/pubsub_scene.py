@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes import Value
+from mayfly.engine.attributes.attribute import Value
 from mayfly.engine.manager import Manager
 from mayfly.engine.pubsub.subscription_administration import define_subscription
 from mayfly.engine.pubsub.topic_administration import alter_topic, define_topic

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mayfly.engine import administration
-from mayfly.engine.attributes import QALIAS, QLOCAL, QMGR, Value
+from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, Value
 from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.handles import Handle
 from mayfly.engine.manager import Manager

@@ -10,7 +10,8 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import AUTHCHK_NONE, QMGR, QMODEL
+from mayfly.engine.attributes.attribute import QMGR, QMODEL
+from mayfly.engine.attributes.of_manager import AUTHCHK_NONE
 from mayfly.engine.authority.changes import delete_authority, set_authority
 from mayfly.engine.authority.profiles import SELF, pattern_of, specificity
 from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity, RecordKey

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes import AUTHCHK_RELEASE
+from mayfly.engine.attributes.of_manager import AUTHCHK_RELEASE
 from mayfly.engine.delay.schedule import ScheduleFilter
 from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.attributes import TOPIC
+from mayfly.engine.attributes.attribute import TOPIC
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c

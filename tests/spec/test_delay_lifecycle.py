@@ -6,7 +6,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QLOCAL
+from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.delay.schedule import Receipt
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c

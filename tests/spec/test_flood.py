@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QMGR
+from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.delay.delay_processor import BATCH
 from mayfly.testing import VirtualClock
 from tests.spec.scene import STAGING, local

@@ -4,7 +4,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QALIAS, QLOCAL, QMODEL
+from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL
 from mayfly.engine.inquire import inquire, set_attributes
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session

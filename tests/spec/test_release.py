@@ -4,7 +4,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QLOCAL
+from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c

@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QMGR
+from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX, Limit
 from mayfly.engine.bulk.consumers import ClaimError
 from mayfly.engine.delay.delay_processor import RETRY_MS

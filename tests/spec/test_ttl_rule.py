@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes import Value
+from mayfly.engine.attributes.attribute import Value
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
 from mayfly.engine.session import Session

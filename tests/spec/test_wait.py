@@ -4,7 +4,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import administration
-from mayfly.engine.attributes import QLOCAL
+from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.get import GetRequest
 from mayfly.engine.message import Message
 from mayfly.engine.session import Session

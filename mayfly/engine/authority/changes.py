@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mayfly.engine.administration import erase, save_together
-from mayfly.engine.attributes import AUTHCHK_NONE, AUTHCHK_SEND, QMGR
+from mayfly.engine.attributes.attribute import QMGR
+from mayfly.engine.attributes.of_manager import AUTHCHK_NONE, AUTHCHK_SEND
 from mayfly.engine.authority.profiles import SELF, check_profile
 from mayfly.engine.authority.records import (
     GROUP,

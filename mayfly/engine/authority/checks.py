@@ -6,7 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from mayfly.engine.attributes import AUTHCHK_NONE, AUTHCHK_RELEASE, QMGR, QMODEL, TOPIC
+from mayfly.engine.attributes.attribute import QMGR, QMODEL, TOPIC
+from mayfly.engine.attributes.of_manager import AUTHCHK_NONE, AUTHCHK_RELEASE
 from mayfly.engine.authority import words
 from mayfly.engine.authority.profiles import SELF
 from mayfly.engine.authority.records import USER_CHARACTERS

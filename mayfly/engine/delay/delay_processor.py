@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
-from mayfly.engine.attributes import DDELAY_SPARK
+from mayfly.engine.attributes.of_manager import DDELAY_SPARK
 from mayfly.engine.core import Core
 from mayfly.engine.delay.release import Release
 from mayfly.engine.delay.staging import why_unsuitable

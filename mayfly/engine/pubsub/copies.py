@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes import PRIORITY_AS_PUBLISHED, PRIORITY_AS_QUEUE
+from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED, PRIORITY_AS_QUEUE
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.disposal import as_given

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mayfly.engine.administration import enter_queue
-from mayfly.engine.attributes import QLOCAL, defaults_of
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_open, check_room, life_of, new_row

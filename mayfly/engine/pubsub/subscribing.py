@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mayfly.engine.attributes import (
+from mayfly.engine.attributes.of_topics import (
     ANY_USER,
     FIXED_USER,
     MANAGED_DESTINATION,

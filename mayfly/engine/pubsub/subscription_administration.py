@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from mayfly.engine.administration import delete_queue, erase, save
-from mayfly.engine.attributes import MANAGED_DESTINATION, Value
+from mayfly.engine.attributes.attribute import Value
+from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import new_id

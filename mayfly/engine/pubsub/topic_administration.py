@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mayfly.engine.administration import enter_queue, erase, save
-from mayfly.engine.attributes import QMODEL, TOPIC, Value, defaults_of
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import QMODEL, TOPIC, Value
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.objects import check_name

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from mayfly.engine.handles import check_put_options, with_options
 from mayfly.engine.opened import OpenTopic
 from mayfly.engine.put import PutRequest, PutResult
+from mayfly.engine.verb_options import check_put_options, with_options
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mayfly.engine.attributes import TOPIC_STRING_BYTES
+from mayfly.engine.attributes.of_topics import TOPIC_STRING_BYTES
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 

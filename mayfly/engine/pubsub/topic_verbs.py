@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
 
-from mayfly.engine.attributes import PRIORITY_AS_PUBLISHED
+from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority, alternate_authority
 from mayfly.engine.core import Core

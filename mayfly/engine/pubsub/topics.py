@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.attributes import (
-    DEAD_LETTERS_YES,
-    PUBSUB_DISABLED,
-    PUBSUB_ENABLED,
-    TOPIC,
-    Value,
-    attributes_of,
-    defaults_of,
-)
+from mayfly.engine.attributes import attributes_of, defaults_of
+from mayfly.engine.attributes.attribute import TOPIC, Value
+from mayfly.engine.attributes.of_topics import DEAD_LETTERS_YES, PUBSUB_DISABLED, PUBSUB_ENABLED
 from mayfly.engine.definitions import Definition
 from mayfly.engine.pubsub.topic_strings import joined, upwards
 from mayfly.lifetime.times import ms_of_tenths

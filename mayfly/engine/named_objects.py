@@ -1,0 +1,70 @@
+"""Objects that are neither queue nor topic change: processes and channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mayfly.engine.administration import erase, save
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import PROCESS, Value
+from mayfly.engine.core import Core
+from mayfly.engine.definitions import Definition
+from mayfly.engine.objects import check_name
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+NAMED_KINDS = (PROCESS,)
+
+
+def define_named(
+    core: Core, kind: str, name: str, attributes: Mapping[str, Value], *, replace: bool = False
+) -> None:
+    """Define an object; attributes left out have their default.
+
+    With ``replace`` an existing one takes the attributes given. Raises
+    MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR.
+    """
+    check_name(name)
+    core.check_running()
+    with core.administration:
+        existing = core.registry.named.get((kind, name))
+        if existing is not None and not replace:
+            raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{kind} {name} exists")
+        before = defaults_of(kind) if existing is None else existing.attributes
+        _keep(core, Definition(kind, name, {**before, **attributes}))
+
+
+def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+    """Change attributes; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    core.check_running()
+    with core.administration:
+        definition = find_named(core, kind, name)
+        _keep(core, Definition(kind, name, {**definition.attributes, **attributes}))
+
+
+def delete_named(core: Core, kind: str, name: str) -> None:
+    """Delete an object; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    core.check_running()
+    with core.administration:
+        erase(core, find_named(core, kind, name))
+        with core.latch:
+            del core.registry.named[kind, name]
+
+
+def find_named(core: Core, kind: str, name: str) -> Definition:
+    """Return a definition; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    definition = core.registry.named.get((kind, name))
+    if definition is None:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
+    return definition
+
+
+def named_of(core: Core, kind: str) -> list[Definition]:
+    """Return all definitions of a kind by name."""
+    return [core.registry.named[key] for key in sorted(core.registry.named) if key[0] == kind]
+
+
+def _keep(core: Core, definition: Definition) -> None:
+    save(core, definition, 0)
+    with core.latch:
+        core.registry.named[definition.kind, definition.name] = definition
