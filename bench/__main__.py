@@ -9,7 +9,9 @@ from bench.figures import Figure, table
 
 PARTS = (
     "messaging",
+    "by_id",
     "authority",
+    "channel",
     "listener",
     "fanout",
     "opening",

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["MQError", "QueueManager", "SystemClock", "__version__"]
+__all__ = ["MQError", "QueueManager", "QueueSharingGroup", "SystemClock", "__version__"]
 
 if TYPE_CHECKING:
     from mayfly.lifetime.times import SystemClock
     from mayfly.mqi.errors import MQError
     from mayfly.queue_manager import QueueManager
+    from mayfly.sharing.group import QueueSharingGroup
 
 _HOMES = {
     "MQError": "mayfly.mqi.errors",
     "QueueManager": "mayfly.queue_manager",
+    "QueueSharingGroup": "mayfly.sharing.group",
     "SystemClock": "mayfly.lifetime.times",
 }
 

@@ -1,17 +1,56 @@
-"""The whole queue manager: the engine together with its command language."""
+"""The whole queue manager: the engine together with its channels and its command language."""
 
 from __future__ import annotations
 
-from mayfly.engine.manager import Manager
+from collections.abc import Mapping
+from pathlib import Path
+
+from mayfly.channel import Channels
+from mayfly.engine.manager import COMMAND_LEVEL
+from mayfly.engine.settings import SettingValue
+from mayfly.hierarchy import Hierarchy
+from mayfly.lifetime.times import Clock
 from mayfly.mqsc import MqscResult, run_script
+from mayfly.sharing.group import QueueSharingGroup
+from mayfly.sharing.member import Member
 
 
-class QueueManager(Manager):
+class QueueManager(Member):
     """A queue manager in this process; a context manager.
 
     ``QueueManager("QM1")`` lives in memory, ``QueueManager("QM1", folder)`` keeps persistent
-    messages, definitions and the ledger in the folder. All parameters: ``engine.manager.Manager``.
+    messages, definitions and the ledger in the folder. All parameters: ``engine.manager.Manager``
+    and ``sharing.member.Member``.
     """
+
+    def __init__(
+        self,
+        name: str,
+        path: str | Path | None = None,
+        clock: Clock | None = None,
+        *,
+        platform: str = "distributed",
+        command_level: int = COMMAND_LEVEL,
+        settings: Mapping[str, SettingValue] | None = None,
+        user: str = "",
+        sharing_group: QueueSharingGroup | None = None,
+    ) -> None:
+        """Open the queue manager, and start the channels that ran when it was last open."""
+        super().__init__(
+            name,
+            path,
+            clock,
+            platform=platform,
+            command_level=command_level,
+            settings=settings,
+            user=user,
+            sharing_group=sharing_group,
+        )
+        #: What moves messages to other queue managers (docs/CHANNELS.md).
+        self.channels = Channels(self)
+        self.channels.restart()
+        #: Publish/subscribe with other queue managers (docs/HIERARCHY.md).
+        self.hierarchy = Hierarchy(self)
 
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands; ``.text`` as runmqsc prints, ``.rows`` for programs, ``.ok`` for all.
@@ -19,3 +58,9 @@ class QueueManager(Manager):
         A wrong command makes ``ok`` False and does not stop those after it; nothing is raised.
         """
         return run_script(self, script)
+
+    def close(self) -> None:
+        """End what runs on it, then as ``Manager.close``."""
+        self.hierarchy.close()
+        self.channels.close()
+        super().close()

@@ -23,8 +23,9 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"lifetime", "selectors"}),
     frozenset({"store"}),
     frozenset({"engine"}),
+    frozenset({"channel", "hierarchy", "sharing"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
-    | frozenset({"pcf", "ims_bridge", "dead_letter"}),
+    | frozenset({"pcf", "ims_bridge", "dead_letter", "trigger_monitor"}),
     frozenset({"servers"}),
     frozenset({"cli", "demo", "__main__"}),
 )

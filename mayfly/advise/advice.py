@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from mayfly.advise.arrivals import HOUR_MS, Arrivals, ArrivalSummary, summary_of
 from mayfly.advise.durations import Durations
 from mayfly.advise.errors import AdviseError
 from mayfly.advise.estimate import Estimate, estimate
-from mayfly.advise.settings import Setting, check_bounds, check_setting, problems_of, spoken
+from mayfly.advise.settings import BOUNDS, Setting, check_bounds, check_setting, problems_of, spoken
 from mayfly.advise.simulate import Simulated, simulate
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.times import SECOND_MS
@@ -77,12 +78,15 @@ def advise(
         return advice
     on_message_ms = durations.drawn(len(arrivals.available_ms), seed)
     after = _outlook(arrivals, recommended, on_message_ms)
+    reasons = [*reasons, *_overload(recommended, after.estimate.busy_share)]
     before = None
     if present == recommended:
         before = after
     elif present.receive_timeout_ms is not None:
         before = _outlook(arrivals, present, on_message_ms)
-    return advice._replace(arrivals=summary_of(arrivals), before=before, after=after)
+    return advice._replace(
+        reasons=reasons, arrivals=summary_of(arrivals), before=before, after=after
+    )
 
 
 def recommend(
@@ -103,7 +107,7 @@ def recommend(
         margin_ms=margin_ms,
         idle_per_hour=idle_per_hour,
     )
-    shortest_ms = -(-HOUR_MS // idle_per_hour)
+    shortest_ms = _shortest_ms(idle_per_hour)
     needed_ms = longest_on_message_ms + margin_ms
     room_ms = present.lifetime_ms - needed_ms
     if not present.lifetime_ms:
@@ -116,13 +120,9 @@ def recommend(
         return present, [_is_safe(present, longest_on_message_ms)]
     reasons, lifetime_ms = [], present.lifetime_ms
     if room_ms < shortest_ms:
-        lifetime_ms = -(-(needed_ms + shortest_ms) // SECOND_MS) * SECOND_MS
-        reasons.append(
-            f"a lifetime of {spoken(present.lifetime_ms)} leaves {spoken(max(room_ms, 0))} for the "
-            f"receive, and below {spoken(shortest_ms)} a session can roll back more than "
-            f"{idle_per_hour:,} times an hour for nothing: it is raised to {spoken(lifetime_ms)}, "
-            "and a transaction that hangs is found that much later"
-        )
+        lifetime_ms = _raised_ms(needed_ms + shortest_ms)
+        why = _too_short(present, longest_on_message_ms, room_ms, idle_per_hour)
+        reasons.append(f"{why}: it is raised to {spoken(lifetime_ms)}{_price(room_ms)}")
     advised_ms = _rounded(lifetime_ms - needed_ms, shortest_ms)
     reasons.append(
         f"receive timeout {spoken(advised_ms)} <= lifetime {spoken(lifetime_ms)} - longest "
@@ -135,6 +135,61 @@ def recommend(
     )
     check_setting(chosen)
     return chosen, reasons
+
+
+def _overload(setting: Setting, busy_share: float) -> list[str]:
+    """Return what no timeout can mend: more work than the sessions have time for."""
+    if busy_share < 1:
+        return []
+    needed = math.floor(busy_share * setting.max_sessions) + 1
+    overload = (
+        f"there is {busy_share:.2f} times the work that the sessions have time for, so messages "
+        f"wait longer and longer: at least {needed} sessions are needed"
+    )
+    return [overload]
+
+
+def _raised_ms(needed_ms: int) -> int:
+    """Return a lifetime in whole seconds; raises AdviseError when there is none so long."""
+    seconds = -(-needed_ms // SECOND_MS)
+    _, most = BOUNDS["total_tran_lifetime_timeout_s"]
+    if seconds > most:
+        raise AdviseError(
+            f"no setting is safe: on_message, margin and receive together need a lifetime of "
+            f"{seconds} s, and it is at most {most} s"
+        )
+    return seconds * SECOND_MS
+
+
+def _too_short(
+    present: Setting, longest_on_message_ms: int, room_ms: int, idle_per_hour: int
+) -> str:
+    """Return why a lifetime cannot stay as it is."""
+    lifetime = spoken(present.lifetime_ms)
+    if longest_on_message_ms >= present.lifetime_ms:
+        return (
+            f"no receive timeout is safe with a lifetime of {lifetime}, as the longest on_message "
+            f"takes {spoken(longest_on_message_ms)}"
+        )
+    return (
+        f"a lifetime of {lifetime} leaves {spoken(max(room_ms, 0))} for the receive, and below "
+        f"{spoken(_shortest_ms(idle_per_hour))} a session can roll back more than "
+        f"{idle_per_hour:,} times an hour for nothing"
+    )
+
+
+def _shortest_ms(idle_per_hour: int) -> int:
+    """Return the shortest receive timeout that costs no more idle rollbacks."""
+    return -(-HOUR_MS // idle_per_hour)
+
+
+def _price(room_ms: int) -> str:
+    """Return what a raised lifetime costs, and what would spare it."""
+    price = ", and a transaction that hangs is found that much later"
+    if room_ms <= 0:
+        return price
+    allowed = -(-HOUR_MS // room_ms)
+    return f"{price}; it could stay where {allowed:,} idle rollbacks an hour are allowed"
 
 
 def _is_safe(present: Setting, longest_on_message_ms: int) -> str:

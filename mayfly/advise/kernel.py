@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from mayfly.lifetime.columns import Ints
+from mayfly.lifetime.transactions import is_timed_out
 from mayfly.lifetime.window import is_expired
 from mayfly.replay.kernel import COMPILED_FROM_COUNT, NEVER_MS
 
@@ -102,11 +103,11 @@ def _end_work(
         sessions.message[session] = _NOBODY
         sessions.until_ms[session] = NEVER_MS
         sessions.begin_ms[session] = now_ms
-        if not _is_timed_out(now_ms - begin_ms, rules.lifetime_ms):
+        if not is_timed_out(now_ms - begin_ms, rules.lifetime_ms):
             counts[COMMITTED] += 1
             continue
         messages.backouts[message] += 1
-        if _is_timed_out(messages.on_message_ms[message], rules.lifetime_ms):
+        if is_timed_out(messages.on_message_ms[message], rules.lifetime_ms):
             counts[OVERLONG] += 1
         else:
             counts[NEEDLESS] += 1
@@ -138,7 +139,7 @@ def _receive(
             counts[AGAIN] += min(messages.backouts[message], 1)
             sessions.message[session] = message
             sessions.until_ms[session] = now_ms + messages.on_message_ms[message]
-        elif _is_timed_out(now_ms - sessions.begin_ms[session], rules.lifetime_ms):
+        elif is_timed_out(now_ms - sessions.begin_ms[session], rules.lifetime_ms):
             # Moving it away is part of the transaction, which is late already.
             sessions.begin_ms[session] = now_ms
             _stand(messages.rank[message], messages.waiting, counts)
@@ -163,11 +164,6 @@ def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
 def empty_receives(waited_ms: int, timeout_ms: int) -> int:
     """Return how many receives in a row were over before; at the very end of one a message wins."""
     return max(waited_ms - 1, 0) // timeout_ms
-
-
-def _is_timed_out(elapsed_ms: int, lifetime_ms: int) -> bool:
-    """Tell whether a transaction has reached the end of its lifetime; 0 is none."""
-    return 0 < lifetime_ms <= elapsed_ms
 
 
 def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
@@ -215,7 +211,6 @@ _INNER = (
     _receive,
     _longest_waiting,
     empty_receives,
-    _is_timed_out,
     _stand,
     _leave,
 )
@@ -226,7 +221,7 @@ def compiled() -> Kernel:
     """Return the loop compiled by numba, kept on disk for later; ModuleNotFoundError without."""
     numba = importlib.import_module("numba")
     register = importlib.import_module("numba.extending").register_jitable
-    for function in (is_expired, *_INNER):
+    for function in (is_expired, is_timed_out, *_INNER):
         register(function)
     compile_ = numba.njit(cache=True, nogil=True, _nrt=False)
     return Kernel(compile_(listen), np.ascontiguousarray)

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from mayfly.advise.errors import AdviseError
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 
-#: What the transaction service has when nobody says otherwise.
-DEFAULT_LIFETIME_SECONDS = 120
 #: The listener waits for one message at a time in each; more threads than this hold no port.
 MAX_SESSIONS = 1_000
 _LONGEST_MS = 2**31 - 1
@@ -23,7 +22,7 @@ class Setting(NamedTuple):
     """
 
     receive_timeout_ms: int | None = None
-    total_tran_lifetime_timeout_s: int = DEFAULT_LIFETIME_SECONDS
+    total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S
     max_sessions: int = 1
     bothresh: int = 0
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from mayfly.advise.advice import Advice
     from mayfly.advise.durations import Durations
 
+#: What the advice takes besides a setting.
+_LIMITS = ("margin_ms", "idle_per_hour", "seed")
 _ASKED = (
     "how long does the longest on_message take? Say it with --longest, as in --longest 15s, with "
     "--on-message, or as longest_on_message_ms in the --config file"
@@ -122,10 +125,10 @@ def advise(
     *,
     queue: QueueOption = None,
     receive_timeout_ms: TimeoutOption = None,
-    lifetime: LifetimeOption = None,
-    longest_ms: LongestOption = None,
+    total_tran_lifetime_timeout_s: LifetimeOption = None,
+    longest_on_message_ms: LongestOption = None,
     on_message: OnMessageOption = None,
-    sessions: SessionsOption = None,
+    max_sessions: SessionsOption = None,
     bothresh: BothreshOption = None,
     config: ConfigOption = None,
     qmgr: ManagerOption = None,
@@ -146,16 +149,10 @@ def advise(
       mayfly advise lake --queue ORDERS --config port.properties --sessions 2 --longest 15s
       mayfly advise --qmgr QM1 --queue ORDERS --on-message p50=2s,p99=9s,max=15s
     """
-    given = {
-        "receive_timeout_ms": receive_timeout_ms,
-        "total_tran_lifetime_timeout_s": lifetime,
-        "max_sessions": sessions,
-        "bothresh": bothresh,
-        "longest_on_message_ms": longest_ms,
-    }
-    limits = {"margin_ms": margin_ms, "idle_per_hour": idle_per_hour, "seed": seed}
+    # Options are named as what they say to the advice.
+    said = {name: value for name, value in locals().items() if value is not None}
     with wrong_values():
-        answer = _answer((source, qmgr, queue), config, on_message, given, limits)
+        answer = _answer(said)
     if as_json:
         print_json(advice_as_json(answer))
     else:
@@ -164,38 +161,31 @@ def advise(
         raise CommandFailed(ExitCode.NOTHING, "the present setting is not safe")
 
 
-def _answer(
-    source: tuple[Path | None, str | None, str | None],
-    config: Path | None,
-    on_message: str | None,
-    given: dict[str, int | None],
-    limits: dict[str, int | None],
-) -> Advice:
+def _answer(said: dict[str, Any]) -> Advice:
     from mayfly.advise import advice
     from mayfly.advise.config import read_config
     from mayfly.advise.settings import Setting
     from mayfly.cli.advise_source import recorded
 
-    found = {} if config is None else read_config(config)
-    values = found | _said(given)
-    known_ms = values.pop("longest_on_message_ms", None)
-    durations = _durations(on_message, known_ms)
+    values = (read_config(said["config"]) if "config" in said else {}) | said
+    longest_ms = values.get("longest_on_message_ms")
+    durations = _durations(values.get("on_message"), longest_ms)
     with Console(stderr=True).status("reading what was recorded"):
-        record = recorded(*source)
+        record = recorded(*(values.get(name) for name in ("source", "qmgr", "queue")))
     if record is not None and record.bothresh is not None:
         values.setdefault("bothresh", record.bothresh)
     with Console(stderr=True).status("trying the settings"):
         return advice.advise(
-            Setting(**values),
+            Setting(**_named(Setting._fields, values)),
             durations,
             None if record is None else record.arrivals,
-            longest_on_message_ms=known_ms,
-            **_said(limits),
+            longest_on_message_ms=longest_ms,
+            **_named(_LIMITS, values),
         )
 
 
-def _said(options: dict[str, int | None]) -> dict[str, int]:
-    return {name: value for name, value in options.items() if value is not None}
+def _named(names: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in names if name in values}
 
 
 def _durations(on_message: str | None, longest_ms: int | None) -> Durations:

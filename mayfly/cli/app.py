@@ -22,6 +22,7 @@ from mayfly.cli.put import put
 from mayfly.cli.replay import replay
 from mayfly.cli.schedule import schedule
 from mayfly.cli.serve import serve
+from mayfly.cli.trigger import trigger
 from mayfly.cli.verify import verify
 
 app = typer.Typer(
@@ -67,3 +68,4 @@ app.add_typer(claims)
 app.add_typer(schedule)
 app.add_typer(pipeline)
 app.add_typer(dlq)
+app.add_typer(trigger)

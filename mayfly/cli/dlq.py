@@ -25,11 +25,14 @@ from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
 from mayfly.cli.user import user
 from mayfly.dead_letter import (
+    Action,
     DeadLetterHandler,
     Outcome,
+    Rule,
     RuleTable,
     RuleTableError,
     dead_letter_of,
+    parse_patterns,
     parse_rules,
 )
 from mayfly.engine.manager import Manager
@@ -84,7 +87,8 @@ def run(
     Example:
       mayfly dlq run rules.dlq QM1
     """
-    table = _table(rules_file.read_text("utf-8", errors="replace"), str(rules_file))
+    with _refusals(str(rules_file)):
+        table = parse_rules(rules_file.read_text("utf-8", errors="replace"))
     manager_name = name or table.manager.strip()
     if not manager_name:
         raise CommandFailed(ExitCode.USAGE, f"name a queue manager: {rules_file} has no INPUTQM")
@@ -143,7 +147,8 @@ def redrive(
     Example:
       mayfly dlq redrive QM1 --where 'REASON(MQRC_Q_FULL) DESTQ(ORDERS)'
     """
-    table = _table(f"{where} ACTION(RETRY)", "--where")._replace(wait_ms=0)
+    with _refusals("--where"):
+        table = RuleTable((Rule(Action.RETRY, parse_patterns(where)),), wait_ms=0)
     with opened(name, path) as manager:
         handler = _handled(manager, table, queue)
     _tell(handler, as_json=as_json)
@@ -152,9 +157,11 @@ def redrive(
         raise CommandFailed(ExitCode.NOTHING, f"{redriven:,} redriven, {failed:,} failed")
 
 
-def _table(text: str, source: str) -> RuleTable:
+@contextmanager
+def _refusals(source: str) -> Iterator[None]:
+    """Name where a wrong rule comes from."""
     try:
-        return parse_rules(text)
+        yield
     except RuleTableError as error:
         raise CommandFailed(ExitCode.USAGE, f"{source}: {error}") from error
 

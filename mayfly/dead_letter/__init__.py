@@ -4,7 +4,7 @@ from mayfly.dead_letter.errors import RuleTableError
 from mayfly.dead_letter.handler import DeadLetterHandler, Outcome
 from mayfly.dead_letter.letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
-from mayfly.dead_letter.table import parse_rules
+from mayfly.dead_letter.table import parse_patterns, parse_rules
 
 __all__ = [
     "Action",
@@ -15,5 +15,6 @@ __all__ = [
     "RuleTable",
     "RuleTableError",
     "dead_letter_of",
+    "parse_patterns",
     "parse_rules",
 ]

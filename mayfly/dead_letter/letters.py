@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from mayfly.engine.message import Message
-from mayfly.engine.put import PutRequest
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.layout import Value, is_big_endian
@@ -79,20 +77,3 @@ def dead_letter_of(message: Message) -> DeadLetter | None:
         format=str(header["Format"]), encoding=encoding, coded_char_set_id=ccsid
     )
     return DeadLetter(message, header, original)
-
-
-def passed_on(letter: DeadLetter, descriptor: Descriptor, now_ms: int) -> PutRequest:
-    """Return what puts a letter elsewhere under a descriptor, its life running on (E21)."""
-    message, left_ms = letter.message, None
-    if message.expire_at_ms is not None:
-        # It may end right now: the get that follows finds out. A put takes no life of 0.
-        left_ms = min(max(message.expire_at_ms - now_ms, 1), LONGEST_LIFE_MS)
-    return PutRequest(
-        descriptor._replace(
-            put_date=descriptor.put_date or message.put_date,
-            put_time=descriptor.put_time or message.put_time,
-        ),
-        message.msg_id,
-        message.correl_id if message.correl_id.strip(b"\0") else b"",
-        left_ms,
-    )

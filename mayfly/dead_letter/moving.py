@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from mayfly.dead_letter.letters import DeadLetter, passed_on
+from mayfly.dead_letter.letters import DeadLetter
 from mayfly.dead_letter.rules import Action, Rule
 from mayfly.engine.authority.checks import check_putter
+from mayfly.engine.forwarding import forward
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.manager import Manager
+from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
-_OUTPUT = c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT
-_PUT = c.MQPMO_SYNCPOINT | c.MQPMO_SET_ALL_CONTEXT
 _TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_MSG_UNDER_CURSOR
 
 
@@ -36,20 +36,14 @@ def carry_out(
 def _put(
     manager: Manager, session: Session, letters: Handle, rule: Rule, letter: DeadLetter
 ) -> None:
-    name, manager_name = rule.destination(letter)
-    if manager_name not in ("", manager.name):
-        raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"{name} is on {manager_name}")
-    if not name:
+    queue, manager_name = rule.destination(letter)
+    if not queue:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "the letter names no queue")
+    name = full_name(queue, manager_name, manager.name)
     if rule.puts_as_user:
         check_putter(manager, letter.original.user_identifier, name)
-    target = session.open(name, _OUTPUT)
-    try:
-        if target.queue is letters.queue:
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the letter comes from")
-        is_stripped = rule.action is Action.RETRY or not rule.keeps_header
-        descriptor = letter.original if is_stripped else letter.message.descriptor
-        body = letter.data if is_stripped else letter.message.body
-        target.put(body, passed_on(letter, descriptor, manager.now_ms()), _PUT)
-    finally:
-        target.close()
+    if manager.registry.resolve_target(name).queue is letters.queue:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the letter comes from")
+    is_stripped = rule.action is Action.RETRY or not rule.keeps_header
+    changed = (letter.original, letter.data) if is_stripped else None
+    forward(manager, session, name, letter.message, changed)

@@ -57,6 +57,19 @@ def parse_rules(text: str) -> RuleTable:
     return table._replace(**given)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
+def parse_patterns(text: str) -> tuple[Pattern, ...]:
+    """Return what the patterns of one rule ask for, none for a blank text.
+
+    Raises RuleTableError for anything else than pattern keywords, as :func:`parse_rules`.
+    """
+    entries = [parse_entry(statement) for statement in statements(text) if statement.is_command]
+    if len(entries) > 1:
+        raise RuleTableError("patterns are one entry, on one line", entries[1][0].line, 1)
+    known = sorted([*TEXTS, *NUMBERS])
+    given = _by_keyword(entries[0] if entries else (), known, "a pattern keyword")
+    return _patterns(given)
+
+
 def _by_keyword(
     entry: Iterable[Parameter], known: Iterable[str], what: str
 ) -> dict[str, Parameter]:
@@ -66,8 +79,8 @@ def _by_keyword(
             raise parameter.wrong(f"is not {what}: {', '.join(known)}")
         if parameter.keyword in found:
             raise parameter.wrong("stands here for the second time")
-        if parameter.typed is None:
-            raise parameter.wrong("needs a value")
+        if parameter.typed in (None, "''"):
+            raise parameter.wrong("needs a value; a blank one is written as ' '")
         found[parameter.keyword] = parameter
     return found
 
@@ -84,11 +97,10 @@ def _rule(entry: list[Parameter]) -> Rule:
             raise given[keyword].wrong(f"needs ACTION(FWD), not ACTION({action})")
     elif "FWDQ" not in given:
         raise given["ACTION"].wrong("needs FWDQ: where to?")
-    patterns = (_pattern(p) for keyword, p in given.items() if keyword not in _ACTIONS)
     header, putaut, retry = (given.get(keyword) for keyword in ("HEADER", "PUTAUT", "RETRY"))
     return Rule(
         action,
-        tuple(pattern for pattern in patterns if pattern is not None),
+        _patterns({k: p for k, p in given.items() if k not in _ACTIONS}),
         "" if action is not Action.FORWARD else _name(given["FWDQ"], ("&DESTQ", "&REPLYQ")),
         "" if "FWDQM" not in given else _name(given["FWDQM"], ("&DESTQM", "&REPLYQM", "")),
         header is None or _choice(header, {"YES": True, "NO": False}),
@@ -96,6 +108,11 @@ def _rule(entry: list[Parameter]) -> Rule:
         1 if retry is None else _number(retry, 1),
         first.line,
     )
+
+
+def _patterns(given: dict[str, Parameter]) -> tuple[Pattern, ...]:
+    found = map(_pattern, given.values())
+    return tuple(pattern for pattern in found if pattern is not None)
 
 
 def _pattern(parameter: Parameter) -> Pattern | None:

@@ -31,6 +31,7 @@ from mayfly.mqi.constants import (
 )
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.selectors import MQQSGD_SHARED, MQTC_ON
 from mayfly.store.keys import priority_starts
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
@@ -49,14 +50,17 @@ def define(
     """Define a queue; attributes left out have their default.
 
     With ``replace`` an existing one of the same kind takes the attributes given and keeps its
-    messages. Raises MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR.
+    messages; with QSGDISP(SHARED) it becomes one of the queue-sharing group. Raises
+    MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR; MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared
+    queue without a group, or one that triggers.
     """
     check_name(name)
     core.check_running()
     values = {**defaults_of(kind), **attributes}
+    core = _place_for(core, name, values)
     with core.administration:
         existing = core.registry.find(name)
-        if existing is None:
+        if existing is None or _place_of(core, existing) is not core:
             enter_queue(core, Definition(kind, name, values))
         elif replace and existing.kind == kind:
             _change(core, existing, values)
@@ -68,12 +72,18 @@ def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> 
     """Change attributes; for kind QMGR the name is not looked at.
 
     A change acts on later calls only: messages on the queue keep their deadline and place (X4, G1).
-    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR.
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE when a
+    shared queue would become private or the other way round.
     """
     core.check_running()
+    is_manager = kind == QMGR
+    core = core if is_manager else _place_of(core, core.registry.find(name))
     with core.administration:
-        is_manager = kind == QMGR
         definition = core.registry.queue_manager if is_manager else _find(core, kind, name)
+        values = {**definition.attributes, **attributes}
+        if values.get("QSGDISP") != definition.attributes.get("QSGDISP"):
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"QSGDISP of {name} does not change")
+        _check_sharing(name, values)
         _change(core, definition, attributes)
 
 
@@ -83,6 +93,7 @@ def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
     """
     core.check_running()
+    core = _place_of(core, core.registry.find(name))
     with core.administration:
         definition = _find(core, kind, name)
         if kind == QLOCAL:
@@ -96,6 +107,7 @@ def clear(core: Core, name: str) -> int:
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE.
     """
+    core = _place_of(core, core.registry.find(name))
     with core.latch:
         _find(core, QLOCAL, name)
         queue = core.registry.queue(name)
@@ -121,6 +133,7 @@ def enter_queue(core: Core, definition: Definition) -> None:
     with core.latch:
         queue = core.registry.add(definition, number)
         if queue is not None:
+            core.triggering.fit(queue)
             core.staging_enabled_count += queue.is_staging
             core.store.book.open_queue(number, definition.name)
             core.store.book.open_queue(-number, definition.name)
@@ -181,6 +194,28 @@ def _oldest_put_ms(core: Core, queue: LocalQueue, now_ms: int) -> int:
     return oldest_ms
 
 
+def _place_of(core: Core, definition: Definition | None) -> Core:
+    """Return whose store holds a definition: the queue manager, or its queue-sharing group."""
+    directory = core.registry.directory
+    is_shared = definition is not None and definition.attributes.get("QSGDISP") == MQQSGD_SHARED
+    return core if directory is None or not is_shared else directory.group
+
+
+def _place_for(core: Core, name: str, values: Mapping[str, Value]) -> Core:
+    if values.get("QSGDISP") != MQQSGD_SHARED:
+        return core
+    if core.registry.directory is None:
+        said = f"QSGDISP(SHARED): {core.name} is in no queue-sharing group"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+    _check_sharing(name, values)
+    return core.registry.directory.group
+
+
+def _check_sharing(name: str, values: Mapping[str, Value]) -> None:
+    if values.get("QSGDISP") == MQQSGD_SHARED and values["TRIGGER"] == MQTC_ON:
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"TRIGGER: {name} is a shared queue")
+
+
 def _find(core: Core, kind: str, name: str) -> Definition:
     definition = core.registry.find(name)
     if definition is None:
@@ -196,18 +231,21 @@ def _check_unused(queue: LocalQueue, own_handles: int) -> None:
 
 
 def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
-    changed = Definition(definition.kind, definition.name, {**definition.attributes, **attributes})
-    changed.definition_type = definition.definition_type
-    changed.owners = definition.owners
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
-    save(core, changed, 0 if queue is None else queue.number)
-    with core.latch:
-        core.staging_enabled_count += _is_enabled_again(definition, changed)
-        definition.attributes = changed.attributes
-        core.registry.changed()
-        core.must_wake = True
-        # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
-        core.waits.offer_all()
+    with core.triggering.held(queue):
+        values = {**definition.attributes, **attributes}
+        changed = Definition(definition.kind, definition.name, values)
+        changed.definition_type = definition.definition_type
+        changed.owners = definition.owners
+        save(core, changed, 0 if queue is None else queue.number)
+        with core.latch:
+            core.staging_enabled_count += _is_enabled_again(definition, changed)
+            before, definition.attributes = definition.attributes, changed.attributes
+            core.registry.changed()
+            core.must_wake = True
+            core.triggering.changed(definition, before)
+            # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
+            core.waits.offer_all()
     core.run_deferred()
 
 
@@ -271,6 +309,7 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     numbers = [queue.number] if queue.staged_for else [queue.number, -queue.number]
     with core.latch:
         core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
+        core.triggering.forget(queue)
     # What is kept back of its lives goes first; nothing new can come.
     core.store.write_balances()
     with core.latch:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from mayfly.engine.delay.staging_order import StagingOrder
+from mayfly.engine.marks import Marks
 from mayfly.engine.objects import Registry
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.settings import Settings
+from mayfly.engine.settling import settle_claiming, settle_moving, settle_unclaiming
 from mayfly.engine.waiting import Waits
-from mayfly.engine.work import Claiming, Moving, Unclaiming, Work
+from mayfly.engine.work import Work
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -20,6 +23,9 @@ from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import due_ms_of
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
+
+if TYPE_CHECKING:
+    from mayfly.engine.triggering.triggering import Triggering
 
 _LOG = logging.getLogger("mayfly")
 _FLUSH_POLL_SECONDS = 0.001
@@ -32,23 +38,28 @@ class Core:
     browsing handle, or a work on its way to the disk.
     """
 
+    #: Itself in a queue-sharing group, where queues of several stores meet; else None.
+    home: Core | None = None
+    #: Made by the queue manager before anything can happen.
+    store: Store
+    triggering: Triggering
+
     def __init__(
         self, name: str, clock: Clock, settings: Settings, platform: str, command_level: int
     ) -> None:
         """Begin without a store; the queue manager opens it."""
-        self.name = name
-        self.platform = platform
+        self.name, self.platform = name, platform
         self.command_level = command_level
-        self.clock = clock
-        self.settings = settings
-        self.latch = threading.RLock()
+        self.clock, self.settings = clock, settings
+        self.latch = self._new_latch()
         #: Held while definitions change, so that they do so one after the other.
         self.administration = threading.RLock()
         self.registry = Registry(name)
         self.hidden: dict[int, object] = {}
+        #: What browsing handles have marked as seen.
+        self.marks = Marks()
         #: Who hides what a pipeline is about to release from the staging queue; how much that is.
-        self.releasing = object()
-        self.releasing_count = 0
+        self.releasing, self.releasing_count = object(), 0
         #: How many messages of a queue, by its number, consumers have claimed: part of its totals,
         #: of ``locked`` and of no other counter.
         self.claimed: Counter[int] = Counter()
@@ -60,8 +71,9 @@ class Core:
         self.dropped: list[Callable[[], None]] = []
         #: Temporary queues of such sessions, to be deleted by somebody who holds nothing.
         self.ownerless: list[LocalQueue] = []
-        self.is_stopped = False
-        self.is_closing = False
+        #: Works on their way to the disk, or settled there and not here.
+        self.under_way: set[Work] = set()
+        self.is_stopped = self.is_closing = False
         #: The thread that closes the queue manager; once set, it alone may still run works.
         self.closer: int | None = None
         self.waits = Waits()
@@ -78,10 +90,8 @@ class Core:
         self.must_wake = False
         #: How far the store's time was ahead of the clock when it was opened; own time runs on.
         self.ahead_ms = 0
-        self._running = 0
-        self._pausing = False
+        self._running, self._pausing = 0, False
         self._quiet = threading.Condition(self.latch)
-        self.store: Store
 
     def now_ms(self) -> int:
         """Return the queue manager's time, which never falls behind what its store has seen."""
@@ -109,17 +119,16 @@ class Core:
 
     def unreserve(self, work: Work) -> None:
         """Take the arrivals of a work that does not take effect out of the counts again."""
-        for queue, _row, _side in work.arrivals:
-            queue.depth -= 1
-            queue.uncommitted -= 1
-        for moving in work.moves:
-            moving.target.depth -= len(moving.new_keys)
-            moving.target.uncommitted -= len(moving.new_keys)
+        self._unreserve(work)
+        for core, part in work.elsewhere.items():
+            core.unreserve(part)
 
     def arrive(
         self, work: Work, queue: LocalQueue, row: StoredMessage, *, persistent: bool
     ) -> None:
         """Add a reserved message to a work."""
+        if queue.home is not self.home:
+            work = work.at(queue.home)
         work.unit.put(queue.number, row, persistent=persistent)
         work.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
 
@@ -129,14 +138,10 @@ class Core:
         Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed), MQRC_CONNECTION_BROKEN (outcome unknown,
         the queue manager stops) or MQRC_Q_MGR_STOPPING (nothing changed).
         """
+        if self.home is not None and self._run_across(works):
+            return
         with self.latch:
-            while self._pausing:
-                self._quiet.wait()
-            if self.is_stopped or self.closer not in (None, threading.get_ident()):
-                for work in works:
-                    self.take_back(work)
-                self.check_running()
-            self._running += 1
+            self._enter(works)
         try:
             self.store.commit([work.unit for work in works])
         except BaseException:
@@ -157,10 +162,12 @@ class Core:
 
         Non-persistent messages take this short way; the caller runs what is deferred afterwards.
         """
-        if work.unit.is_durable() or work.effects:
+        if work.unit.is_durable() or work.effects or work.elsewhere:
             return False
         offered: dict[int, LocalQueue] = {}
         self._take_effect(work, offered)
+        if self.triggering.arrived:
+            self.triggering.look_at_arrivals()
         for queue in offered.values():
             self.waits.offer(queue.number)
         return True
@@ -201,8 +208,11 @@ class Core:
         """Undo a work that will not be run; call it with the latch held."""
         offered: dict[int, LocalQueue] = {}
         self._take_back(work, offered)
+        self.triggering.look_at_arrivals()
         for queue in offered.values():
             self.waits.offer(queue.number)
+        for core, part in work.elsewhere.items():
+            core.take_back(part)
 
     def wait_while(self, is_held: Callable[[], bool]) -> None:
         """Wait until works that other threads run have let go; call it with the latch held."""
@@ -216,6 +226,24 @@ class Core:
         self.latch, self.administration = threading.RLock(), threading.RLock()
         self._quiet = threading.Condition(self.latch)
         self.store.stop_in_child(self.latch)
+
+    def _new_latch(self) -> threading.RLock:
+        return threading.RLock()
+
+    def _run_across(self, _works: Sequence[Work]) -> bool:
+        """Run works that change several stores; False when these are none. Of a group's members."""
+        return False
+
+    def _enter(self, works: Iterable[Work]) -> None:
+        """Begin to run works; what refuses it takes them back. Latch held."""
+        while self._pausing:
+            self._quiet.wait()
+        if self.is_stopped or self.closer not in (None, threading.get_ident()):
+            for work in works:
+                self.take_back(work)
+            self.check_running()
+        self._running += 1
+        self.under_way.update(works)
 
     def _survive_a_full_disk(self, error: MQError) -> None:
         # All of it is as it was and is tried again later. The caller's own put or get is another
@@ -246,6 +274,7 @@ class Core:
         led_to: list[Work] = []
         with self.latch:
             self._running -= 1
+            self.under_way.difference_update(works)
             offered: dict[int, LocalQueue] = {}
             for work in works:
                 if work.unit.is_safe or not work.unit.is_durable():
@@ -253,6 +282,8 @@ class Core:
                     led_to += [next_ for effect in work.effects if (next_ := effect()) is not None]
                 else:
                     self._take_back(work, offered)
+            # Before a get that waits takes away what counts.
+            self.triggering.look_at_arrivals()
             for queue in offered.values():
                 self.waits.offer(queue.number)
             if not self._running:
@@ -268,22 +299,26 @@ class Core:
         for queue, row, side in work.departures:
             self.hidden.pop(row.k, None)
             queue.present[side] -= 1
+            if self.marks.marked:
+                self.marks.forget((row.k,))
         for moving in work.moves:
-            self._settle_moving(moving)
+            settle_moving(self, moving)
             if self.waits.is_waited_on(moving.target.number):
                 offered[moving.target.number] = moving.target
         for queue, change in work.staged:
             queue.staged_for += change
         for claiming in work.claims:
-            self._settle_claiming(claiming)
+            settle_claiming(self, claiming)
         for unclaiming in work.ended_claims:
-            self._settle_unclaiming(unclaiming)
+            settle_unclaiming(self, unclaiming)
             if any(count for count, _key in unclaiming.returned):
                 offered[unclaiming.queue.number] = unclaiming.queue
         for queue, row, side in work.arrivals:
             queue.present[side] += 1
             queue.uncommitted -= 1
             queue.reveal(row.k, side)
+            if queue.trigger is not None:
+                self.triggering.note(queue, [row.k])
             if queue.is_staging:
                 if self.hidden.get(row.k) is work:
                     del self.hidden[row.k]
@@ -298,6 +333,7 @@ class Core:
         for queue, row, side in work.departures:
             queue.depth += 1
             self.reveal(queue, row.k, side)
+            self.triggering.note(queue, [row.k])
             offered[queue.number] = queue
         for moving in work.moves:
             moving.source.depth += len(moving.old_keys)
@@ -310,36 +346,18 @@ class Core:
                 del self.hidden[key]
             for side in (VOLATILE, PERSISTENT):
                 # Whichever side each was on: reading starts early rather than late.
-                queue.reveal(keys[0], side)
+                queue.reveal_all(keys, side)
+            self.triggering.note(queue, keys)
             offered[queue.number] = queue
-        self.unreserve(work)
+        self._unreserve(work)
 
-    def _settle_moving(self, moving: Moving) -> None:
-        source, target, old_keys, new_keys = moving
-        for key in old_keys:
-            del self.hidden[key]
-        source.present[PERSISTENT] -= len(old_keys)
-        target.present[PERSISTENT] += len(new_keys)
-        target.uncommitted -= len(new_keys)
-        target.reveal(min(new_keys), PERSISTENT)
-
-    def _settle_claiming(self, claiming: Claiming) -> None:
-        queue, keys, volatile_count = claiming
-        for key in keys:
-            del self.hidden[key]
-        queue.present[VOLATILE] -= volatile_count
-        queue.present[PERSISTENT] -= len(keys) - volatile_count
-        self.claimed[queue.number] += len(keys)
-
-    def _settle_unclaiming(self, unclaiming: Unclaiming) -> None:
-        queue, message_count, returned = unclaiming
-        queue.locked -= message_count
-        self.claimed[queue.number] -= message_count
-        for side, (count, low_key) in enumerate(returned):
-            if count:
-                queue.present[side] += count
-                queue.depth += count
-                queue.reveal(low_key, side)
+    def _unreserve(self, work: Work) -> None:
+        for queue, _row, _side in work.arrivals:
+            queue.depth -= 1
+            queue.uncommitted -= 1
+        for moving in work.moves:
+            moving.target.depth -= len(moving.new_keys)
+            moving.target.uncommitted -= len(moving.new_keys)
 
     def _note_due(self, key: int) -> None:
         due_ms = due_ms_of(key)

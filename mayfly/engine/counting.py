@@ -40,6 +40,7 @@ class Verification(NamedTuple):
 
 def counts(core: Core, queue: LocalQueue) -> Counts:
     """Return the counts of a queue now; call it with the latch held."""
+    core = queue.home or core
     now_ms = core.now_ms()
     hidden = [key for key in core.hidden if queue.low <= key < queue.high]
     expired = sum(

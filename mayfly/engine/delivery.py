@@ -9,6 +9,8 @@ from mayfly.engine.delay.staging import staged_identity
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.remote.resolution import Remote
+from mayfly.engine.remote.wrapping import header_bytes, wrapped
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.lifetime.window import Window
@@ -92,13 +94,23 @@ def check_open(core: Core, path: Path, body_bytes: int) -> None:
         raise mq_error(rc.MQRC_Q_FULL, f"{queue.name} holds MAXDEPTH({path.max_depth})")
 
 
+def size_on(path: Path, descriptor: Descriptor, body_bytes: int) -> int:
+    """Return how long the data of a message are on the queue a path leads to."""
+    return body_bytes if path.remote is None else body_bytes + header_bytes(descriptor)
+
+
 def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:
-    """Return the row of a message on an ordinary queue; call it with the latch held."""
+    """Return the row of a message on an ordinary queue; call it with the latch held.
+
+    For another queue manager it is wrapped, under an id of its own (E23).
+    """
+    if path.remote is not None:
+        message = _in_transit(core, path.remote, message)
     prepared, window, ids, body = message
     queue = path.queue
     priority = prepared.order_priority if path.fifo_priority is None else path.fifo_priority
     return StoredMessage(
-        order_key(queue.number, priority, core.store.sequence.next()),
+        order_key(queue.number, priority, (queue.home or core).store.sequence.next()),
         window.put_ms,
         None if window.deliver_at_ms == window.put_ms else window.deliver_at_ms,
         window.expire_at_ms,
@@ -111,6 +123,13 @@ def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:
         prepared.packed,
         body,
     )
+
+
+def _in_transit(core: Core, remote: Remote, message: Outgoing) -> Outgoing:
+    prepared, window, ids, body = message
+    named = ids.msg_id, ids.correl_id
+    outer, correl_id, data = wrapped((core.name, remote), prepared, window, named, body)
+    return Outgoing(outer, window, Ids(new_id(core), correl_id, ids.origin_id), data)
 
 
 def arrive(core: Core, work: Work, path: Path, prepared: Prepared, row: StoredMessage) -> None:

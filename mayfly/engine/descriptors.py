@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from mayfly.engine.groups.fields import as_placed, check_place
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
@@ -46,7 +47,9 @@ _KNOWN_FLAGS = (
     | c.MQMF_LAST_SEGMENT
 )
 #: Of the flags that are not known, those that a queue that is no transmission queue refuses.
-_REFUSED_FLAGS = c.MQMF_REJECT_UNSUP_MASK | c.MQMF_ACCEPT_UNSUP_IF_XMIT_MASK
+_NEVER_TAKEN_FLAGS = c.MQMF_REJECT_UNSUP_MASK
+_REFUSED_FLAGS = _NEVER_TAKEN_FLAGS | c.MQMF_ACCEPT_UNSUP_IF_XMIT_MASK
+_REFUSED_REPORT = c.MQRO_REJECT_UNSUP_MASK | c.MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
 _U32 = 0xFFFFFFFF
 
 
@@ -77,13 +80,19 @@ def prepare(
     default_persistence: int,
     context: Context,
     context_option: int = c.MQPMO_NONE,
+    *,
+    transmits: bool = False,
 ) -> Prepared:
     """Check a descriptor and fill in what the queue and the user give.
 
+    What only the queue manager at the end of the way must know passes when the queue ``transmits``.
+
     Raises the reason code of the first wrong field: MQRC_MSG_TYPE_ERROR, FEEDBACK_ERROR,
-    PRIORITY_ERROR, PERSISTENCE_ERROR, REPORT_OPTIONS_ERROR, MSG_FLAGS_ERROR, MISSING_REPLY_TO_Q.
+    PRIORITY_ERROR, PERSISTENCE_ERROR, REPORT_OPTIONS_ERROR, MSG_FLAGS_ERROR, MSG_SEQ_NUMBER_ERROR,
+    OFFSET_ERROR, MISSING_REPLY_TO_Q.
     """
-    warning = _check(descriptor)
+    descriptor = as_placed(descriptor)
+    warning = _check(descriptor, transmits=transmits)
     priority = default_priority if descriptor.priority < 0 else descriptor.priority
     persistence = descriptor.persistence
     if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
@@ -111,7 +120,7 @@ def check_header(descriptor: Descriptor, body: bytes) -> None:
     _CHECKED_HEADERS[descriptor.format].unpack(body, big_endian=big_endian)
 
 
-def _check(d: Descriptor) -> int:
+def _check(d: Descriptor, *, transmits: bool) -> int:
     if not c.MQMT_SYSTEM_FIRST <= d.msg_type <= c.MQMT_APPL_LAST:
         raise _wrong(rc.MQRC_MSG_TYPE_ERROR, "MsgType", d.msg_type)
     if not c.MQFB_NONE <= d.feedback <= c.MQFB_APPL_LAST:
@@ -120,13 +129,14 @@ def _check(d: Descriptor) -> int:
         raise _wrong(rc.MQRC_PRIORITY_ERROR, "Priority", d.priority)
     if not c.MQPER_NOT_PERSISTENT <= d.persistence <= c.MQPER_PERSISTENCE_AS_Q_DEF:
         raise _wrong(rc.MQRC_PERSISTENCE_ERROR, "Persistence", d.persistence)
-    if d.msg_flags & ~_KNOWN_FLAGS & _REFUSED_FLAGS:
+    if d.msg_flags & ~_KNOWN_FLAGS & (_REFUSED_FLAGS if not transmits else _NEVER_TAKEN_FLAGS):
         raise _wrong(rc.MQRC_MSG_FLAGS_ERROR, "MsgFlags", d.msg_flags)
+    check_place(d)
     if not -(2**31) <= d.report < 2**32:
         raise _wrong(rc.MQRC_REPORT_OPTIONS_ERROR, "Report", d.report)
     unknown = d.report & _U32 & ~_KNOWN_REPORT
     # A queue that is not a transmission queue must know the accept-if-xmit options, too (P2).
-    if unknown & (c.MQRO_REJECT_UNSUP_MASK | c.MQRO_ACCEPT_UNSUP_IF_XMIT_MASK):
+    if unknown & (c.MQRO_REJECT_UNSUP_MASK if transmits else _REFUSED_REPORT):
         raise _wrong(rc.MQRC_REPORT_OPTIONS_ERROR, "Report", d.report)
     if not d.reply_to_q and (d.msg_type == c.MQMT_REQUEST or d.report & _WITH_REPLY):
         raise mq_error(

@@ -8,10 +8,21 @@ from collections.abc import Iterable
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import count_staged, original_row
-from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_id, new_row
+from mayfly.engine.delivery import (
+    Ids,
+    Outgoing,
+    arrive,
+    check_room,
+    life_of,
+    new_id,
+    new_row,
+    size_on,
+)
 from mayfly.engine.descriptors import Context, Prepared, prepare
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.remote.resolution import full_name
+from mayfly.engine.remote.wrapping import embedded_or_none
 from mayfly.engine.work import Work
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.life import Event, LifeRecord, State, next_state
@@ -38,7 +49,7 @@ def discard_expired(
         descriptor = unpack_descriptor(row.descriptor)
         remove(core, work, (queue, row, side), life_of(queue, row, descriptor, now_ms, _EXPIRED))
         if descriptor.report:
-            original = original_of(queue, row, descriptor, now_ms)
+            original = _behind_transit(original_of(queue, row, descriptor, now_ms))
             send_report(core, work, Cause.EXPIRATION, original)
     return work
 
@@ -48,6 +59,9 @@ def remove(
 ) -> None:
     """Add the end of a visible message's life to a work."""
     queue, row, side = found
+    if queue.home is not core.home:
+        assert queue.home is not None
+        core, work = queue.home, work.at(queue.home)
     core.hidden[row.k] = work
     queue.depth -= 1
     work.unit.end(queue.number, row.k, life)
@@ -66,6 +80,24 @@ def original_of(
     return Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
 
 
+def _behind_transit(original: Original) -> Original:
+    """Return the message within one that expires on its way (R8), asking for what that one does."""
+    embedded = embedded_or_none(original.body, original.descriptor)
+    if embedded is None:
+        return original
+    inner = embedded.descriptor
+    return original._replace(
+        descriptor=original.descriptor._replace(
+            format=inner.format,
+            encoding=inner.encoding,
+            coded_char_set_id=inner.coded_char_set_id,
+        ),
+        msg_id=embedded.msg_id,
+        correl_id=embedded.correl_id,
+        body=embedded.body,
+    )
+
+
 def send_report(core: Core, work: Work, cause: Cause, original: Original, reason: int = 0) -> bool:
     """Add the report of a cause to a work if it is owed; False when it could not be delivered.
 
@@ -81,7 +113,7 @@ def send_report(core: Core, work: Work, cause: Cause, original: Original, reason
         _put_report(core, work, report, window, ids)
     except MQError as failure:
         prepared = as_given(core, report.descriptor)
-        target = report.reply_to_q
+        target = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
         try:
             message = Outgoing(prepared, window, ids, report.body)
             dead_letter(core, work, message, failure.reason, target)
@@ -103,9 +135,10 @@ def dead_letter(
     Raises the reason why it cannot go there; MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     prepared, window, ids, body = message
-    path = core.registry.resolve(core.registry.queue_manager.text("DEADQ"))
+    path = core.registry.resolve_target(core.registry.queue_manager.text("DEADQ"))
     descriptor, header = dead_letter_of(core, prepared.descriptor, reason, target)
-    check_room(core, path, len(header) + len(body), persistent=prepared.persistent)
+    size_bytes = size_on(path, descriptor, len(header) + len(body))
+    check_room(core, path, size_bytes, persistent=prepared.persistent)
     dead = as_given(core, descriptor)
     # It can be got at once, whatever delay it once had.
     immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
@@ -117,7 +150,9 @@ def dead_letter_of(
     core: Core, descriptor: Descriptor, reason: int, target: str
 ) -> tuple[Descriptor, bytes]:
     """Return the descriptor and the MQDLH of a letter that the queue manager itself makes (Q1)."""
-    refusal = Refusal(reason, target, core.name, MQAT_QMGR, core.name, core.now_ms())
+    queue, _, manager = target.partition("@")
+    dest = manager or core.name
+    refusal = Refusal(reason, queue, dest, MQAT_QMGR, core.name, core.now_ms())
     return behind_header(descriptor, refusal)
 
 
@@ -134,11 +169,13 @@ def as_given(core: Core, descriptor: Descriptor) -> Prepared:
 
 
 def _put_report(core: Core, work: Work, report: Report, window: Window, ids: Ids) -> None:
-    path = core.registry.resolve(report.reply_to_q)
+    name = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
+    path = core.registry.resolve_target(name)
     # R6: with the authority of whose message it is about.
-    check_putter(core, report.descriptor.user_identifier, report.reply_to_q)
+    check_putter(core, report.descriptor.user_identifier, name)
     prepared = as_given(core, report.descriptor)
-    check_room(core, path, len(report.body), persistent=prepared.persistent)
+    size_bytes = size_on(path, report.descriptor, len(report.body))
+    check_room(core, path, size_bytes, persistent=prepared.persistent)
     capped = _capped(window, path)
     row = new_row(core, path, Outgoing(prepared, capped, ids, report.body))
     arrive(core, work, path, prepared, row)

@@ -13,14 +13,19 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
+#: What stands for the asterisk needs 16 of the 48 characters.
+_LAST_PLACE_OF_ASTERISK = 33
+_DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
+
 
 def create_dynamic_queue(
     core: Core, model_name: str, dynamic_name: str, owners: tuple[str, ...] = ()
 ) -> str | None:
     """Make a queue after a model and return its name; None when the name is not a model's.
 
-    A trailing ``*`` of the dynamic name is replaced by something unique; ``owners`` are users who
-    may do everything with it. Raises MQRC_DYNAMIC_Q_NAME_ERROR and MQRC_OBJECT_ALREADY_EXISTS.
+    A trailing ``*`` of the dynamic name, among its first 33 characters, is replaced by something
+    unique; ``owners`` are users who may do everything with it. Raises MQRC_DYNAMIC_Q_NAME_ERROR and
+    MQRC_OBJECT_ALREADY_EXISTS.
     """
     model = core.registry.find(model_name)
     if model is None or model.kind != QMODEL:
@@ -31,9 +36,12 @@ def create_dynamic_queue(
 
 def _create(core: Core, model: Definition, name: str, owners: tuple[str, ...]) -> str:
     if name.endswith("*"):
+        if len(name) > _LAST_PLACE_OF_ASTERISK:
+            said = f"{name!r} has its * behind place {_LAST_PLACE_OF_ASTERISK}"
+            raise mq_error(rc.MQRC_DYNAMIC_Q_NAME_ERROR, said)
         with core.latch:
             sequence = core.store.sequence.next()
-        name = f"{name[:-1][:32]}{core.store.sequence.instance:05X}{sequence:011X}"
+        name = f"{name[:-1]}{core.store.sequence.instance:05X}{sequence:011X}"
     try:
         check_name(name)
     except MQError as error:
@@ -49,28 +57,30 @@ def _create(core: Core, model: Definition, name: str, owners: tuple[str, ...]) -
     return name
 
 
-def drop_dynamic_queue(
-    core: Core, queue: LocalQueue, options: int, *, is_owner: bool, own_handles: int
-) -> None:
+def drop_dynamic_queue(core: Core, queue: LocalQueue, options: int, *, is_owner: bool) -> None:
     """Delete the queue of a handle that is being closed, if that is what closing it means.
 
-    Raises MQRC_OPTIONS_ERROR for a delete option on a predefined queue, MQRC_Q_NOT_EMPTY for
-    MQCO_DELETE on a queue with messages, MQRC_OBJECT_IN_USE when others have it open; a temporary
-    queue goes with its creator all the same, and others get MQRC_Q_DELETED.
+    A temporary queue goes with its creator, messages and all; a permanent one with MQCO_DELETE when
+    it is empty, with MQCO_DELETE_PURGE whatever is on it. Whoever else has it open gets
+    MQRC_Q_DELETED from then on.
+    Raises MQRC_OPTIONS_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for a delete option on any other
+    queue, MQRC_Q_NOT_EMPTY for MQCO_DELETE on a permanent queue with messages and for either option
+    on one with uncommitted work.
     """
-    deletes = options & (c.MQCO_DELETE | c.MQCO_DELETE_PURGE)
-    if options & ~(c.MQCO_DELETE | c.MQCO_DELETE_PURGE):
+    if options & ~_DELETES or options == _DELETES:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x}")
     if core.registry.by_name(queue.name) is not queue:
         return
     kind = queue.definition.definition_type
-    if deletes and kind not in (c.MQQDT_TEMPORARY_DYNAMIC, c.MQQDT_PERMANENT_DYNAMIC):
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{queue.name} is not a dynamic queue")
     is_temporary = is_owner and kind == c.MQQDT_TEMPORARY_DYNAMIC
-    if not is_temporary and not deletes:
+    if not is_temporary and not options:
         return
+    if not is_temporary and kind != c.MQQDT_PERMANENT_DYNAMIC:
+        said = f"{queue.name} is no dynamic queue that this handle may delete"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+    if not is_temporary and queue.has_uncommitted_work:
+        raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} has uncommitted work")
     purges = is_temporary or bool(options & c.MQCO_DELETE_PURGE)
-    if is_temporary:
-        own_handles = queue.input_count + queue.output_count
     with core.administration:
-        delete_queue(core, queue, purge=purges, own_handles=own_handles)
+        handles = queue.input_count + queue.output_count
+        delete_queue(core, queue, purge=purges, own_handles=handles)

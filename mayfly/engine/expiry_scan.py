@@ -41,19 +41,21 @@ class ExpiryScan:
 
     def discard_all(self) -> int:
         """Discard every expired message that nobody hides; return how many."""
-        return self._discard(VOLATILE) + self._discard(PERSISTENT)
+        directory = self._core.registry.directory
+        holders = [self._core] if directory is None else [self._core, directory.group]
+        return sum(self._discard(h, side) for h in holders for side in (VOLATILE, PERSISTENT))
 
-    def _discard(self, side: int) -> int:
+    def _discard(self, holder: Core, side: int) -> int:
         core, discarded, after = self._core, 0, _START
         while True:
             with core.latch:
                 now_ms = core.now_ms()
-                rows = core.messages(side).expired(now_ms, after, _BATCH)
+                rows = holder.messages(side).expired(now_ms, after, _BATCH)
                 found: list[Found] = []
                 for row in rows:
-                    queue = core.registry.by_number(queue_number_of(row.k))
+                    queue = holder.registry.by_number(queue_number_of(row.k))
                     # What is locked, got in a unit of work, or on its way out is left alone (X9).
-                    if queue is not None and row.k not in core.hidden:
+                    if queue is not None and row.k not in holder.hidden:
                         found.append((queue, row, side))
                 works = [discard_expired(core, found, now_ms)] if found else []
             if works:

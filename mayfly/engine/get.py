@@ -16,6 +16,7 @@ from mayfly.engine.places import Place, place_for
 from mayfly.engine.properties.folders import Property
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, seen_in_transit
 from mayfly.engine.search import ANY, Match
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
@@ -92,10 +93,14 @@ def get(
     Expired messages met on the way are discarded and reported on before this returns, whatever
     becomes of the unit of work (E9, E14).
     """
-    if request.wait_ms < MQWI_UNLIMITED:
-        raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms} is below -1")
     place = place_for(place, core, path.queue, request.match)
     getter = Getter(core, path, request, unit_of_work, holder, place=place)
+    return obtain(core, getter)
+
+
+def obtain(core: Core, getter: Getter) -> GetResult:
+    """Let a getter take its message, waiting for it if asked to; raises as :func:`get`."""
+    path, holder, place = getter.path, getter.holder, getter.place
     is_over = False
     while not is_over:
         waiter = None
@@ -179,12 +184,14 @@ class Getter:
         place: Place | None = None,
     ) -> None:
         """Prepare a get on what a name resolved to; with a selector it has a place."""
+        if request.wait_ms < MQWI_UNLIMITED:
+            raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms}")
         self._core = core
-        self._path = path
+        self.path = path
         self._request = request
         self._unit_of_work = unit_of_work
-        self._holder = holder
-        self._place = place
+        self.holder = holder
+        self.place = place
         self.takes_any = request.match is ANY
         #: Whether the last take has not come to the end of the queue, so that it is to be repeated.
         self.is_cut = False
@@ -205,8 +212,17 @@ class Getter:
 
     def attempt(self) -> object:
         """Take a message for the one who waits; LOOK_YOURSELF when it is a long search."""
-        outcome = self.take(in_parts=self._place is not None)
+        outcome = self.take(in_parts=self.place is not None)
         return LOOK_YOURSELF if self.is_cut else outcome
+
+    def ready(self) -> LocalQueue:
+        """Return the queue, from which nothing hinders a get now; raises what does."""
+        path = self._core.registry.refreshed(self.path)
+        if path.get_inhibited:
+            raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {path.name}")
+        if self._unit_of_work is not None:
+            self._unit_of_work.check_room()
+        return path.queue
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
         """Take a message now, under the latch; None when there is none.
@@ -215,12 +231,7 @@ class Getter:
         ``in_parts`` lets the latch go after DISCARD_BATCH expired messages (``is_cut``).
         """
         core, unit_of_work = self._core, self._unit_of_work
-        path = core.registry.refreshed(self._path)
-        if path.get_inhibited:
-            raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {path.name}")
-        if unit_of_work is not None:
-            unit_of_work.check_room()
-        queue, now_ms = path.queue, core.now_ms()
+        queue, now_ms = self.ready(), core.now_ms()
         found, own = self._next_alive(queue, now_ms, in_parts=in_parts)
         if own is not None:
             return self._take_own(own, now_ms)
@@ -231,15 +242,15 @@ class Getter:
         if result.stays:
             return result, None
         self._advance(queue, row, side)
-        if self._holder.locked is not None:
-            self._holder.forget_lock(row.k)
+        if self.holder.locked is not None:
+            self.holder.forget_lock(row.k)
         return result, take_row(core, (queue, row, side), self._request, unit_of_work)
 
     def _next_alive(
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
     ) -> tuple[tuple[StoredMessage, int] | None, Pending | None]:
         """Return the next live message, or the own uncommitted put that comes before it."""
-        core, place = self._core, self._place
+        core, place = self._core, self.place
         own = self._own_put(queue, now_ms)
         before = None if own is None else own.row.k
         alive, expired, reached, self.is_cut = look(
@@ -249,7 +260,7 @@ class Getter:
             queue.low if place is None else place.step_from(queue.low),
             before=before,
             in_parts=in_parts,
-            holder=self._holder,
+            holder=self.holder,
         )
         if self.is_cut:
             own = None
@@ -261,7 +272,7 @@ class Getter:
         if expired and (alive or own or core.settings.discard_on_empty):
             for _queue, row, side in expired:
                 self._advance(queue, row, side)
-                self._holder.forget_lock(row.k)
+                self.holder.forget_lock(row.k)
             core.deferred.append(discard_expired(core, expired, now_ms))
         return alive, own if alive is None else None
 
@@ -288,7 +299,7 @@ class Getter:
         if not result.stays:
             assert self._unit_of_work is not None
             self._unit_of_work.take_own(own)
-            _confirm_delivery(self._core, (own.queue, own.row, 0), None, self._unit_of_work)
+            confirm_delivery(self._core, (own.queue, own.row, 0), None, self._unit_of_work)
         return result, None
 
 
@@ -297,6 +308,8 @@ def seen(core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage)
     if queue.is_staging:
         row = shown(core, row)
     now_ms = core.now_ms()
+    if row.body[:4] == TRANSMISSION_MARK:
+        row = seen_in_transit(row, now_ms)
     visible, taken, failure = seen_as(request.view, row)
     handed = None if taken is None else Handed(taken, message_of(queue.name, row, now_ms))
     length = len(visible.body)
@@ -322,11 +335,11 @@ def take_row(
         outcome = _CANCELLED if queue.is_staging else _GOT
         descriptor = unpack_descriptor(row.descriptor)
         remove(core, work, found, life_of(queue, row, descriptor, core.now_ms(), outcome))
-    _confirm_delivery(core, found, work, unit_of_work)
+    confirm_delivery(core, found, work, unit_of_work)
     return work
 
 
-def _confirm_delivery(
+def confirm_delivery(
     core: Core, found: Found, work: Work | None, unit_of_work: UnitOfWork | None
 ) -> None:
     """Add the COD report, which is part of the getter's unit of work."""

@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, SupportsIndex
 
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.browse import Cursor
+from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.get import GetRequest, GetResult, Getter, get
+from mayfly.engine.groups.handle_gets import GroupGets
+from mayfly.engine.groups.members import GROUPING
+from mayfly.engine.groups.put_order import PutOrder
 from mayfly.engine.objects import Path
-from mayfly.engine.opened import OpenQueue, drop_ownerless
+from mayfly.engine.opened import OpenQueue, OpenQueues, drop_ownerless
 from mayfly.engine.places import Place, place_for
 from mayfly.engine.properties.views import View, view_of
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.search import ANY
+from mayfly.engine.status import is_asynchronous
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (
     BROWSE,
+    CO_OP_MARKS,
+    MARKS,
     SYNCPOINT,
     check_get_options,
     check_put_options,
     not_open,
+    told_of_closing,
     with_options,
 )
 from mayfly.engine.watch import Source
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import (
+    ConnectionBroken,
+    InhibitedError,
+    ObjectError,
+    ResourceError,
+    mq_error,
+)
 from mayfly.selectors import Selector
+from mayfly.store.keys import key_of_token
 
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+_UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class Owner(NamedTuple):
@@ -42,6 +59,7 @@ class Owner(NamedTuple):
     context: Context
     unit_of_work: UnitOfWork
     close_handle: Callable[[Handle, int], None]
+    opens: OpenQueues
     authority: UserAuthority | None
 
 
@@ -68,9 +86,14 @@ class Handle:
         self.opened = opened
         self.options = opened.options
         self._selector = selector
+        #: Where its puts, and its gets, stand in groups, once they have had to do with some.
+        self._put_order: PutOrder | None = None
+        self._groups: GroupGets | None = None
         #: How far the selector was asked by gets.
         self._place: Place | None = None
-        self._cursor = Cursor(core, path, opened.holder)
+        self._cursor = Cursor(
+            core, path, opened.holder, co_operates=bool(self.options & c.MQOO_CO_OP)
+        )
 
     @property
     def is_open(self) -> bool:
@@ -98,8 +121,22 @@ class Handle:
         self._path = self._core.registry.refreshed(self._path)
         return self._path
 
-    def put(self, body: bytes, request: PutRequest, options: int = c.MQPMO_NONE) -> PutResult:
-        """MQPUT with MQPMO options; raises the reason codes of ``put.put`` and C8, P10."""
+    def __index__(self) -> int:
+        """Return the number of the handle, MQHOBJ."""
+        return self.opened.number
+
+    def put(
+        self,
+        body: bytes,
+        request: PutRequest,
+        options: int = c.MQPMO_NONE,
+        context: SupportsIndex = c.MQHO_NONE,
+    ) -> PutResult:
+        """MQPUT with MQPMO options; raises the reason codes of ``put.put``, C8, P10 and P6.
+
+        ``context``, PMO.Context, is the handle, or its number, whose last message got gives the
+        context that MQPMO_PASS_IDENTITY_CONTEXT and MQPMO_PASS_ALL_CONTEXT pass on.
+        """
         self._check_open()
         if not self.options & c.MQOO_OUTPUT:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_OUTPUT, "MQOO_OUTPUT")
@@ -107,14 +144,50 @@ class Handle:
         if request.delay_ms and self._owner.authority is not None:
             # The put opens the staging queue, which asks for the target once more (D13).
             self._owner.authority.check_queue(self._path.name, words.PUT)
+        request = with_options(self._core, request, self.options, options)
+        if options & PASSES:
+            request = passed_on(request, self._owner.opens.saved_message(index(context)))
+        if request.descriptor.msg_flags or options & c.MQPMO_LOGICAL_ORDER or self._put_order:
+            return self._put_in_order(body, request, options)
         return put(
             self._core,
             self.path,
             body,
-            with_options(self._core, request, self.options, options),
+            request,
             context=self._owner.context,
             unit_of_work=self._owner.unit_of_work if options & c.MQPMO_SYNCPOINT else None,
         )
+
+    def _put_in_order(self, body: bytes, request: PutRequest, options: int) -> PutResult:
+        if self._put_order is None:
+            owner = self._owner
+            self._put_order = PutOrder(self._core, owner.context, owner.unit_of_work)
+        return self._put_order.put(self.path, body, request, options)
+
+    def put_async(
+        self,
+        body: bytes,
+        request: PutRequest,
+        options: int = c.MQPMO_NONE,
+        context: SupportsIndex = c.MQHO_NONE,
+    ) -> PutResult | None:
+        """MQPUT with MQPMO_ASYNC_RESPONSE: None when the queue refuses the message (P13).
+
+        Session.status tells why, and of warnings, which the result does not have then. What is
+        wrong with the call is raised as by :meth:`put`; a persistent message outside of syncpoint
+        is put as by that.
+        """
+        try:
+            result = self.put(body, request, options, context)
+        except (InhibitedError, ObjectError, ResourceError) as error:
+            if not is_asynchronous(self._path, request, options):
+                raise
+            self._owner.opens.async_puts.failed(self._path, error)
+            return None
+        if not is_asynchronous(self._path, request, options):
+            return result
+        self._owner.opens.async_puts.done(self._path, result)
+        return result._replace(warning=rc.MQRC_NONE)
 
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
         """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s.
@@ -127,9 +200,13 @@ class Handle:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, "MQGMO_UNLOCK gets nothing; call unlock()")
         if options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR) and not self.options & c.MQOO_BROWSE:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
+        if options & CO_OP_MARKS and not self.options & c.MQOO_CO_OP:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{options:#x}: not opened with MQOO_CO_OP")
         if not options & BROWSE and not self.options & _INPUT:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
         match, selector = request.match, self._selector
+        if match.token is not None and options & c.MQGMO_WAIT and not options & _UNDER_CURSOR:
+            raise mq_error(rc.MQRC_MSG_TOKEN_ERROR, "MQMO_MATCH_MSG_TOKEN with MQGMO_WAIT")
         request = GetRequest(
             match if selector is None else match.narrowed(selector),
             request.wait_ms if options & c.MQGMO_WAIT else 0,
@@ -138,9 +215,14 @@ class Handle:
             bool(options & c.MQGMO_SYNCPOINT_IF_PERSISTENT),
             request.view,
         )
-        result = self._get(request, options)
+        try:
+            result = self._get(request, options)
+        except ConnectionBroken as error:
+            raise told_of_closing(error, options) from None
         if result.failure is not None:
             raise result.failure
+        if self.options & c.MQOO_SAVE_ALL_CONTEXT and not result.stays:
+            self.opened.saved = None if options & BROWSE else result.message
         return result
 
     def view(self, options: int, *, has_handle: bool) -> View:
@@ -152,17 +234,32 @@ class Handle:
         return view_of(options, self.path.property_control, has_handle=has_handle)
 
     def _get(self, request: GetRequest, options: int) -> GetResult:
+        groups = self._groups
+        if groups is None and (options & GROUPING or request.match.group_id is not None):
+            owner, holder = self._owner, self.opened.holder
+            groups = GroupGets(self._core, holder, owner.unit_of_work, self._cursor)
+            self._groups = groups
+        if groups is None:
+            return self._get_plainly(request, options)
+        return groups.get(self.path, request, options, self._get_plainly)
+
+    def _get_plainly(self, request: GetRequest, options: int) -> GetResult:
         if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
-            return self._cursor.browse_under_cursor(request, lock=bool(options & c.MQGMO_LOCK))
+            return self._cursor.browse_under_cursor(
+                request, lock=bool(options & c.MQGMO_LOCK), marks=options & MARKS
+            )
         if options & BROWSE:
             return self._cursor.browse(
                 request,
                 first=bool(options & c.MQGMO_BROWSE_FIRST),
                 lock=bool(options & c.MQGMO_LOCK),
+                marks=options & MARKS,
             )
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
         if options & c.MQGMO_MSG_UNDER_CURSOR:
             return self._cursor.get_under_cursor(request, unit_of_work)
+        if request.match.token is not None:
+            self._cursor.check_token(key_of_token(request.match.token))
         path, holder = self.path, self.opened.holder
         self._place = place_for(self._place, self._core, path.queue, request.match)
         return get(self._core, path, request, unit_of_work, holder, place=self._place)
@@ -184,10 +281,17 @@ class Handle:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
         return rc.MQRC_NONE if self._cursor.unlock() else rc.MQRC_NO_MSG_LOCKED
 
-    def close(self, options: int = c.MQCO_NONE) -> None:
-        """MQCLOSE; releases the lock and, for a dynamic queue, deletes as asked (C9)."""
+    def close(self, options: int = c.MQCO_NONE) -> int:
+        """MQCLOSE; releases the lock and, for a dynamic queue, deletes as asked (C9).
+
+        Returns 0, or MQRC_INCOMPLETE_MSG or MQRC_INCOMPLETE_GROUP when its puts or gets in logical
+        order stopped within one.
+        """
         self._check_open()
         self._owner.close_handle(self, options)
+        left = {order.incomplete for order in (self._put_order, self._groups) if order is not None}
+        # Of both the higher number comes first: the message that lacks segments.
+        return max(left, default=rc.MQRC_NONE)
 
     def _check_open(self) -> None:
         if not self.opened.is_open:

@@ -60,15 +60,16 @@ class Holder:
     def lock(self, found: tuple[LocalQueue, StoredMessage, int]) -> None:
         """Hide a message from everybody else."""
         queue, row, _side = found
-        self._core.hidden[row.k] = self
+        (queue.home or self._core).hidden[row.k] = self
         queue.browse_locked += 1
         self.locked = found
 
     def forget_lock(self, key: int) -> None:
         """Unlock a message that leaves its queue under the same latch: nobody gets to see it."""
         if self.locked is not None and self.locked[1].k == key:
-            self.locked[0].browse_locked -= 1
-            del self._core.hidden[key]
+            queue = self.locked[0]
+            queue.browse_locked -= 1
+            del (queue.home or self._core).hidden[key]
             self.locked = None
 
     def release_lock(self) -> None:
@@ -76,5 +77,5 @@ class Holder:
         if self.locked is not None:
             queue, row, side = self.locked
             self.forget_lock(row.k)
-            self._core.reveal(queue, row.k, side)
+            (queue.home or self._core).reveal(queue, row.k, side)
             self._core.waits.offer(queue.number)

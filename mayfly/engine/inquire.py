@@ -1,22 +1,26 @@
-"""MQINQ and MQSET: attributes of an open queue, and of the queue manager, by their selectors."""
+"""MQINQ: the attributes of an open queue, process or queue manager, by their selectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mayfly.engine.administration import alter
 from mayfly.engine.attributes import ATTRIBUTES, attributes_of
 from mayfly.engine.attributes.attribute import (
+    PROCESS,
     QALIAS,
     QLOCAL,
     QMGR,
     QMODEL,
     QREMOTE,
     QUEUE_KINDS,
+    Attribute,
     Value,
 )
+from mayfly.engine.core import Core
+from mayfly.engine.definition_handle import DefinitionHandle
 from mayfly.engine.definitions import Definition
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
@@ -26,7 +30,6 @@ from mayfly.store.keys import MAX_PRIORITY
 
 if TYPE_CHECKING:
     from mayfly.engine.handles import Handle
-    from mayfly.engine.manager import Manager
 
 #: The character set of the queue manager's own texts: UTF-8.
 MANAGER_CCSID: Final = 1208
@@ -38,7 +41,7 @@ _QUEUE_TYPES = {
     QMODEL: c.MQQT_MODEL,
 }
 _NAME_LENGTH = 48
-_SETTABLE = {c.MQIA_INHIBIT_PUT: "PUT", c.MQIA_INHIBIT_GET: "GET"}
+_MOST_SELECTORS = 256
 
 #: What every queue has beside its MQSC attributes.
 _OF_ANY_QUEUE: dict[int, Callable[[Definition], Value]] = {
@@ -51,14 +54,16 @@ _OF_LOCAL_QUEUE: dict[int, Callable[[LocalQueue], Value]] = {
     c.MQIA_OPEN_INPUT_COUNT: lambda queue: queue.input_count,
     c.MQIA_OPEN_OUTPUT_COUNT: lambda queue: queue.output_count,
     c.MQIA_DEFINITION_TYPE: lambda queue: queue.definition.definition_type,
+    c.MQIA_DIST_LISTS: lambda _queue: c.MQDL_NOT_SUPPORTED,
 }
-_OF_MANAGER: dict[int, Callable[[Manager], Value]] = {
+_OF_MANAGER: dict[int, Callable[[Core], Value]] = {
     c.MQCA_Q_MGR_NAME: lambda manager: manager.name,
     c.MQIA_COMMAND_LEVEL: lambda manager: manager.command_level,
     c.MQIA_PLATFORM: lambda manager: c.MQPL_ZOS if manager.platform == "zos" else c.MQPL_UNIX,
     c.MQIA_CODED_CHAR_SET_ID: lambda _manager: MANAGER_CCSID,
     c.MQIA_MAX_PRIORITY: lambda _manager: MAX_PRIORITY,
     c.MQIA_SYNCPOINT: lambda _manager: c.MQSP_AVAILABLE,
+    c.MQIA_DIST_LISTS: lambda _manager: c.MQDL_NOT_SUPPORTED,
 }
 
 
@@ -72,52 +77,42 @@ class Inquiry(NamedTuple):
     warning: int
 
 
-def inquire(core: Manager, handle: Handle, selectors: Sequence[int]) -> Inquiry:
-    """MQINQ on a queue; on an alias it is the alias that answers.
+def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[int]) -> Inquiry:
+    """MQINQ, up to 256 selectors at a time; of an alias it is the alias that answers.
 
-    Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8), MQRC_SELECTOR_ERROR, MQRC_Q_DELETED.
+    Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE (C8), MQRC_SELECTOR_ERROR,
+    MQRC_SELECTOR_LIMIT_EXCEEDED, and MQRC_Q_DELETED or, for a process, MQRC_OBJECT_CHANGED when it
+    is not there any more.
     """
-    _check_open(handle, c.MQOO_INQUIRE, rc.MQRC_NOT_OPEN_FOR_INQUIRE, "MQOO_INQUIRE")
+    check_opened(handle, c.MQOO_INQUIRE, rc.MQRC_NOT_OPEN_FOR_INQUIRE, "MQOO_INQUIRE")
+    if len(selectors) > _MOST_SELECTORS:
+        said = f"{len(selectors)} selectors, {_MOST_SELECTORS} are allowed"
+        raise mq_error(rc.MQRC_SELECTOR_LIMIT_EXCEEDED, said)
     with core.latch:
         core.check_running()
-        values = [_value(core, handle, selector) for selector in selectors]
+        if not isinstance(handle, DefinitionHandle):
+            values = [_of_queue(core, handle, selector) for selector in selectors]
+        elif handle.kind == PROCESS:
+            values = [_of_process(core, handle.name, selector) for selector in selectors]
+        else:
+            return Inquiry([*inquire_manager(core, selectors)], rc.MQRC_NONE)
     return Inquiry(values, rc.MQRC_SELECTOR_NOT_FOR_TYPE if None in values else rc.MQRC_NONE)
 
 
-def inquire_manager(core: Manager, selectors: Sequence[int]) -> list[Value]:
+def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
     """MQINQ on the queue manager itself; raises MQRC_SELECTOR_ERROR."""
-    keywords = _keywords(QMGR)
+    known = by_selector(QMGR)
     values = []
     with core.latch:
         core.check_running()
         for selector in selectors:
             if selector in _OF_MANAGER:
                 values.append(_OF_MANAGER[selector](core))
-            elif selector in keywords:
-                values.append(core.registry.queue_manager.attributes[keywords[selector]])
+            elif selector in known:
+                values.append(core.registry.queue_manager.attributes[known[selector].keyword])
             else:
-                raise _unknown(selector)
+                raise unknown_selector(selector)
     return values
-
-
-def set_attributes(core: Manager, handle: Handle, values: Mapping[int, int]) -> None:
-    """MQSET: change MQIA_INHIBIT_PUT and MQIA_INHIBIT_GET of the object opened; durable on return.
-
-    Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET (C8), MQRC_SELECTOR_ERROR for everything else,
-    MQRC_INHIBIT_VALUE_ERROR, MQRC_Q_DELETED; nothing is changed then.
-    """
-    _check_open(handle, c.MQOO_SET, rc.MQRC_NOT_OPEN_FOR_SET, "MQOO_SET")
-    changes: dict[str, Value] = {}
-    for selector, value in values.items():
-        if selector not in _SETTABLE:
-            raise _unknown(selector)
-        # Allowed and inhibited are 0 and 1 for both attributes.
-        if value not in (c.MQQA_PUT_ALLOWED, c.MQQA_PUT_INHIBITED):
-            raise mq_error(rc.MQRC_INHIBIT_VALUE_ERROR, f"{_SETTABLE[selector]} {value}")
-        changes[_SETTABLE[selector]] = value
-    if changes:
-        definition = _opened(core, handle)
-        alter(core, definition.kind, definition.name, changes)
 
 
 def text_length(selector: int) -> int:
@@ -125,44 +120,62 @@ def text_length(selector: int) -> int:
     return _text_lengths().get(selector, _NAME_LENGTH)
 
 
-def _value(core: Manager, handle: Handle, selector: int) -> Value | None:
-    definition, queue = _opened(core, handle), handle.path.queue
-    if selector in _OF_ANY_QUEUE:
-        return _OF_ANY_QUEUE[selector](definition)
-    if selector in _OF_LOCAL_QUEUE:
-        return _OF_LOCAL_QUEUE[selector](queue) if definition.kind == QLOCAL else None
-    keyword = _keywords(definition.kind).get(selector)
-    if keyword is not None:
-        return definition.attributes[keyword]
-    if any(selector in _keywords(kind) for kind in QUEUE_KINDS):
-        return None
-    raise _unknown(selector)
-
-
-def _opened(core: Manager, handle: Handle) -> Definition:
+def opened_definition(core: Core, handle: Handle) -> Definition:
+    """Return the definition of the name that was opened; raises MQRC_Q_DELETED."""
     definition = core.registry.find(handle.path.name)
     if definition is None:
         raise mq_error(rc.MQRC_Q_DELETED, f"{handle.path.name} was deleted")
     return definition
 
 
-def _check_open(handle: Handle, option: int, reason: int, option_name: str) -> None:
+def check_opened(
+    handle: Handle | DefinitionHandle, option: int, reason: int, option_name: str
+) -> None:
+    """Raise MQRC_HOBJ_ERROR, or the reason for a handle that was not opened with an option."""
     if not handle.is_open:
         raise mq_error(rc.MQRC_HOBJ_ERROR, "the handle is closed")
     if not handle.options & option:
-        raise mq_error(reason, f"the queue was not opened with {option_name}")
+        raise mq_error(reason, f"the object was not opened with {option_name}")
 
 
 @cache
-def _keywords(kind: str) -> dict[int, str]:
+def by_selector(kind: str) -> Mapping[int, Attribute]:
+    """Return the attributes of a kind of object that have a selector."""
     attributes = attributes_of(kind).values()
-    return {a.selector: a.keyword for a in attributes if a.selector is not None}
+    return MappingProxyType({a.selector: a for a in attributes if a.selector is not None})
+
+
+def unknown_selector(selector: int) -> MQError:
+    """Return the error for a selector that the object does not have."""
+    return mq_error(rc.MQRC_SELECTOR_ERROR, f"selector {selector}")
+
+
+def _of_queue(core: Core, handle: Handle, selector: int) -> Value | None:
+    definition, queue = opened_definition(core, handle), handle.path.queue
+    if selector in _OF_ANY_QUEUE:
+        return _OF_ANY_QUEUE[selector](definition)
+    if selector in _OF_LOCAL_QUEUE:
+        return _OF_LOCAL_QUEUE[selector](queue) if definition.kind == QLOCAL else None
+    attribute = by_selector(definition.kind).get(selector)
+    if attribute is not None:
+        return definition.attributes[attribute.keyword]
+    if any(selector in by_selector(kind) for kind in QUEUE_KINDS):
+        return None
+    raise unknown_selector(selector)
+
+
+def _of_process(core: Core, name: str, selector: int) -> Value:
+    definition = core.registry.named.get((PROCESS, name))
+    if definition is None:
+        raise mq_error(rc.MQRC_OBJECT_CHANGED, f"{PROCESS} {name} was deleted")
+    if selector == c.MQCA_PROCESS_NAME:
+        return name
+    attribute = by_selector(PROCESS).get(selector)
+    if attribute is None:
+        raise unknown_selector(selector)
+    return definition.attributes[attribute.keyword]
 
 
 @cache
 def _text_lengths() -> dict[int, int]:
     return {a.selector: a.length for a in ATTRIBUTES if a.is_text and a.selector is not None}
-
-
-def _unknown(selector: int) -> MQError:
-    return mq_error(rc.MQRC_SELECTOR_ERROR, f"selector {selector}")

@@ -14,7 +14,7 @@ from typing import Self
 
 from mayfly.engine.administration import set_up
 from mayfly.engine.attributes import defaults_of
-from mayfly.engine.attributes.attribute import QLOCAL, QMGR, SUB, TOPIC
+from mayfly.engine.attributes.attribute import CHILD, QLOCAL, QMGR, SUB, TOPIC
 from mayfly.engine.authority.records import AUTHREC, USER_CHARACTERS, record_of
 from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.stages import Stages
@@ -22,22 +22,21 @@ from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delay.delay_processor import DelayProcessor
-from mayfly.engine.delivery import life_of
 from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.losing import lose_volatile
 from mayfly.engine.named_objects import NAMED_KINDS
 from mayfly.engine.objects import check_name
 from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.pubsub.retained import load_retained
 from mayfly.engine.pubsub.subscription_administration import end_expired, load_subscriptions
 from mayfly.engine.pubsub.topic_administration import set_up_topics
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.queues import PERSISTENT, LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
-from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.engine.shipments import Shipments
+from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of
 from mayfly.store.ledger import Ledger
@@ -49,8 +48,6 @@ PLATFORMS = ("distributed", "zos")
 COMMAND_LEVEL = 940
 #: Lives of non-persistent messages and balance rows are written at the latest after this.
 SETTLE_MS = SECOND_MS
-_LOSS_BATCH = 5_000
-_LOST = next_state(State.AVAILABLE, Event.RESTART)
 #: After a full disk, work that is due is tried again after this.
 POSTPONE_MS = SECOND_MS
 _BATCHES_BEFORE_OPEN = 10
@@ -63,6 +60,8 @@ _ALL: weakref.WeakSet[Manager] = weakref.WeakSet()
 
 class Manager(Core):
     """A queue manager without its command language; see ``mayfly.QueueManager`` for the whole."""
+
+    takes_connections = True
 
     def __init__(
         self,
@@ -87,10 +86,12 @@ class Manager(Core):
         self.registry.authority.opener = user[:USER_CHARACTERS]
         self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
         self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
+        self.triggering = Triggering(self)
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan = ExpiryScan(self)
         #: What pipelines read from queues, and write to them, in bulk and exactly once.
         self.claims, self.stages = Claims(self, self._delay_processor), Stages(self)
+        self.shipments = Shipments(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._is_closed = False
         self._due_lock = threading.RLock()
@@ -169,10 +170,11 @@ class Manager(Core):
                 self._delay_processor.next_due_ms(),
                 self._expiry_scan.next_due_ms(),
                 self.registry.subscriptions.next_end_ms(),
+                self.triggering.next_due_ms(),
             ]
             work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
-            end_ms = self.waits.next_end_ms()
-        due_ms = min(work_ms if end_ms is None else [*work_ms, end_ms], default=None)
+            ends = (self.waits.next_end_ms(), self.marks.next_lapse_ms(self.waits.is_waited_on))
+        due_ms = min([*work_ms, *(m for m in ends if m is not None)], default=None)
         return None if due_ms is None else due_ms - self.ahead_ms
 
     def run_due(self) -> None:
@@ -205,6 +207,7 @@ class Manager(Core):
             self._try(partial(end_expired, self))
             self._try(self._delay_processor.run)
             self._try(self._expiry_scan.run)
+            self._try(self.triggering.run)
         self._end_waits()
         if self._postponed_to_ms <= self.now_ms():
             self._try(self._settle_ledger)
@@ -272,7 +275,8 @@ class Manager(Core):
             ]
         # Sessions that were dropped just before are backed out like the others.
         steps.insert(0, partial(drop_ownerless, self))
-        for step in (*steps, self._lose_volatile, self.store.write_balances):
+        steps += [partial(lose_volatile, self), self.store.write_balances]
+        for step in steps:
             try:
                 step()
             except MQError as error:
@@ -289,13 +293,14 @@ class Manager(Core):
                 self.registry.topics.add(definition)
             elif kind == AUTHREC:
                 self.registry.authority.enter(*record_of(definition))
-            elif kind in NAMED_KINDS:
+            elif kind in (*NAMED_KINDS, CHILD):
                 self.registry.named[kind, name] = definition
             elif kind == SUB:
                 subscriptions.append(definition)
             else:
                 queue = self.registry.add(definition, number if kind == QLOCAL else None)
                 if queue is not None:
+                    self.triggering.fit(queue)
                     self.store.book.open_queue(queue.number, name)
                     self.store.book.open_queue(-queue.number, name)
         self._recover_totals()
@@ -317,12 +322,13 @@ class Manager(Core):
             if number < 0 and totals.present and self.registry.by_number(-number) is None:
                 gone = LocalQueue(Definition(QLOCAL, totals.queue, defaults_of(QLOCAL)), -number)
                 gone.staged_for = totals.present
-                self.registry.depart(gone)
+                self.registry.departed[gone.number] = gone
         for queue in self.registry.queues():
             totals = self.store.book.totals[queue.number]
             queue.present[PERSISTENT] = queue.depth = totals.present
             queue.staged_for = self.store.book.totals[-queue.number].present
         self.claims.load()
+        self.shipments.load()
         staging = self.registry.staging()
         if staging is not None and staging.depth:
             key = self.store.persistent.lowest_key(staging.low, staging.high)
@@ -330,6 +336,7 @@ class Manager(Core):
 
     def _end_waits(self) -> None:
         with self.latch:
+            self.marks.end_lapsed(self.now_ms(), self.waits.offer)
             self.waits.end_due(self.now_ms(), self._is_decided)
         self.run_deferred()
 
@@ -348,26 +355,6 @@ class Manager(Core):
             self.store.write_balances()
             while self.store.trim_ledger(self.settings.ledger_retention_count):
                 pass
-
-    def _lose_volatile(self) -> None:
-        """Record the end of non-persistent messages, which a restart does not keep."""
-        if self.store.folder is None:
-            return
-        for queue in self.registry.queues():
-            while queue.present[VOLATILE] and self._lose_batch(queue):
-                pass
-
-    def _lose_batch(self, queue: LocalQueue) -> bool:
-        with self.latch:
-            work, now_ms = Work(), self.now_ms()
-            rows = self.store.volatile.in_order(queue.low, queue.high, _LOSS_BATCH)
-            for row in rows:
-                life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _LOST)
-                work.unit.end(queue.number, row.k, life)
-                work.departures.append((queue, row, VOLATILE))
-                queue.depth -= 1
-        self.run(work)
-        return bool(rows)
 
 
 def _check_arguments(name: str, platform: str) -> None:
@@ -390,4 +377,4 @@ os.register_at_fork(after_in_child=_stop_in_child)
 
 def open_managers() -> dict[str, Manager]:
     """Return the queue managers open in this process, by name."""
-    return dict(_OPEN)
+    return {name: manager for name, manager in _OPEN.items() if manager.takes_connections}

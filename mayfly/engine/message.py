@@ -6,6 +6,7 @@ from mayfly.engine.properties.readable import Readable
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import remaining_ms, remaining_tenths
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.store.keys import message_token
 from mayfly.store.units import StoredMessage
 
 _ZERO_ID = bytes(24)
@@ -117,3 +118,8 @@ def message_of(queue: str, row: StoredMessage, seen_ms: int) -> Message:
 def position_of(message: Message) -> int:
     """Return what tells a message from all others on its queue; MsgIds need not differ."""
     return message._row.k
+
+
+def token_of(message: Message) -> bytes:
+    """Return MsgToken, 16 bytes: it finds this very message as long as it is on its queue."""
+    return message_token(message._row.k, message._row.put_ms)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from mayfly.engine.administration import erase, save
 from mayfly.engine.attributes import defaults_of
-from mayfly.engine.attributes.attribute import PROCESS, Value
+from mayfly.engine.attributes.attribute import CHANNEL, PROCESS, Value
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.objects import check_name
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
-NAMED_KINDS = (PROCESS,)
+NAMED_KINDS = (PROCESS, CHANNEL)
 
 
 def define_named(
@@ -67,4 +67,8 @@ def named_of(core: Core, kind: str) -> list[Definition]:
 def _keep(core: Core, definition: Definition) -> None:
     save(core, definition, 0)
     with core.latch:
-        core.registry.named[definition.kind, definition.name] = definition
+        key = definition.kind, definition.name
+        is_new, core.registry.named[key] = key not in core.registry.named, definition
+        if is_new and definition.kind == PROCESS:
+            core.triggering.process_defined(definition.name)
+    core.run_deferred()

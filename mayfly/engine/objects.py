@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
 
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, QMODEL, QREMOTE
@@ -13,6 +14,7 @@ from mayfly.engine.definitions import Definition
 from mayfly.engine.pubsub.subscriptions import Subscriptions
 from mayfly.engine.pubsub.topics import TopicTree
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.remote.resolution import Remote, route
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
@@ -23,8 +25,11 @@ from mayfly.mqi.constants import (
     MQQA_PUT_INHIBITED,
 )
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.selectors import MQPROP_COMPATIBILITY
+from mayfly.mqi.selectors import MQPROP_COMPATIBILITY, MQUS_TRANSMISSION
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
 
 STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
@@ -58,17 +63,29 @@ class Path:
         "property_control",
         "put_inhibited",
         "queue",
+        "remote",
+        "transmits",
         "ttl_from_release",
         "version",
     )
 
-    def __init__(self, objects: list[Definition], queue: LocalQueue, version: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        objects: list[Definition],
+        queue: LocalQueue,
+        version: int,
+        remote: Remote | None,
+    ) -> None:
         """Derive the values that every call needs from the definitions as they stand."""
         first, last = objects[0], objects[-1]
         self.names = [o.name for o in objects]
         self.version = version
-        self.name = first.name
+        self.name = name
         self.queue = queue
+        #: The queue of another queue manager; the one here is then its transmission queue.
+        self.remote = remote
+        self.transmits = last.number("USAGE") == MQUS_TRANSMISSION
         self.cap_ms = lowest_cap_ms(o.cap_tenths for o in objects)
         self.default_priority = first.number("DEFPRTY")
         self.default_persistence = first.number("DEFPSIST")
@@ -92,6 +109,28 @@ class Path:
         self.property_control = control
 
 
+class Directory(Protocol):
+    """What the queue managers of a queue-sharing group know of each other's queues."""
+
+    #: Whose store holds the shared queues.
+    group: Core
+
+    def find(self, name: str) -> Definition | None:
+        """Return the definition of a shared queue."""
+
+    def definitions(self) -> dict[str, Definition]:
+        """Return those of all shared queues, by name."""
+
+    def queue(self, name: str) -> LocalQueue | None:
+        """Return a shared queue."""
+
+    def path(self, asker: Registry, name: str) -> Path | None:
+        """Return what QUEUE@MANAGER leads to when the manager is of the group, else None."""
+
+    def refreshed(self, asker: Registry, path: Path) -> Path:
+        """Return a path to a queue of another member as its definitions stand now."""
+
+
 class Registry:
     """All definitions of a queue manager and the queues they stand for; guarded by the latch.
 
@@ -102,11 +141,18 @@ class Registry:
         """Begin with the queue manager object alone."""
         self.queue_manager = Definition(QMGR, manager_name, defaults_of(QMGR))
         self.version = 0
+        #: What its queue-sharing group has beside what is defined here; None without one.
+        self.directory: Directory | None = None
+        self.home: Core | None = None
+        #: Others of the group, whose names may lead here.
+        self.followers: list[Registry] = []
+        #: Those that queues here may have; in a group the keys of no two queues it sees are equal.
+        self.numbers = range(1, LARGEST_QUEUE_NUMBER + 1)
         self._definitions: dict[str, Definition] = {}
         self._queues: dict[str, LocalQueue] = {}
         self._numbers: dict[int, LocalQueue] = {}
         #: Deleted queues for which messages are still staged; nobody else takes their number.
-        self._departed: dict[int, LocalQueue] = {}
+        self.departed: dict[int, LocalQueue] = {}
         self._paths: dict[str, Path] = {}
         self.authority = AuthorityRecords()
         self.topics = TopicTree()
@@ -118,11 +164,16 @@ class Registry:
 
     def find(self, name: str) -> Definition | None:
         """Return the definition of a queue, None when there is none."""
-        return self._definitions.get(name)
+        definition = self._definitions.get(name)
+        if definition is None and self.directory is not None:
+            return self.directory.find(name)
+        return definition
 
     def definitions(self) -> list[Definition]:
         """Return all queue definitions by name."""
-        return [self._definitions[name] for name in sorted(self._definitions)]
+        shared = {} if self.directory is None else self.directory.definitions()
+        every = {**shared, **self._definitions}
+        return [every[name] for name in sorted(every)]
 
     def queues(self) -> list[LocalQueue]:
         """Return all local queues."""
@@ -131,6 +182,8 @@ class Registry:
     def queue(self, name: str) -> LocalQueue:
         """Return a local queue by its own name; raises MQRC_UNKNOWN_OBJECT_NAME."""
         queue = self._queues.get(name)
+        if queue is None and self.directory is not None and name not in self._definitions:
+            queue = self.directory.queue(name)
         if queue is None:
             raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{name!r} is not a local queue here")
         return queue
@@ -145,18 +198,30 @@ class Registry:
 
     def target(self, number: int) -> LocalQueue | None:
         """Return the queue of a number for which messages are staged, even a deleted one."""
-        return self._numbers.get(number) or self._departed.get(number)
+        return self._numbers.get(number) or self.departed.get(number)
 
     def staging(self) -> LocalQueue | None:
         """Return the staging queue, None where it is not defined."""
         return self._numbers.get(STAGING_NUMBER)
 
     def resolve(self, name: str) -> Path:
-        """Return what a queue or alias name leads to.
+        """Return what a queue or alias name leads to, a queue that can be read.
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q when an alias leads nowhere,
-        MQRC_ALIAS_BASE_Q_TYPE_ERROR when it leads to something else than a local queue, and
-        MQRC_OPTION_NOT_VALID_FOR_TYPE when it leads to a topic.
+        MQRC_ALIAS_BASE_Q_TYPE_ERROR when it leads to something else than a queue, and
+        MQRC_OPTION_NOT_VALID_FOR_TYPE when it leads to a topic or to another queue manager (C3).
+        """
+        path = self.resolve_target(name)
+        if path.remote is not None:
+            said = f"{name} leads to {path.remote.manager}: it can only be put to"
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        return path
+
+    def resolve_target(self, name: str) -> Path:
+        """Return what a name leads to that is put to, maybe by way of a transmission queue (C2).
+
+        ``QUEUE@MANAGER`` is a queue of another queue manager. Raises as :meth:`resolve` and
+        ``remote.resolution.route``.
         """
         path = self._paths.get(name)
         # Names are resolved without the latch: a change meanwhile leaves an old path here.
@@ -167,15 +232,24 @@ class Registry:
     def refreshed(self, path: Path) -> Path:
         """Return a path as its definitions stand now, the queue at its end staying the same.
 
-        Raises MQRC_Q_DELETED when that queue or the name's object is gone.
+        The way to another queue manager may have become another one. Raises MQRC_Q_DELETED when
+        that queue or the name's object is gone, and MQRC_OBJECT_CHANGED (C6) when an alias leads
+        elsewhere by now, or what was a transmission queue is none, or the other way round.
         """
         if path.version == self.version:
             return path
-        objects = [self._definitions.get(name) for name in path.names]
-        queue = self._queues.get(path.queue.name)
-        if queue is not path.queue or None in objects:
+        if path.remote is not None:
+            return self.resolve_target(path.name)
+        if self.directory is not None and path.queue.home not in (self.home, self.directory.group):
+            return self.directory.refreshed(self, path)
+        objects = [self.find(name) for name in path.names]
+        if None in objects or self.find(path.queue.name) is not path.queue.definition:
             raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} was deleted")
-        return Path([o for o in objects if o is not None], queue, self.version)
+        known = [o for o in objects if o is not None]
+        renewed = Path(path.name, known, path.queue, self.version, None)
+        if renewed.transmits != path.transmits or not _lead_on(known):
+            raise mq_error(rc.MQRC_OBJECT_CHANGED, f"{path.name} was altered: open it again")
+        return renewed
 
     def add(
         self, definition: Definition, number: int | None = None, queue: LocalQueue | None = None
@@ -188,8 +262,9 @@ class Registry:
         if number is None:
             number = self.number_for(definition.name)
         if queue is None:
-            queue = self._departed.pop(number, None) or LocalQueue(definition, number)
+            queue = self.departed.pop(number, None) or LocalQueue(definition, number)
             queue.definition = definition
+        queue.home = self.home
         self._queues[definition.name] = self._numbers[number] = queue
         return queue
 
@@ -197,15 +272,15 @@ class Registry:
         """Return the number a new queue of this name takes."""
         if name == STAGING_QUEUE:
             return STAGING_NUMBER
-        self._departed = {n: queue for n, queue in self._departed.items() if queue.staged_for}
-        for number, queue in self._departed.items():
+        self.departed = {n: queue for n, queue in self.departed.items() if queue.staged_for}
+        for number, queue in self.departed.items():
             # Staged messages find their way by name: they are for the new queue now.
             if queue.name == name:
                 return number
-        for number in range(1, LARGEST_QUEUE_NUMBER + 1):
-            if number not in self._numbers and number not in self._departed:
+        for number in self.numbers:
+            if number not in self._numbers and number not in self.departed:
                 return number
-        raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {LARGEST_QUEUE_NUMBER} queues")
+        raise mq_error(rc.MQRC_RESOURCE_PROBLEM, f"more than {len(self.numbers)} queues")
 
     def remove(self, name: str) -> None:
         """Forget a definition and its queue."""
@@ -214,44 +289,32 @@ class Registry:
         if queue is not None:
             del self._numbers[queue.number]
             if queue.staged_for:
-                self.depart(queue)
+                self.departed[queue.number] = queue
         self.changed()
-
-    def depart(self, queue: LocalQueue) -> None:
-        """Keep the number of a deleted queue while messages are staged for it."""
-        self._departed[queue.number] = queue
 
     def changed(self) -> None:
         """Note that a definition has changed."""
-        self.version += 1
-        self._paths.clear()
+        for registry in (self, *self.followers):
+            registry.version += 1
+            registry._paths.clear()
 
     def _resolve(self, name: str) -> Path:
-        objects = list(self._walk(name))
-        return Path(objects, self.queue(objects[-1].name), self.version)
+        if self.directory is not None and "@" in name:
+            path = self.directory.path(self, name)
+            if path is not None:
+                return path
+        objects, remote = route(self.find, self.queue_manager, name)
+        own_name = name if remote is not None else name.partition("@")[0]
+        return Path(own_name, objects, self.queue(objects[-1].name), self.version, remote)
 
-    def _walk(self, name: str) -> Iterator[Definition]:
-        definition = self._definitions.get(name)
-        if definition is None or definition.kind == QMODEL:
-            raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {name!r} is not defined")
-        yield definition
-        if definition.kind == QALIAS:
-            target = definition.text("TARGET")
-            if definition.number("TARGTYPE") == MQOT_TOPIC:
-                raise mq_error(
-                    rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
-                    f"alias {name} leads to topic {target}: it can only be put to",
-                )
-            base = self._definitions.get(target)
-            if base is None:
-                raise mq_error(
-                    rc.MQRC_UNKNOWN_ALIAS_BASE_Q, f"alias {name}: TARGET {target!r} is not defined"
-                )
-            if base.kind != QLOCAL:
-                raise mq_error(
-                    rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR, f"alias {name}: TARGET {target} is {base.kind}"
-                )
-            yield base
+
+def _lead_on(objects: list[Definition]) -> bool:
+    """Tell whether each alias of a path still leads to what comes behind it."""
+    return all(
+        alias.kind != QALIAS
+        or (alias.text("TARGET") == target.name and alias.number("TARGTYPE") != MQOT_TOPIC)
+        for alias, target in pairwise(objects)
+    )
 
 
 def topic_alias(registry: Registry, name: str) -> Definition | None:

@@ -6,13 +6,16 @@ Nothing here knows the session or a Handle, so that it does not keep a dropped s
 from __future__ import annotations
 
 import logging
+from itertools import count
 
 from mayfly.engine.core import Core
 from mayfly.engine.dynamic import drop_dynamic_queue
 from mayfly.engine.holder import Holder
+from mayfly.engine.message import Message
 from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget_subscription
 from mayfly.engine.pubsub.subscriptions import Hold, Subscription
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.status import AsyncPuts
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -20,12 +23,24 @@ from mayfly.mqi.errors import MQError, mq_error
 
 _LOG = logging.getLogger("mayfly")
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+_LARGEST_NUMBER = 2**31 - 1
+_numbers = count()
 
 
 class OpenQueue:
     """One open handle as its queue knows it."""
 
-    __slots__ = ("holder", "is_input", "is_open", "is_output", "options", "owns_queue", "queue")
+    __slots__ = (
+        "holder",
+        "is_input",
+        "is_open",
+        "is_output",
+        "number",
+        "options",
+        "owns_queue",
+        "queue",
+        "saved",
+    )
 
     def __init__(self, core: Core, queue: LocalQueue, options: int, *, owns_queue: bool) -> None:
         """Begin open; ``owns_queue`` when opening has made a dynamic queue."""
@@ -36,6 +51,10 @@ class OpenQueue:
         self.is_open = True
         self.is_input = bool(options & _INPUT)
         self.is_output = bool(options & c.MQOO_OUTPUT)
+        #: MQHOBJ, by which PMO.Context names it.
+        self.number = next(_numbers) % _LARGEST_NUMBER + 1
+        #: With MQOO_SAVE_ALL_CONTEXT: the message got last, None when it has browsed since.
+        self.saved: Message | None = None
 
     @property
     def takes_queue_along(self) -> bool:
@@ -44,8 +63,8 @@ class OpenQueue:
         return self.owns_queue and kind == c.MQQDT_TEMPORARY_DYNAMIC
 
 
-class OpenTopic:
-    """One open topic; it takes nothing from anybody, and only counts."""
+class OpenObject:
+    """One open topic, process or queue manager; it takes nothing from anybody, and only counts."""
 
     __slots__ = ("is_open", "options")
 
@@ -63,8 +82,10 @@ class OpenQueues:
         self._core = self.core = core
         self._unit_of_work = unit_of_work
         self._all: set[OpenQueue] = set()
-        self._topics: set[OpenTopic] = set()
+        self._objects: set[OpenObject] = set()
         self._holds: set[Hold] = set()
+        #: What became of asynchronous puts.
+        self.async_puts = AsyncPuts(core)
         #: Sessions of one connection have the same one: publications of either are its own.
         self.connection: object = self
         #: Who gets without a handle.
@@ -72,7 +93,7 @@ class OpenQueues:
 
     def __len__(self) -> int:
         """Return how many handles are open."""
-        return len(self._all) + len(self._topics)
+        return len(self._all) + len(self._objects)
 
     def __contains__(self, opened: object) -> bool:
         """Tell whether a handle is one of this session."""
@@ -86,26 +107,24 @@ class OpenQueues:
         opened = OpenQueue(self._core, queue, options, owns_queue=owns_queue)
         if opened.is_input:
             _open_input(opened)
+            if queue.input_count == 1:
+                self._core.triggering.input_opened(queue)
         queue.output_count += opened.is_output
+        if options & c.MQOO_CO_OP:
+            (queue.home or self._core).marks.join(queue)
         self._all.add(opened)
         return opened
 
     def close(self, opened: OpenQueue, options: int = c.MQCO_NONE) -> None:
         """Close a handle; its gets that wait end with MQRC_HOBJ_ERROR.
 
-        Raises MQRC_OPTIONS_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; it stays open then.
+        Raises as ``drop_dynamic_queue``; it stays open then.
         """
         if opened.takes_queue_along:
             # First: otherwise they would be told that their queue was deleted.
             self._end_waits(opened)
         try:
-            drop_dynamic_queue(
-                self._core,
-                opened.queue,
-                options,
-                is_owner=opened.owns_queue,
-                own_handles=opened.is_input + opened.is_output,
-            )
+            drop_dynamic_queue(self._core, opened.queue, options, is_owner=opened.owns_queue)
         except MQError:
             with self._core.latch:
                 if not self.holder.is_ended:
@@ -117,27 +136,43 @@ class OpenQueues:
             # A managed queue whose subscription is gone goes with the last who uses it.
             drop_doomed(self._core, waits=False)
 
+    def saved_message(self, number: int) -> Message:
+        """Return the message whose context an open handle of this session has saved (P6).
+
+        Raises MQRC_CONTEXT_HANDLE_ERROR for the number of any other handle, and
+        MQRC_CONTEXT_NOT_AVAILABLE when it has got nothing yet, or has browsed since.
+        """
+        with self._core.latch:
+            source = next((opened for opened in self._all if opened.number == number), None)
+        if source is None or not source.options & c.MQOO_SAVE_ALL_CONTEXT:
+            said = f"Context {number} is no open handle of this connection that saves context"
+            raise mq_error(rc.MQRC_CONTEXT_HANDLE_ERROR, said)
+        if source.saved is None:
+            said = f"the handle of {source.queue.name} has got no message last"
+            raise mq_error(rc.MQRC_CONTEXT_NOT_AVAILABLE, said)
+        return source.saved
+
     def check_room(self) -> None:
         """Raise MQRC_HANDLE_NOT_AVAILABLE when as many handles are open as MAXHANDS allows."""
         limit = self._core.registry.queue_manager.number("MAXHANDS")
         if len(self) >= limit:
             raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
 
-    def open_topic(self, options: int) -> OpenTopic:
-        """Open a topic for a handle; raises MQRC_HANDLE_NOT_AVAILABLE."""
+    def open_object(self, options: int) -> OpenObject:
+        """Open what is no queue for a handle; raises MQRC_HANDLE_NOT_AVAILABLE."""
         with self._core.latch:
             self.check_room()
             if self.holder.is_ended:
                 raise self.holder.error()
-            opened = OpenTopic(options)
-            self._topics.add(opened)
+            opened = OpenObject(options)
+            self._objects.add(opened)
             return opened
 
-    def close_topic(self, opened: OpenTopic) -> None:
-        """Close the handle of a topic."""
+    def close_object(self, opened: OpenObject) -> None:
+        """Close the handle of what is no queue."""
         with self._core.latch:
             opened.is_open = False
-            self._topics.discard(opened)
+            self._objects.discard(opened)
 
     def hold(self, subscription: Subscription) -> Hold:
         """Open a subscription.
@@ -179,7 +214,7 @@ class OpenQueues:
 
     def close_all(self) -> None:
         """Close all handles and subscriptions, whatever that meets."""
-        self._end_topics()
+        self._end_objects()
         self._end_subscriptions()
         for opened in list(self._all):
             try:
@@ -206,10 +241,10 @@ class OpenQueues:
                     self._core.ownerless.append(opened.queue)
                 self._let_go(opened)
 
-    def _end_topics(self) -> None:
+    def _end_objects(self) -> None:
         with self._core.latch:
-            for opened in list(self._topics):
-                self.close_topic(opened)
+            for opened in list(self._objects):
+                self.close_object(opened)
 
     def _end_subscriptions(self) -> None:
         with self._core.latch:
@@ -229,10 +264,15 @@ class OpenQueues:
             # The end of the queue manager and that of the session may meet here.
             if opened in self._all:
                 self._all.discard(opened)
+                co_operates = bool(opened.options & c.MQOO_CO_OP)
+                marks = (queue.home or self._core).marks
+                marks.leave(queue, opened.holder, co_operates=co_operates)
                 queue.input_count -= opened.is_input
                 queue.output_count -= opened.is_output
                 if queue.exclusive_holder is opened:
                     queue.exclusive_holder = None
+                if opened.is_input and not queue.input_count:
+                    self._core.triggering.input_closed(queue)
 
 
 def drop_ownerless(core: Core) -> None:
@@ -251,7 +291,7 @@ def drop_ownerless(core: Core) -> None:
                 break
             queue = core.ownerless.pop()
         try:
-            drop_dynamic_queue(core, queue, c.MQCO_NONE, is_owner=True, own_handles=0)
+            drop_dynamic_queue(core, queue, c.MQCO_NONE, is_owner=True)
         except MQError as error:
             # Another's unit of work holds it, or a full disk.
             _LOG.error("closing %s: %s", queue.name, error)

@@ -59,6 +59,8 @@ class Place:
         if key < self._key:
             self._again_from = key if self._again_from is None else min(self._again_from, key)
 
+    lower_from = lower
+
     def begin(self, *, anew: bool = False) -> None:
         """Let the next step begin a pass; ``anew`` from the start of the queue."""
         self._is_passing = False

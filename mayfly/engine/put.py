@@ -13,10 +13,20 @@ from mayfly.engine.delay.staging import (
     staged_row,
     staging_path,
 )
-from mayfly.engine.delivery import Ids, Outgoing, check_open, check_room, new_id, new_row
+from mayfly.engine.delivery import (
+    Ids,
+    Outgoing,
+    check_open,
+    check_room,
+    new_id,
+    new_row,
+    size_on,
+)
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
 from mayfly.engine.objects import Path
+from mayfly.engine.remote.direct_put import check_direct_put
+from mayfly.engine.remote.resolution import reply_address
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.reports import Cause, Original, is_owed
@@ -51,7 +61,10 @@ class PutRequest(NamedTuple):
 
 
 class PutResult(NamedTuple):
-    """What became of a put: the descriptor with everything filled in; warning is 0 or a reason."""
+    """What became of a put: the descriptor with everything filled in; warning is 0 or a reason.
+
+    ``queue`` and ``manager`` are those the name has led to, maybe elsewhere.
+    """
 
     msg_id: bytes
     correl_id: bytes
@@ -59,6 +72,7 @@ class PutResult(NamedTuple):
     window: Window
     warning: int
     queue: str
+    manager: str
 
 
 def put(
@@ -74,10 +88,7 @@ def put(
 
     Raises the reason codes of P1, P8, P12, E2, E3, D5-D7, D9, D14, D19, D31; nothing is put then.
     """
-    defaults = path.default_priority, path.default_persistence
-    prepared = prepare(request.descriptor, *defaults, context, request.context_option)
-    if prepared.checks_header:
-        check_header(prepared.descriptor, body)
+    prepared = prepared_for(core, path, body, request, context)
     with core.latch:
         core.check_running()
         # The queue may have been deleted since its name was resolved.
@@ -85,35 +96,82 @@ def put(
         life_ms, delay_ms, from_release = request.life_ms, request.delay_ms, path.ttl_from_release
         now_ms = core.now_ms()
         window = window_at_put(now_ms, life_ms, delay_ms, path.cap_ms, from_release=from_release)
-        pending = _pending(core, path, prepared, window, (request, body))
+        pending = new_pending(core, path, prepared, window, (request, body))
         if unit_of_work is not None:
             unit_of_work.put(pending)
             work = None
         else:
             work = _work(core, pending)
-        if prepared.descriptor.report & MQRO_COA and not pending.queue.is_staging:
-            _confirm_arrival(core, pending.row, prepared.descriptor, work, unit_of_work)
+        is_here = path.remote is None and not pending.queue.is_staging
+        if prepared.descriptor.report & MQRO_COA and is_here:
+            confirm_arrival(core, pending.row, prepared.descriptor, work, unit_of_work)
         if work is not None and core.run_at_once(work):
             work = None
     if work is not None:
         core.run(work)
     else:
         core.run_deferred()
+    return result_of(core, path, pending, request, (prepared, window))
+
+
+def result_of(
+    core: Core,
+    path: Path,
+    pending: Pending,
+    request: PutRequest,
+    resolved: tuple[Prepared, Window],
+) -> PutResult:
+    """Return what became of a put."""
+    prepared, window = resolved
+    queue, manager = (path.queue.name, core.name) if path.remote is None else path.remote
+    return PutResult(
+        _msg_id(path, pending),
+        request.correl_id,
+        prepared.descriptor,
+        window,
+        prepared.warning,
+        queue,
+        manager,
+    )
+
+
+def prepared_for(
+    core: Core, path: Path, body: bytes, request: PutRequest, context: Context
+) -> Prepared:
+    """Return the descriptor checked and filled in, and what it says of the data checked."""
+    asked = request.descriptor
+    if asked.reply_to_q and not asked.reply_to_q_mgr:
+        asked = _with_reply_address(core, asked)
+    defaults = path.default_priority, path.default_persistence
+    if not path.transmits:
+        prepared = prepare(asked, *defaults, context, request.context_option)
+    else:
+        prepared = prepare(asked, *defaults, context, request.context_option, transmits=True)
+        if path.remote is None:
+            check_direct_put(core.settings, prepared.descriptor, body, request.life_ms)
+    if prepared.checks_header:
+        check_header(prepared.descriptor, body)
+    return prepared
+
+
+def _msg_id(path: Path, pending: Pending) -> bytes:
+    """Return the MsgId of a message; where it waits or travels it may have another one."""
     row = pending.row
-    # What is put on the staging queue by its name is known by its id there.
-    msg_id = row.origin_id if path.queue.is_staging and row.origin_id else row.msg_id
-    final, warning = prepared.descriptor, prepared.warning
-    return PutResult(msg_id, request.correl_id, final, window, warning, path.queue.name)
+    if path.queue.is_staging and row.origin_id:
+        return row.origin_id
+    is_wrapped = path.remote is not None and pending.queue is path.queue
+    return row.correl_id if is_wrapped else row.msg_id
 
 
-def _pending(
+def new_pending(
     core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
 ) -> Pending:
     request, body = content
     persistent = prepared.persistent
     if path.queue.is_staging:
         return _on_staging(core, path, prepared, window, content)
-    check_room(core, path, len(body), persistent=persistent)
+    size_bytes = size_on(path, prepared.descriptor, len(body))
+    check_room(core, path, size_bytes, persistent=persistent)
     if not request.delay_ms:
         ids = Ids(request.msg_id or new_id(core), request.correl_id)
         message = Outgoing(prepared, window, ids, body)
@@ -141,6 +199,13 @@ def _on_staging(
     return Pending(staging.queue, row, prepared.persistent)
 
 
+def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
+    address = reply_address(core.registry.find, asked.reply_to_q)
+    if address is None:
+        return asked
+    return asked._replace(reply_to_q=address[0], reply_to_q_mgr=address[1])
+
+
 def check_delay(core: Core, descriptor: Descriptor) -> None:
     """Raise what refuses any delay: MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_OPTIONS_ERROR (D9)."""
     if core.command_level < DELAY_COMMAND_LEVEL:
@@ -162,7 +227,7 @@ def _work(core: Core, pending: Pending) -> Work:
     return work
 
 
-def _confirm_arrival(
+def confirm_arrival(
     core: Core,
     row: StoredMessage,
     descriptor: Descriptor,

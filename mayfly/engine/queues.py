@@ -5,12 +5,18 @@ Everything here is guarded by the queue manager's latch.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from mayfly.engine.definitions import Definition
+from mayfly.engine.triggering.trigger import Trigger
 from mayfly.store.keys import STAGING_NUMBER, queue_range
 from mayfly.store.units import StoredMessage
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
+    from mayfly.engine.starts import Starts
 
 #: Index of the non-persistent and of the persistent side in pairs of values.
 VOLATILE, PERSISTENT = 0, 1
@@ -20,7 +26,10 @@ class Watcher(Protocol):
     """Who is to know what becomes visible."""
 
     def lower(self, key: int) -> None:
-        """Note that something at this key, or behind it, has."""
+        """Note that the message with this key has."""
+
+    def lower_from(self, key: int) -> None:
+        """Note that some have, the first of them with this key."""
 
 
 class LocalQueue:
@@ -38,6 +47,7 @@ class LocalQueue:
         "exclusive_holder",
         "first",
         "high",
+        "home",
         "input_count",
         "locked",
         "low",
@@ -46,6 +56,8 @@ class LocalQueue:
         "passing",
         "present",
         "staged_for",
+        "starts",
+        "trigger",
         "uncommitted",
         "watchers",
     )
@@ -54,6 +66,8 @@ class LocalQueue:
         """Begin empty; the manager sets the counters when it opens a store."""
         self.definition = definition
         self.number = number
+        #: Whose store holds it, in a queue-sharing group; else None.
+        self.home: Core | None = None
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
         self.present = [0, 0]
@@ -68,6 +82,10 @@ class LocalQueue:
         self.input_count = 0
         self.output_count = 0
         self.exclusive_holder: object | None = None
+        #: What lets it trigger; None for most.
+        self.trigger: Trigger | None = None
+        #: Where searches by ids begin; None until one has had to walk far.
+        self.starts: Starts | None = None
         #: As long as they live; None when there was never one.
         self.watchers: WeakSet[Watcher] | None = None
 
@@ -98,6 +116,21 @@ class LocalQueue:
         if self.watchers:
             for watcher in self.watchers:
                 watcher.lower(key)
+
+    def reveal_all(self, keys: Sequence[int], side: int) -> None:
+        """Note that messages have become visible."""
+        self.first[side] = min(self.first[side], *keys)
+        if self.watchers:
+            for watcher in self.watchers:
+                for key in keys:
+                    watcher.lower(key)
+
+    def reveal_from(self, low: int, side: int) -> None:
+        """Note that messages have become visible, the first of them with the key ``low``."""
+        self.first[side] = min(self.first[side], low)
+        if self.watchers:
+            for watcher in self.watchers:
+                watcher.lower_from(low)
 
 
 #: A message, the queue it is on and its side.

@@ -8,10 +8,12 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.holder import Holder
+from mayfly.engine.marks import Unmarked
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.starts import MANY_HIDDEN, starts_of
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.selectors import MessageFields, Selector, compile_selector
-from mayfly.store.keys import id_hash, key_of_delayed_id, staging_id
+from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, message_token, staging_id
 from mayfly.store.units import StoredMessage
 
 _FIRST_PAGE, _PAGE_GROWTH, _LARGEST_PAGE = 1, 8, 512
@@ -22,7 +24,8 @@ _PAGE_BYTES = 1024 * 1024
 class Match(NamedTuple):
     """What a message must have to be selected; None and zero-length ids mean any (G2).
 
-    ``selector`` is asked by who reads (:meth:`asker`), as it takes its time.
+    ``selector`` is asked by who reads (:meth:`asker`), as it takes its time. ``token`` is the
+    MsgToken of one message; ``unmarked`` knows which ones are not marked for who browses (B7).
     """
 
     msg_id: bytes | None = None
@@ -31,6 +34,8 @@ class Match(NamedTuple):
     msg_seq_number: int | None = None
     offset: int | None = None
     selector: Selector | None = None
+    token: bytes | None = None
+    unmarked: Unmarked | None = None
 
     def narrowed(self, selector: Selector) -> Match:
         """Return the match that takes only what a selector takes, too; ids it names are indexed."""
@@ -45,6 +50,10 @@ class Match(NamedTuple):
         if self.msg_id is not None and row.msg_id != self.msg_id:
             return False
         if self.correl_id is not None and row.correl_id != self.correl_id:
+            return False
+        if self.token is not None and self.token != message_token(row.k, row.put_ms):
+            return False
+        if self.unmarked is not None and self.unmarked.hides(row):
             return False
         if self.group_id is None and self.msg_seq_number is None and self.offset is None:
             return True
@@ -90,6 +99,7 @@ def in_order(
     They have what is asked for, but the selector is not asked. What the ``holder`` has locked is
     visible to it alone (B5). Call it and use it with the latch held; it may be left at any point.
     """
+    core = queue.home or core
     if queue.is_staging:
         match = _as_stored(match)
     volatile, persistent = queue.present
@@ -154,17 +164,35 @@ def _side(
     hidden = core.hidden
     fetch = _fetcher(core, queue, side, match)
     is_any = match._replace(selector=None) == ANY
-    low = max(low, queue.first[side])
-    size = _FIRST_PAGE
+    low, first = max(low, queue.first[side]), queue.first[side]
+    ids = side, match.msg_id, match.correl_id
+    has_note = False
+    if not (is_any or queue.is_staging) and _has_only_ids(match):
+        start = first if queue.starts is None else queue.starts.of(ids, first)
+        # From further on than that, what is before has not been looked at.
+        has_note = low <= start
+        low = max(low, start)
+    hidden_count, size = 0, _FIRST_PAGE
     while True:
         rows = fetch(low, size)
         for row in rows:
-            if row.k not in hidden and (is_any or match.accepts(row)):
+            if row.k in hidden:
+                hidden_count += 1
+            elif is_any or match.accepts(row):
+                if has_note and hidden_count > MANY_HIDDEN:
+                    starts_of(queue).note(ids, row.k)
+                has_note = False
                 yield row, side
         if len(rows) < size:
+            if has_note and hidden_count > MANY_HIDDEN:
+                starts_of(queue).note(ids, rows[-1].k + 1 if rows else low)
             return
         low = rows[-1].k + 1
         size = _next_size(size, rows)
+
+
+def _has_only_ids(match: Match) -> bool:
+    return match._replace(msg_id=None, correl_id=None, selector=None) == ANY
 
 
 def _next_size(size: int, rows: list[StoredMessage]) -> int:
@@ -176,6 +204,10 @@ def _fetcher(
     core: Core, queue: LocalQueue, side: int, match: Match
 ) -> Callable[[int, int], list[StoredMessage]]:
     messages, high = core.messages(side), queue.high
+    if match.token is not None:
+        token_key = key_of_token(match.token)
+        end = min(high, token_key + 1)
+        return lambda low, size: messages.in_order(max(low, token_key), end, size)
     if match.msg_id is not None:
         msg_id, msg_hash = match.msg_id, id_hash(match.msg_id)
         key = key_of_delayed_id(msg_id) if queue.is_staging else None

@@ -11,7 +11,9 @@ from typing import Self
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import alternate_authority, authority_of
 from mayfly.engine.browse import Cursor
+from mayfly.engine.context import fits_context
 from mayfly.engine.core import Core
+from mayfly.engine.definition_handle import DefinitionHandle, open_definition
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.descriptors import Context
@@ -24,7 +26,9 @@ from mayfly.engine.opened import OpenQueues, drop_ownerless
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, put
+from mayfly.engine.remote.resolution import check_remote_open
 from mayfly.engine.search import ANY, Match, selector_of
+from mayfly.engine.status import Status
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
@@ -53,6 +57,7 @@ _KNOWN_OPEN = (
     | c.MQOO_NO_READ_AHEAD
     | c.MQOO_READ_AHEAD
     | c.MQOO_RESOLVE_LOCAL_Q
+    | c.MQOO_CO_OP
 )
 
 
@@ -105,6 +110,7 @@ class Session(TopicVerbs):
     ) -> bytes:
         """Put a message and return its MsgId (24 bytes).
 
+        ``queue`` and ``reply_to_q`` may be ``QUEUE@MANAGER``, of another queue manager (C2);
         ``time_to_live_ms`` None is unlimited; ``delay_ms`` holds it back on the staging queue;
         ``priority`` and ``persistent`` None are the queue's. Not transacted, a persistent message
         is durable on return. Raises MQRC_EXPIRY_ERROR (E2, D7), MQRC_UNKNOWN_OBJECT_NAME,
@@ -125,17 +131,12 @@ class Session(TopicVerbs):
         )
         if topic_alias(self._core.registry, queue) is not None:
             return self._publish_through(queue, body, request)
-        path = self._core.registry.resolve(queue)
+        path = self._core.registry.resolve_target(queue)
         if self.authority is not None:
             self.authority.check_queue(queue, words.PUT)
-        return put(
-            self._core,
-            path,
-            body,
-            request,
-            context=self.context,
-            unit_of_work=self.unit_of_work if self._usable() else None,
-        ).msg_id
+        unit = self.unit_of_work if self._usable() else None
+        context = self.context
+        return put(self._core, path, body, request, context=context, unit_of_work=unit).msg_id
 
     def get(
         self,
@@ -212,6 +213,11 @@ class Session(TopicVerbs):
         self._usable()
         self.unit_of_work.backout()
 
+    def status(self) -> Status:
+        """MQSTAT: what became of the asynchronous puts since it was asked last (P13)."""
+        self._usable()
+        return self._opened.async_puts.take()
+
     def open(
         self,
         name: str,
@@ -232,7 +238,8 @@ class Session(TopicVerbs):
         self._usable()
         core = self._core
         inputs = options & _INPUT
-        if options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not options:
+        wrong = options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not fits_context(options)
+        if wrong or not options or (options & c.MQOO_CO_OP and not options & c.MQOO_BROWSE):
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
         compiled = selector_of(selector)
         self._opened.check_room()
@@ -244,22 +251,35 @@ class Session(TopicVerbs):
         owners = () if authority is None else (authority.user,)
         created = create_dynamic_queue(core, name, dynamic_name, owners)
         with core.latch:
-            path = core.registry.resolve(name if created is None else created)
+            path = core.registry.resolve_target(name if created is None else created)
+            if path.remote is not None:
+                check_remote_open(name, options)
             owns_queue = created is not None
             opened = self._opened.open(path.queue, options, owns_queue=owns_queue)
+        core.run_deferred()
         if self._opened.holder.is_ended:
             # Another thread closes the session, and may have closed all handles before this one.
             self._opened.close(opened)
             raise self._opened.holder.error()
         # A handle keeps its session; the other way round it could only be collected, not dropped.
-        owner = Owner(self.context, self.unit_of_work, self.close_handle, authority)
+        owner = Owner(self.context, self.unit_of_work, self.close_handle, self._opened, authority)
         return Handle(core, path, opened, owner, selector=compiled)
+
+    def open_definition(
+        self, kind: str, name: str, options: int, *, alternate_user: str = ""
+    ) -> DefinitionHandle:
+        """MQOPEN of a process or of the queue manager; raises as ``open_definition``."""
+        self._usable()
+        authority = self.authority
+        if options & c.MQOO_ALTERNATE_USER_AUTHORITY:
+            authority = alternate_authority(self._core, authority, alternate_user)
+        return open_definition(self._opened, authority, kind, name, options)
 
     def close_handle(self, handle: Handle, options: int = c.MQCO_NONE) -> None:
         """Close a handle; MQCO_DELETE and MQCO_DELETE_PURGE delete a permanent dynamic queue (C9).
 
-        Its gets that wait on other threads end with MQRC_HOBJ_ERROR. Raises MQRC_OPTIONS_ERROR,
-        MQRC_Q_NOT_EMPTY, MQRC_OBJECT_IN_USE; the handle stays open then.
+        Its gets that wait on other threads end with MQRC_HOBJ_ERROR. Raises MQRC_NOT_AUTHORIZED and
+        as ``drop_dynamic_queue``; the handle stays open then.
         """
         if options & _DELETES and self.authority is not None:
             self.authority.check_queue(handle.queue_name, words.DLT)
@@ -321,10 +341,11 @@ def _descriptor(
     priority: int | None,
     persistent: bool | None,
     report: int,
-    reply_to_q: str,
+    reply_to: str,
     *rest: int | str,
 ) -> Descriptor:
     msg_type, format_name = rest
+    reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
     assert isinstance(msg_type, int)
     assert isinstance(format_name, str)
     return Descriptor(
@@ -333,6 +354,7 @@ def _descriptor(
         priority=c.MQPRI_PRIORITY_AS_Q_DEF if priority is None else priority,
         persistence=c.MQPER_PERSISTENCE_AS_Q_DEF if persistent is None else int(persistent),
         reply_to_q=reply_to_q,
+        reply_to_q_mgr=reply_to_q_mgr,
         format=format_name,
     )
 

@@ -40,6 +40,26 @@ SETTINGS: tuple[Setting, ...] = (
         "met; False discards only on the way to a live one",
     ),
     Setting(
+        "xqh.enforce_format",
+        True,
+        (True, False),
+        "K3: whether what a program puts on a transmission queue must have Format MQXMIT and begin "
+        "with an MQXQH, else MQRC_XQH_ERROR",
+    ),
+    Setting(
+        "xqh.check_expiry",
+        True,
+        (True, False),
+        "K4, K5: whether the Expiry in that MQXQH must be there and valid",
+    ),
+    Setting(
+        "xqh.expiry_conflict",
+        "consistent",
+        ("consistent", "reject", "allow"),
+        "K6: whether it may differ from that of the message: consistent = both or neither are "
+        "unlimited, reject = they are equal",
+    ),
+    Setting(
         "ledger.retention_count",
         10_000_000,
         None,
@@ -66,6 +86,9 @@ class Settings:
         self.is_maximum_enforced = max_check == "always" or (max_check == "env" and enforced)
         self.is_zero_refused = chosen["expiry.zero_check"] == "always" or enforced
         self.discard_on_empty = bool(chosen["expiry.discard_on_empty"])
+        self.enforces_xqh = bool(chosen["xqh.enforce_format"])
+        self.checks_embedded = bool(chosen["xqh.check_expiry"])
+        self.expiry_conflict = str(chosen["xqh.expiry_conflict"])
         self.ledger_retention_count = int(chosen["ledger.retention_count"])
 
 

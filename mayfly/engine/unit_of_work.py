@@ -55,13 +55,29 @@ class UnitOfWork:
         self._rescheduled: list[tuple[Taken, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
         self._effects: list[Callable[[], Work | None]] = []
+        #: What a backout undoes beside the messages, by whose it is.
+        self._undo: dict[object, Callable[[], None]] = {}
         self._operation_count = 0
         #: Its session is closed, by another thread maybe; set under the latch.
         self.is_ended = False
+        #: What it does to queues of others in a queue-sharing group, by whose they are.
+        self._parts: dict[Core, UnitOfWork] = {}
+
+    def at(self, home: Core | None) -> UnitOfWork:
+        """Return the part of it that concerns queues of another member of the group."""
+        assert home is not None
+        part = self._parts.get(home)
+        if part is None:
+            part = self._parts[home] = UnitOfWork(home)
+        part.is_ended = self.is_ended
+        return part
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing has been put or got."""
+        return self._is_empty_here() and all(part.is_empty for part in self._parts.values())
+
+    def _is_empty_here(self) -> bool:
         return not (
             self._puts
             or self._takes
@@ -73,6 +89,9 @@ class UnitOfWork:
 
     def put(self, pending: Pending) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
+        if pending.queue.home is not self._core.home:
+            self.at(pending.queue.home).put(pending)
+            return
         self.check_room()
         if pending.queue.is_staging:
             self._core.staging_order.uncommitted += 1
@@ -97,10 +116,18 @@ class UnitOfWork:
         for queue, row, side in work.arrivals:
             # It is reserved already.
             self._add(Pending(queue, row, bool(side)))
+        for home, part in work.elsewhere.items():
+            self.at(home).adopt(part)
 
     def take(self, queue: LocalQueue, row: StoredMessage, side: int) -> None:
         """Add a get of a committed message, which is hidden from now on."""
+        if queue.home is not self._core.home:
+            self.at(queue.home).take(queue, row, side)
+            return
         self._core.hidden[row.k] = self
+        if self._core.marks.marked:
+            # Backed out, it comes back without.
+            self._core.marks.forget((row.k,))
         queue.depth -= 1
         queue.locked += 1
         self._takes.append(Taken(queue, row, side))
@@ -119,18 +146,27 @@ class UnitOfWork:
         """Tell whether a message was got, and not rescheduled, in this unit of work."""
         return any(taken.row.k == key for taken in self._takes)
 
+    def on_backout(self, owner: object, undo: Callable[[], None]) -> None:
+        """Let its backout, or a commit that fails, undo something; an owner's first undo counts."""
+        self._undo.setdefault(owner, undo)
+
     def note(self, sql: str, bindings: tuple[Any, ...]) -> None:
         """Add a statement that becomes durable with the rest."""
         self._statements.append((sql, bindings))
 
     def own_puts(self, queue: LocalQueue) -> Iterator[Pending]:
         """Return its own uncommitted messages on a queue, in key order (P9)."""
-        if not queue.is_staging:
+        if queue.home is not self._core.home:
+            yield from self.at(queue.home).own_puts(queue)
+        elif not queue.is_staging:
             for key in self._keys.get(queue.number, ()):
                 yield self._puts[key]
 
     def take_own(self, pending: Pending) -> None:
         """Add a get of an own uncommitted put; nobody else will ever see it."""
+        if pending.queue.home is not self._core.home:
+            self.at(pending.queue.home).take_own(pending)
+            return
         del self._puts[pending.row.k]
         keys = self._keys[pending.queue.number]
         del keys[bisect_left(keys, pending.row.k)]
@@ -140,15 +176,15 @@ class UnitOfWork:
         self._through.append(pending)
         self._operation_count += 1
 
-    def check_room(self) -> None:
-        """Raise MQRC_SYNCPOINT_LIMIT_REACHED when MAXUMSGS operations are in it.
+    def check_room(self, operation_count: int = 1) -> None:
+        """Raise MQRC_SYNCPOINT_LIMIT_REACHED unless MAXUMSGS allows so many operations more.
 
         Raises MQRC_HCONN_ERROR once its session is closed: nobody would end it again.
         """
         if self.is_ended:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")
         limit = self._core.registry.queue_manager.number("MAXUMSGS")
-        if self._operation_count >= limit:
+        if self._operation_count + operation_count > limit:
             raise mq_error(rc.MQRC_SYNCPOINT_LIMIT_REACHED, f"MAXUMSGS is {limit}")
 
     def commit(self) -> None:
@@ -162,11 +198,22 @@ class UnitOfWork:
             return
         with core.latch:
             core.check_running()
+            takes = self._locked()
             work = self._work()
-            takes = [*self._takes, *(taken for taken, _row in self._rescheduled)]
             self._clear()
+            for home, part in self._parts.items():
+                if part.is_empty:
+                    continue
+                takes += part._locked()
+                work.elsewhere = {**work.elsewhere, home: part._work()}
+                part._clear()
+        undo, self._undo = self._undo, {}
         try:
             core.run(work)
+        except MQError:
+            for each in undo.values():
+                each()
+            raise
         finally:
             with core.latch:
                 for taken in takes:
@@ -177,8 +224,18 @@ class UnitOfWork:
 
         It always succeeds; on a full disk only the backout counts stay as they were.
         """
+        undo, self._undo = self._undo, {}
+        for each in undo.values():
+            each()
+        try:
+            for part in self._parts.values():
+                part.backout()
+        finally:
+            self._backout_here()
+
+    def _backout_here(self) -> None:
         core = self._core
-        if self.is_empty:
+        if self._is_empty_here():
             return
         with core.latch:
             takes, puts, through = self._takes, self._puts.values(), self._through
@@ -207,6 +264,10 @@ class UnitOfWork:
         finally:
             self._give_back(given_back)
 
+    def _locked(self) -> list[Taken]:
+        """Return what it has locked until its commit is over."""
+        return [*self._takes, *(taken for taken, _row in self._rescheduled)]
+
     def _give_back(self, takes: list[Taken]) -> None:
         core = self._core
         with core.latch:
@@ -214,6 +275,8 @@ class UnitOfWork:
                 taken.queue.locked -= 1
                 taken.queue.depth += 1
                 core.reveal(taken.queue, taken.row.k, taken.side)
+                core.triggering.note(taken.queue, [taken.row.k])
+            core.triggering.look_at_arrivals()
             for queue in {id(t.queue): t.queue for t in takes}.values():
                 core.waits.offer(queue.number)
         core.run_deferred()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from mayfly.engine.context import PASSES, check_context_opened
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
+from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.properties.views import OPTIONS as _PROPERTY_OPTIONS
 from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
@@ -13,6 +15,28 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
 BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
+#: Marks of messages that are browsed (B7), and those of them that are a co-operating set's.
+CO_OP_MARKS = c.MQGMO_MARK_BROWSE_CO_OP | c.MQGMO_UNMARK_BROWSE_CO_OP
+MARKS = (
+    CO_OP_MARKS
+    | c.MQGMO_MARK_BROWSE_HANDLE
+    | c.MQGMO_UNMARK_BROWSE_HANDLE
+    | c.MQGMO_UNMARKED_BROWSE_MSG
+)
+_NOT_WITH_MARKS = (
+    c.MQGMO_LOCK
+    | c.MQGMO_LOGICAL_ORDER
+    | c.MQGMO_COMPLETE_MSG
+    | c.MQGMO_ALL_MSGS_AVAILABLE
+    | c.MQGMO_ALL_SEGMENTS_AVAILABLE
+)
+#: Of these a browse may have one at the most.
+_CONTRADICTIONS = (
+    (c.MQGMO_MARK_BROWSE_HANDLE, c.MQGMO_UNMARK_BROWSE_HANDLE),
+    (c.MQGMO_MARK_BROWSE_CO_OP, c.MQGMO_UNMARK_BROWSE_CO_OP),
+    (c.MQGMO_UNMARKED_BROWSE_MSG, c.MQGMO_UNMARK_BROWSE_HANDLE),
+    (c.MQGMO_UNMARKED_BROWSE_MSG, c.MQGMO_UNMARK_BROWSE_CO_OP),
+)
 SYNCPOINT = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
 #: Get options this queue manager knows; any other bit is MQRC_OPTIONS_ERROR.
 _KNOWN_GET = (
@@ -26,6 +50,8 @@ _KNOWN_GET = (
     | c.MQGMO_UNLOCK
     | c.MQGMO_ACCEPT_TRUNCATED_MSG
     | c.MQGMO_CONVERT
+    | MARKS
+    | GROUPING
     | sum(_PROPERTY_OPTIONS)
 )
 _KNOWN_PUT = (
@@ -35,6 +61,7 @@ _KNOWN_PUT = (
     | c.MQPMO_NEW_CORREL_ID
     | c.MQPMO_DEFAULT_CONTEXT
     | c.MQPMO_NO_CONTEXT
+    | PASSES
     | c.MQPMO_SET_IDENTITY_CONTEXT
     | c.MQPMO_SET_ALL_CONTEXT
     | c.MQPMO_FAIL_IF_QUIESCING
@@ -54,6 +81,8 @@ _KNOWN_PUBLISH = (
 _CONTEXTS = (
     c.MQPMO_DEFAULT_CONTEXT,
     c.MQPMO_NO_CONTEXT,
+    c.MQPMO_PASS_IDENTITY_CONTEXT,
+    c.MQPMO_PASS_ALL_CONTEXT,
     c.MQPMO_SET_IDENTITY_CONTEXT,
     c.MQPMO_SET_ALL_CONTEXT,
 )
@@ -62,19 +91,17 @@ _CONTEXTS = (
 def with_options(core: Core, request: PutRequest, open_options: int, options: int) -> PutRequest:
     """Return a request as MQPMO options want it: new ids, and a context it was opened for.
 
-    Raises MQRC_NOT_OPEN_FOR_SET_ALL, MQRC_NOT_OPEN_FOR_SET_IDENT.
+    Raises as ``check_context_opened``.
     """
-    if options & c.MQPMO_SET_ALL_CONTEXT and not open_options & c.MQOO_SET_ALL_CONTEXT:
-        raise not_open(rc.MQRC_NOT_OPEN_FOR_SET_ALL, "MQOO_SET_ALL_CONTEXT")
-    allowed = c.MQOO_SET_IDENTITY_CONTEXT | c.MQOO_SET_ALL_CONTEXT
-    if options & c.MQPMO_SET_IDENTITY_CONTEXT and not open_options & allowed:
-        raise not_open(rc.MQRC_NOT_OPEN_FOR_SET_IDENT, "MQOO_SET_IDENTITY_CONTEXT")
+    context_option = _context_of(options)
+    if context_option:
+        check_context_opened(open_options, context_option)
     if options & c.MQPMO_NEW_MSG_ID:
         request = request._replace(msg_id=b"")
     if options & c.MQPMO_NEW_CORREL_ID:
         with core.latch:
             request = request._replace(correl_id=new_id(core))
-    return request._replace(context_option=_context_of(options))
+    return request._replace(context_option=context_option)
 
 
 @lru_cache(maxsize=256)
@@ -85,11 +112,13 @@ def check_get_options(options: int) -> None:
         options & ~_KNOWN_GET
         or browse & (browse - 1)
         or (browse and options & (SYNCPOINT | c.MQGMO_UNLOCK | c.MQGMO_MSG_UNDER_CURSOR))
-        or (options & c.MQGMO_LOCK and not browse)
+        or (options & c.MQGMO_LOCK and (not browse or options & c.MQGMO_COMPLETE_MSG))
         or (options & c.MQGMO_UNLOCK and options & ~(c.MQGMO_UNLOCK | c.MQGMO_NO_SYNCPOINT))
         or (options & SYNCPOINT and options & c.MQGMO_NO_SYNCPOINT)
         or options & SYNCPOINT == SYNCPOINT
         or sum(1 for bit in _PROPERTY_OPTIONS if options & bit) > 1
+        or (options & MARKS and (not browse or options & _NOT_WITH_MARKS))
+        or any(options & one and options & other for one, other in _CONTRADICTIONS)
     )
     if wrong:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x}")
@@ -102,9 +131,11 @@ def check_put_options(options: int, *, publishes: bool = False) -> None:
     A put that ``publishes`` knows those of publications, too.
     """
     both = c.MQPMO_SYNCPOINT | c.MQPMO_NO_SYNCPOINT
+    responses = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNC_RESPONSE
     contexts = sum(1 for bit in _CONTEXTS if options & bit)
-    known = _KNOWN_PUBLISH if publishes else _KNOWN_PUT
-    if options & ~known or options & both == both or contexts > 1:
+    known = _KNOWN_PUBLISH if publishes else _KNOWN_PUT | c.MQPMO_LOGICAL_ORDER
+    excluded = options & both == both or options & responses == responses or contexts > 1
+    if options & ~known or excluded:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x}")
 
 
@@ -114,6 +145,16 @@ def _context_of(options: int) -> int:
         if options & bit:
             return bit
     return c.MQPMO_NONE
+
+
+def told_of_closing(error: MQError, options: int) -> MQError:
+    """Return what ends a get when the queue manager closes: MQGMO_FAIL_IF_QUIESCING asks for 2161.
+
+    Without it that is MQRC_Q_MGR_STOPPING (G4, G11).
+    """
+    if error.reason == rc.MQRC_Q_MGR_STOPPING and options & c.MQGMO_FAIL_IF_QUIESCING:
+        return mq_error(rc.MQRC_Q_MGR_QUIESCING, error.detail)
+    return error
 
 
 def not_open(reason: int, option: str) -> MQError:

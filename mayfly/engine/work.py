@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.engine.queues import LocalQueue
 from mayfly.store.units import StoredMessage, Unit
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
+
+#: Of nearly all works, so that they have none to make.
+_NOWHERE: Mapping[Core, Work] = MappingProxyType({})
 
 
 class Moving(NamedTuple):
@@ -30,12 +37,13 @@ class Unclaiming(NamedTuple):
     """Messages that leave a claim: for good, or back to their queue.
 
     ``returned`` holds for each side, VOLATILE then PERSISTENT, how many come back and their lowest
-    key.
+    key. On a queue that triggers, ``keys`` are those of all that come back.
     """
 
     queue: LocalQueue
     message_count: int
     returned: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    keys: Sequence[int] = ()
 
 
 class Work:
@@ -50,6 +58,7 @@ class Work:
         "claims",
         "departures",
         "effects",
+        "elsewhere",
         "ended_claims",
         "moves",
         "staged",
@@ -69,3 +78,14 @@ class Work:
         #: What else follows in memory, with the latch held, when it takes effect; a work that this
         #: leads to is run before whoever runs this one may go on.
         self.effects: list[Callable[[], Work | None]] = []
+        #: What of it changes stores of other members of a queue-sharing group, by whose it is.
+        self.elsewhere = _NOWHERE
+
+    def at(self, home: Core | None) -> Work:
+        """Return the part of the work that changes the store of another member of the group."""
+        assert home is not None
+        part = self.elsewhere.get(home)
+        if part is None:
+            part = Work()
+            self.elsewhere = {**self.elsewhere, home: part}
+        return part

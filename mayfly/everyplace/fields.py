@@ -21,7 +21,7 @@ MSG_REPLY_TO_Q_MGR = "Msg_ReplyToQMgr"
 MSG_RESEND = "Msg_Resend"
 MSG_STYLE = "Msg_Style"
 
-DEFAULT_PRIORITY = 4
+DEFAULT_PRIORITY, HIGHEST_PRIORITY = 4, 9
 
 Value: TypeAlias = str | bool | int | float | bytes
 
@@ -279,7 +279,7 @@ def check_field(name: object, kind: FieldType, value: object) -> None:
         if type(value) is not _CLASSES[kind] or not_ascii:
             raise EveryplaceError(rc.MQRC_PROPERTY_TYPE_ERROR, f"{name}: {value!r} is no {kind}")
         return
-    low, high = (0, 9) if name == MSG_PRIORITY else limits
+    low, high = (0, HIGHEST_PRIORITY) if name == MSG_PRIORITY else limits
     if type(value) is not int or not low <= value <= high:
         raise EveryplaceError(
             rc.MQRC_PROP_NUMBER_FORMAT_ERROR, f"{name}: {value!r} is no {kind}: {low} .. {high}"

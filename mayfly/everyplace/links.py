@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -102,9 +103,12 @@ class Link:
             self._delayed.append(arrive)
         if fault in (Fault.DROP, Fault.DELAY):
             raise LinkDown(f"no answer on the link from {between}")
+        if fault is Fault.DROP_ANSWER:
+            # Nor is a refusal heard.
+            with suppress(EveryplaceError):
+                arrive()
+            raise LinkDown(f"no answer on the link from {between}")
         answer = arrive()
         if fault is Fault.DUPLICATE:
             arrive()
-        if fault is Fault.DROP_ANSWER:
-            raise LinkDown(f"no answer on the link from {between}")
         return answer

@@ -124,11 +124,19 @@ class EveryplaceQueueManager:
         altered.attributes = new
 
     def delete_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Delete a queue that is empty once what has expired is removed from it (M9)."""
+        """Delete a queue that is empty once what has expired is removed from it (M9).
+
+        Raises MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while a transmission or a pull is unfinished
+        that would leave a message locked elsewhere for ever.
+        """
         target = self._route(queue, queue_manager)
         if isinstance(target, MessageQueue):
             if count := target.size():
                 raise EveryplaceError(rc.MQRC_Q_NOT_EMPTY, f"queue {queue} holds {count} messages")
+            home = self._home.get(queue) if self._local.get(queue) is target else None
+            if not (target.is_settled() and (home is None or home.is_settled())):
+                detail = f"queue {queue}: another queue manager still holds a message for it"
+                raise EveryplaceError(rc.MQRC_OBJECT_IN_USE, detail)
             target.deactivate()
             tell(target.rule.queue_removed, queue)
         if self._local.get(queue) is target:

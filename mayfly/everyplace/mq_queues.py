@@ -7,35 +7,30 @@ left of it on the other side, by the clock there.
 
 from __future__ import annotations
 
-import base64
 import itertools
-import json
-from typing import Any
 
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
 from mayfly.engine.session import Session
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.fields import (
+    HIGHEST_PRIORITY,
     MSG_CORREL_ID,
     MSG_EXPIRE_TIME,
     MSG_PRIORITY,
     MSG_REPLY_TO_Q,
     Field,
-    FieldType,
     MessageFields,
     MessageUid,
-    check_field,
-    restored,
 )
 from mayfly.everyplace.manager import EveryplaceQueueManager
+from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body, fields_of_body
+from mayfly.everyplace.mq_reports import remember_sender
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
-from mayfly.mqi.reasons import MQRC_FORMAT_ERROR, MQRC_NO_MSG_AVAILABLE
+from mayfly.mqi.reasons import MQRC_NO_MSG_AVAILABLE
 
-#: The body of an MQ message that is not of Everyplace's types.
-MQ_DATA = "MQ_Data"
 _CORREL_ID_BYTES = 24
 #: Above what an application would choose: undo takes back all that was done under an id.
 _CONFIRM_IDS = itertools.count(2**62)
@@ -99,15 +94,16 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
     with MQRC_FORMAT_ERROR when the body is none that `fields_as_body` has written.
     """
     if got.descriptor.msg_type in (MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE):
-        message = _fields_of_body(got.body)
+        message = fields_of_body(got.body)
     else:
         message = MessageFields(clock)
         message.put_array_of_byte(MQ_DATA, got.body)
-        message.put_byte(MSG_PRIORITY, got.priority)
+        message.put_byte(MSG_PRIORITY, min(got.priority, HIGHEST_PRIORITY))
         if any(got.correl_id):
             message.put_array_of_byte(MSG_CORREL_ID, got.correl_id)
         if got.descriptor.reply_to_q:
             message.put_ascii(MSG_REPLY_TO_Q, got.descriptor.reply_to_q)
+    remember_sender(got, message)
     if got.remaining_ms is not None:
         end_ms = clock.now_ms() + got.remaining_ms
         own = message.expire_time
@@ -115,12 +111,6 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
             end_ms = min(end_ms, own.at_ms(message.created_ms))
         message.put_long(MSG_EXPIRE_TIME, end_ms)
     return message
-
-
-def fields_as_body(message: MessageFields) -> bytes:
-    """Return a message as the body of an MQ message, its identity included."""
-    fields = {name: [kind, _json_of(value)] for name, (kind, value) in message.fields().items()}
-    return json.dumps({"uid": message.uid, "fields": fields}).encode()
 
 
 def _put(session: Session, mq_queue: str, message: MessageFields, clock: Timepiece) -> bytes:
@@ -150,27 +140,3 @@ def _correl_id(field: Field | None) -> bytes | None:
     if field is None or not isinstance(field.value, bytes) or len(field.value) > _CORREL_ID_BYTES:
         return None
     return field.value.ljust(_CORREL_ID_BYTES, b"\0")
-
-
-def _json_of(value: object) -> object:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
-
-
-def _fields_of_body(body: bytes) -> MessageFields:
-    try:
-        told: dict[str, Any] = json.loads(body)
-        origin, created_ms, serial = told["uid"]
-        uid = MessageUid(str(origin), int(created_ms), int(serial))
-        fields = {name: _field(name, *field) for name, field in told["fields"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, EveryplaceError) as error:
-        raise EveryplaceError(
-            MQRC_FORMAT_ERROR, f"body {body[:40]!r} holds no Everyplace fields: {error!r}"
-        ) from error
-    return restored(uid, fields)
-
-
-def _field(name: str, kind_name: str, told: Any) -> Field:
-    kind = FieldType(kind_name)
-    value = base64.b64decode(told, validate=True) if kind is FieldType.BYTES else told
-    check_field(name, kind, value)
-    return Field(kind, value)

@@ -53,9 +53,17 @@ class HomeServerQueue:
             _LOG.warning("pull of %s stops: %s", self._name, error)
         return pulled_count
 
+    def is_settled(self) -> bool:
+        """Tell whether the server holds nothing back for a pull that was not finished."""
+        try:
+            self._confirm()
+        except LinkDown:
+            return False
+        return self._asked is None
+
     def _fetch(self, target: MessageQueue) -> Exchange | None:
         begun = self._owner.peers.begun_with(self._partner)
-        exchange = self._asked or begun.begin()
+        asked_before, exchange = self._asked, self._asked or begun.begin()
         self._asked = exchange
         message = self._owner.peers.carry(
             exchange, lambda other, its: offer(other, its, self._name)
@@ -65,7 +73,8 @@ class HomeServerQueue:
         self._asked = None
         if message is None:
             begun.end(exchange)
-            return None
+            # What was asked for before may have expired there; others may still be there.
+            return None if asked_before is None else self._fetch(target)
         return exchange
 
     def _store(self, target: MessageQueue, message: MessageFields) -> None:

@@ -148,7 +148,8 @@ class MessageQueue:
             consult(self.rule.undo, self.entry(held), held.message)
         for held in filter(self._is_here, mine):
             if held.state is MessageState.PUT_UNCONFIRMED:
-                held.message.was_put = False
+                # With Msg_Resend it was put before, and that is not undone.
+                held.message.was_put = held.message.is_resend
                 self.remove(held)
             else:
                 held.state, held.confirm_id = MessageState.AVAILABLE, 0
@@ -204,6 +205,10 @@ class MessageQueue:
         for held in [held for held in self._held if self._is_expired(held)]:
             if self._is_here(held):
                 self.expire(held)
+
+    def is_settled(self) -> bool:
+        """Tell whether no other queue manager is left waiting for word of what was here."""
+        return True
 
     def of_exchange(self, exchange: Exchange) -> Held | None:
         """Return the message that came, or is held back, by a transmission."""

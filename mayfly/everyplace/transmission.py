@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Never
 
-from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.errors import EveryplaceError, RuleRefused
 from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.fields import MessageFields
 from mayfly.everyplace.held import Held, QueueAttributes
@@ -98,6 +98,11 @@ class AsynchronousQueue(MessageQueue):
             done_count += 1
         return done_count
 
+    def is_settled(self) -> bool:
+        """Withdraw what the other side holds in vain; False when it cannot be told so."""
+        self._withdraw()
+        return not self._withdrawn
+
     def leave_exchange(self, held: Held, exchange: Exchange) -> None:
         """The other side may have a copy; only where it has no end of its own is it told."""
         if exchange.beginner != self.owner.name:
@@ -113,10 +118,16 @@ class AsynchronousQueue(MessageQueue):
 
     def _may_send(self, held: Held) -> bool:
         if held.state is MessageState.AVAILABLE:
-            says_yes = consult(self.rule.transmit, self.entry(held), held.message) is not False
             # The rule may have deleted it.
-            return says_yes and self._is_here(held)
+            return self._rule_lets_go(held) and self._is_here(held)
         return held.state is MessageState.SENDING and not held.is_acknowledged
+
+    def _rule_lets_go(self, held: Held) -> bool:
+        try:
+            return consult(self.rule.transmit, self.entry(held), held.message) is not False
+        except RuleRefused:
+            # Only this one stays: those behind it are not held up.
+            return False
 
     def _send(self, exchange: Exchange, message: MessageFields) -> None:
         self.owner.peers.carry(

@@ -6,11 +6,13 @@ import logging
 from collections.abc import Callable
 
 from mayfly.engine.authority.checks import check_putter
+from mayfly.engine.forwarding import forward
 from mayfly.engine.get import GetRequest
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
 from mayfly.engine.put import PutRequest, put
-from mayfly.ims_bridge.refusals import ImsNak, bury_reply, refuse, set_aside
+from mayfly.engine.remote.resolution import full_name
+from mayfly.ims_bridge.refusals import ImsNak, bury_reply, refuse
 from mayfly.ims_bridge.replies import reply_to
 from mayfly.ims_bridge.requests import Asked, Request, asked_by, feedback_of
 from mayfly.mqi import constants as c
@@ -97,7 +99,7 @@ class Desk:
         queue = self._handle.queue.definition.text("BOQNAME")
         if queue:
             try:
-                set_aside(self._manager, self._session, message, queue)
+                forward(self._manager, self._session, queue, message)
             except MQError as error:
                 _LOG.warning("%s cannot go to BOQNAME(%s): %s", message, queue, error)
             else:
@@ -106,9 +108,10 @@ class Desk:
 
     def _answer(self, message: Message, asked: Asked, answer: bytes) -> None:
         reply = reply_to(message, asked, answer)
-        target = message.descriptor.reply_to_q
+        original = message.descriptor
+        target = full_name(original.reply_to_q, original.reply_to_q_mgr, self._manager.name)
         try:
-            self._put(message, *reply)
+            self._put(message, target, reply)
         except ConnectionBroken:
             raise
         except MQError as error:
@@ -118,15 +121,14 @@ class Desk:
             _LOG.warning("the reply to %s cannot go to %r: %s", message, target, error)
             bury_reply(self._manager, self._session, reply, error.reason, target)
 
-    def _put(self, message: Message, request: PutRequest, body: bytes) -> None:
+    def _put(self, message: Message, target: str, reply: tuple[PutRequest, bytes]) -> None:
         manager, session, original = self._manager, self._session, message.descriptor
         if not original.reply_to_q:
             raise mq_error(rc.MQRC_MISSING_REPLY_TO_Q, "the request names no ReplyToQ")
-        if original.reply_to_q_mgr not in ("", manager.name):
-            raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"ReplyToQMgr {original.reply_to_q_mgr}")
-        path = manager.registry.resolve(original.reply_to_q)
+        path = manager.registry.resolve_target(target)
         # As with reports (R6): nobody gets the bridge to put where he may not.
-        check_putter(manager, original.user_identifier, original.reply_to_q)
+        check_putter(manager, original.user_identifier, target)
+        request, body = reply
         unit = session.unit_of_work
         put(manager, path, body, request, context=session.context, unit_of_work=unit)
 

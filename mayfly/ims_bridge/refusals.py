@@ -6,13 +6,13 @@ import logging
 
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, new_id
-from mayfly.engine.disposal import as_given, dead_letter, send_report
+from mayfly.engine.disposal import as_given, dead_letter
+from mayfly.engine.forwarding import bury, report_exception
 from mayfly.engine.message import Message
-from mayfly.engine.put import PutRequest, put
+from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.engine.work import Work
-from mayfly.lifetime.reports import Cause, Original
-from mayfly.lifetime.window import LONGEST_LIFE_MS, Window, window_at_put
+from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
@@ -47,22 +47,11 @@ def refuse(core: Core, session: Session, message: Message, feedback: int) -> Non
     Its life goes on there (E21); with MQRO_DISCARD_MSG it is only gone. Either way the exception
     report it asked for is sent. Raises the reason why it cannot go there.
     """
-    descriptor = message.descriptor
-    work = Work()
-    with core.latch:
-        if descriptor.report & c.MQRO_DISCARD_MSG:
-            _LOG.warning("%s is discarded, Feedback %d", message, feedback)
-        else:
-            window = Window(message.put_ms, message.put_ms, message.expire_at_ms)
-            dead = descriptor._replace(put_date=message.put_date, put_time=message.put_time)
-            ids = Ids(message.msg_id, _given(message.correl_id))
-            letter = Outgoing(as_given(core, dead), window, ids, message.body)
-            dead_letter(core, work, letter, feedback, message.queue)
-        original = Original(
-            descriptor, message.msg_id, message.correl_id, message.body, message.remaining_ms
-        )
-        send_report(core, work, Cause.EXCEPTION, original, feedback)
-        session.unit_of_work.adopt(work)
+    if message.descriptor.report & c.MQRO_DISCARD_MSG:
+        _LOG.warning("%s is discarded, Feedback %d", message, feedback)
+    else:
+        bury(core, session, message, feedback)
+    report_exception(core, session, message, feedback)
 
 
 def bury_reply(
@@ -80,28 +69,3 @@ def bury_reply(
         letter = Outgoing(as_given(core, request.descriptor), window, ids, body)
         dead_letter(core, work, letter, reason, target)
         session.unit_of_work.adopt(work)
-
-
-def set_aside(core: Core, session: Session, message: Message, queue: str) -> None:
-    """Put a request that was got in the unit of work on the backout queue, as it is, in that unit.
-
-    Raises the reason why it cannot go there.
-    """
-    left_ms = None
-    if message.expire_at_ms is not None:
-        # It may end right now; a put takes no life of 0.
-        left_ms = min(max(message.expire_at_ms - core.now_ms(), 1), LONGEST_LIFE_MS)
-    request = PutRequest(
-        message.descriptor._replace(put_date=message.put_date, put_time=message.put_time),
-        message.msg_id,
-        _given(message.correl_id),
-        left_ms,
-        context_option=c.MQPMO_SET_ALL_CONTEXT,
-    )
-    path = core.registry.resolve(queue)
-    unit = session.unit_of_work
-    put(core, path, message.body, request, context=session.context, unit_of_work=unit)
-
-
-def _given(correl_id: bytes) -> bytes:
-    return correl_id if correl_id.strip(b"\0") else b""

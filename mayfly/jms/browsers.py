@@ -12,7 +12,7 @@ from mayfly.jms.errors import classic, refuse
 from mayfly.jms.feeds import selector_text
 from mayfly.jms.messages import Message
 from mayfly.jms.reading import incoming
-from mayfly.jms.sending import own_queue_name, queue_to_use
+from mayfly.jms.sending import queue_name_in, queue_to_use
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage
@@ -80,7 +80,7 @@ class QueueBrowser:
 
     @classic
     def _open(self) -> Handle:
-        name = own_queue_name(self._session, self._queue)
+        name = queue_name_in(self._session, self._queue)
         return self._session.mq.open(name, c.MQOO_BROWSE, selector=self._selector)
 
     def _check_open(self) -> None:

@@ -39,13 +39,19 @@ class Connection:
     """A connection of one user; made stopped. Threads may share it. Errors are JMSException."""
 
     def __init__(
-        self, manager: Manager, user_name: str | None = None, client_id: str | None = None
+        self,
+        manager: Manager,
+        user_name: str | None = None,
+        client_id: str | None = None,
+        lifetime_ms: int = 0,
     ) -> None:
         """Connect; the factory makes connections.
 
-        Raises MQRC_CONNECTION_BROKEN, InvalidClientIDException.
+        Transactions may last ``lifetime_ms``, 0 for ever. Raises MQRC_CONNECTION_BROKEN,
+        InvalidClientIDException.
         """
         self.manager = manager
+        self.lifetime_ms = lifetime_ms
         self._user_name = user_name
         self._client_id: str | None = None
         #: Whose publications are the connection's own, as long as it has no client id.

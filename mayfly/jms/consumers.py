@@ -126,6 +126,7 @@ class MessageConsumer:
         self._check_open()
         if self._session.listening.is_used:
             raise IllegalStateException("the session has message listeners: nothing is received")
+        self._session.begin_work()
         until_ms = None if wait_ms == _FOREVER else self._session.manager.now_ms() + wait_ms
         while True:
             if not self._session.connection.wait_for_start(until_ms, self._owner_is_open):

@@ -7,18 +7,31 @@ from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.contexts import JMSContext, Shared
 from mayfly.jms.errors import classic, simplified
+from mayfly.lifetime.transactions import timeout_ms
 
 
 class ConnectionFactory:
     """Makes connections and contexts to one queue manager of this process."""
 
-    def __init__(self, manager: Manager, *, client_id: str | None = None) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        *,
+        client_id: str | None = None,
+        total_tran_lifetime_timeout_s: int = 0,
+    ) -> None:
         """Take the queue manager, and the client id that all its connections have.
 
-        Only one of them can be open at a time then.
+        Only one of them can be open at a time then. ``total_tran_lifetime_timeout_s`` is how long a
+        unit of work of their transacted sessions may last, from the call of its first send or
+        receive on; from that moment its commit is refused and rolls back. 0 is for ever. Raises
+        ValueError, TypeError.
         """
         self._manager = manager
         self._client_id = client_id
+        self._lifetime_ms = timeout_ms(
+            "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s
+        )
 
     @classic
     def create_connection(
@@ -30,7 +43,7 @@ class ConnectionFactory:
         with MQRC_CONNECTION_BROKEN when the queue manager has ended, InvalidClientIDException when
         another connection has the client id of the factory.
         """
-        return Connection(self._manager, user_name, self._client_id)
+        return Connection(self._manager, user_name, self._client_id, self._lifetime_ms)
 
     @simplified
     def create_context(

@@ -9,7 +9,7 @@ from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.session import Session as EngineSession
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, refuse
-from mayfly.jms.sending import own_queue_name, queue_to_use
+from mayfly.jms.sending import queue_name_in, queue_to_use
 from mayfly.jms.subscriptions import Wanted, full_name, open_subscription
 from mayfly.jms.temporary_topics import is_temporary
 from mayfly.mqi import constants as c
@@ -31,7 +31,7 @@ class QueueFeed:
         """Check the destination, which must be a queue here; raises InvalidDestinationException."""
         self.message_selector = selector_text(selector)
         self.destination: Queue = queue_to_use(destination)
-        self._name = own_queue_name(session, self.destination)
+        self._name = queue_name_in(session, self.destination)
         self._connection = session.connection
 
     def open(self, mq: EngineSession) -> Handle:

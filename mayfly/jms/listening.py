@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.engine.message import Message as QueueMessage
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.watch import Source, wait_for
 from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
 from mayfly.jms.messages import Message
@@ -30,13 +31,13 @@ class Listener:
         consumer: MessageConsumer,
         call: Callable[[Message], object],
         source: Source,
-        number: int,
+        queue: LocalQueue,
     ) -> None:
-        """Listen to a source, on which gets wait under a number."""
+        """Listen to a source, whose messages come to a queue."""
         self.consumer = consumer
         self.call = call
         self.source = source
-        self.number = number
+        self.queue = queue
         #: Whether nothing was in the unit of work before the last message.
         self.begins_unit = False
         #: Whether its message is to come again, as recover() inside of it has asked.
@@ -45,19 +46,28 @@ class Listener:
         self.must_close = False
         self._failure = rc.MQRC_NONE
         self._held_at_version: int | None = None
+        #: The version of the definitions at which nothing was found last.
+        self._idle_at_version: int | None = None
 
     def take(self, version: int, *, in_parts: bool) -> Found | None:
         """Take a message under the latch; an error is found once, as long as it stays the same."""
         if version == self._held_at_version:
             return None
+        held = self.consumer.take_held()
+        if held is None and version == self._idle_at_version and not self.queue.depth:
+            # The one message that has come was for another session: hundreds may be told of it.
+            return None
         self.begins_unit = self.consumer.is_unit_empty
         try:
-            message = self.consumer.take_held() or self.source.take(in_parts=in_parts)
+            message = held or self.source.take(in_parts=in_parts)
         except MQError as error:
             is_known, self._failure = error.reason == self._failure, error.reason
             return None if is_known else Found(self, error=error)
         self._failure = rc.MQRC_NONE
-        return None if message is None and not self.source.is_cut else Found(self, message)
+        if message is None and not self.source.is_cut:
+            self._idle_at_version = version
+            return None
+        return Found(self, message)
 
     def hold(self, version: int) -> None:
         """Take nothing more until the definitions have another version."""
@@ -120,7 +130,7 @@ class Listening:
         """Let a listener have the messages of a consumer, in the place of the one it has."""
         self.leave(consumer)
         handle = consumer.open_handle()
-        listener = Listener(consumer, call, handle.source(), handle.queue.number)
+        listener = Listener(consumer, call, handle.source(), handle.queue)
         with self._core.latch:
             self._listeners.append(listener)
             self._change()
@@ -227,7 +237,7 @@ class Listening:
                 if self._is_ending:
                     return None
                 self._is_changed = False
-                numbers = {self._number, *(listener.number for listener in self._listeners)}
+                numbers = {self._number, *(listener.queue.number for listener in self._listeners)}
             found: Found | _LookAgain = wait_for(self._core, self._take, numbers)
             if isinstance(found, _LookAgain):
                 continue
@@ -240,6 +250,7 @@ class Listening:
             return _LOOK_AGAIN
         if not self._session.connection.is_started:
             return None
+        self._session.begin_work()
         version, in_parts = self._core.registry.version, self._is_own_thread()
         for place, listener in enumerate(self._listeners):
             found = listener.take(version, in_parts=in_parts)

@@ -39,6 +39,8 @@ class Message(PropertyAccess):
         self.jms_delivery_time = 0
         self.jms_priority = DEFAULT_PRIORITY
         self._properties: dict[str, Typed] = {}
+        #: Reads the properties of a received message, until somebody asks for them.
+        self._unread: Callable[[], dict[str, Typed]] | None = None
         self._are_properties_writeable = True
         self._is_body_writeable = True
         self._acknowledge: Callable[[], None] | None = None
@@ -81,6 +83,9 @@ class Message(PropertyAccess):
     @property
     def typed_properties(self) -> dict[str, Typed]:
         """The properties with their types, by name."""
+        unread = self._unread
+        if unread is not None:
+            self._properties, self._unread = unread(), None
         return self._properties
 
     def add_properties(self, properties: dict[str, Typed]) -> None:
@@ -89,11 +94,11 @@ class Message(PropertyAccess):
 
     def property_names(self) -> list[str]:
         """Return the names of the properties; headers are none."""
-        return list(self._properties)
+        return list(self.typed_properties)
 
     def clear_properties(self) -> None:
         """Forget the properties; they may be set then."""
-        self._properties = {}
+        self._properties, self._unread = {}, None
         self._are_properties_writeable = True
 
     def clear_body(self) -> None:
@@ -126,22 +131,25 @@ class Message(PropertyAccess):
         return None
 
     def _properties_to_read(self) -> dict[str, Typed]:
-        return self._properties
+        return self.typed_properties
 
     def _properties_to_write(self) -> dict[str, Typed]:
         if not self._are_properties_writeable:
             raise MessageNotWriteableException("received properties may only be read")
-        return self._properties
+        return self.typed_properties
 
     def _check_writeable(self) -> None:
         if not self._is_body_writeable:
             raise MessageNotWriteableException("a received body may only be read")
 
     def received(
-        self, properties: dict[str, Typed], acknowledge: Callable[[], None] | None
+        self, properties: Callable[[], dict[str, Typed]], acknowledge: Callable[[], None] | None
     ) -> None:
-        """Make it a received message; who has read it from its queue calls this."""
-        self._properties = properties
+        """Make it a received message; who has read it from its queue calls this.
+
+        ``properties`` is called when they are asked for: to read them costs more than all the rest.
+        """
+        self._unread = properties
         self._acknowledge = acknowledge
         self._are_properties_writeable = self._is_body_writeable = False
 

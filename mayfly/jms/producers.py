@@ -10,7 +10,7 @@ from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.jms.async_sending import CompletionListener
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, classic, refuse
-from mayfly.jms.sending import destination_to_use, leads_to_topic, own_queue_name, send
+from mayfly.jms.sending import destination_to_use, leads_to_topic, queue_name_in, send
 from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
@@ -41,7 +41,7 @@ class MessageProducer(ShowsSettings):
             if isinstance(target, Topic):
                 check_topic_string(target.topic_name, wildcards=False)
             elif not leads_to_topic(session, target):
-                self._handle = session.mq.open(own_queue_name(session, target), MQOO_OUTPUT)
+                self._handle = session.mq.open(queue_name_in(session, target), MQOO_OUTPUT)
 
     @property
     def destination(self) -> Destination | None:

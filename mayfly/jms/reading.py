@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from mayfly.engine.message import Message as QueueMessage
@@ -65,7 +66,7 @@ def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge)
     parts = _parts(message, descriptor)
     received, parts = _with_body(parts, message, descriptor)
     _set_headers(received, message, parts, manager_name)
-    received.received(_properties(message, descriptor, parts), acknowledge)
+    received.received(partial(_properties, message, descriptor, parts), acknowledge)
     return received
 
 
@@ -160,14 +161,20 @@ def _set_headers(received: Message, message: QueueMessage, parts: Parts, manager
     received.jms_destination = destination_of_uri(jms.get("Dst", "")) or _destination(message)
     received.jms_delivery_mode = k.PERSISTENT if message.persistent else k.NON_PERSISTENT
     received.jms_redelivered = message.backout_count > 0
-    received.jms_type = _type(parts.mcd)
+    received.jms_type = _type(parts.mcd) if parts.mcd else None
     received.jms_expiration = 0 if message.expire_at_ms is None else message.expire_at_ms
     received.jms_delivery_time = message.deliver_at_ms
     received.jms_priority = message.priority
 
 
 def _destination(message: QueueMessage) -> Destination:
-    return Queue(message.queue) if message.topic is None else Topic(message.topic)
+    return _queue(message.queue) if message.topic is None else Topic(message.topic)
+
+
+@lru_cache(maxsize=256)
+def _queue(name: str) -> Queue:
+    """Return the queue of a name, one for all messages from it."""
+    return Queue(name)
 
 
 def _reply_to(

@@ -8,6 +8,7 @@ from mayfly.engine.handles import Handle
 from mayfly.engine.objects import topic_alias
 from mayfly.engine.pubsub.publish import PublishResult
 from mayfly.engine.put import PutRequest, PutResult
+from mayfly.engine.remote.resolution import full_name
 from mayfly.jms import constants as k
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import InvalidDestinationException, MessageFormatException, refuse
@@ -51,6 +52,7 @@ def send(
         session.check_open()
         if session.transacted:
             session.listening.check_thread("send")
+            session.begin_work()
         sent: Sent
         if isinstance(destination, Topic):
             sent = _publish(session, destination, message, settings, special)
@@ -59,7 +61,7 @@ def send(
         elif leads_to_topic(session, destination):
             sent = _publish(session, destination, message, settings, special)
         else:
-            name = own_queue_name(session, destination)
+            name = queue_name_in(session, destination)
             handle = session.output_handle(name)
             try:
                 sent = _put(session, destination, message, settings, special, handle)
@@ -86,16 +88,14 @@ def queue_to_use(destination: object) -> Queue:
 
 def leads_to_topic(session: Session, queue: Queue) -> bool:
     """Tell whether a queue here is the alias of a topic: what is sent to it is published."""
-    name = own_queue_name(session, queue)
+    name = queue_name_in(session, queue)
     with session.manager.latch:
         return topic_alias(session.manager.registry, name) is not None
 
 
-def own_queue_name(session: Session, queue: Queue) -> str:
-    """Return the name of a queue here; raises MQRC_UNKNOWN_REMOTE_Q_MGR for one elsewhere."""
-    if queue.queue_manager not in ("", session.manager.name):
-        refuse(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"{queue} is on another queue manager")
-    return queue.queue_name
+def queue_name_in(session: Session, queue: Queue) -> str:
+    """Return the name of a queue, with its queue manager where that is another one (C2)."""
+    return full_name(queue.queue_name, queue.queue_manager, session.manager.name)
 
 
 def _check_delayed(special: Special) -> None:

@@ -34,9 +34,10 @@ from mayfly.jms.listening import Listening
 from mayfly.jms.message_making import MakesMessages
 from mayfly.jms.producers import MessageProducer
 from mayfly.jms.subscriptions import Wanted, full_name, unsubscribe
+from mayfly.lifetime.transactions import is_timed_out
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
-from mayfly.mqi.errors import ConnectionBroken, MQError
+from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
 
 if TYPE_CHECKING:
     from mayfly.jms.connections import Connection
@@ -67,6 +68,9 @@ class Session(MakesMessages):
         self.is_open = True
         #: Why the unit of work cannot be committed: it holds a message that nobody would get.
         self.must_roll_back: MQError | None = None
+        #: How long a transaction may last, 0 for ever, and when the one under way began.
+        self._lifetime_ms = connection.lifetime_ms if self.transacted else 0
+        self._begun_ms = 0
         self.listening = Listening(self)
         self.completions = Completions(connection.reports)
         self._consumers: list[MessageConsumer] = []
@@ -201,7 +205,7 @@ class Session(MakesMessages):
         """Make the unit of work final.
 
         Raises IllegalStateException when not transacted, TransactionRolledBackException when it was
-        rolled back instead.
+        rolled back instead: MQRC_BACKED_OUT when it has lasted too long.
         """
         self._check_thread("commit")
         with self.lock:
@@ -233,6 +237,14 @@ class Session(MakesMessages):
                 raise IllegalStateException("the session is transacted: roll back")
             if not self.listening.recover():
                 self._back_out()
+
+    def begin_work(self) -> None:
+        """Let the time of the transaction run from now when nothing is in it yet.
+
+        Called before each send and receive: what a receive waits is part of it (L9).
+        """
+        if self._lifetime_ms and self.mq.unit_of_work.is_empty:
+            self._begun_ms = self.manager.now_ms()
 
     def undo(self) -> None:
         """Back the unit of work out, for a listener that cannot have its message."""
@@ -328,7 +340,7 @@ class Session(MakesMessages):
             raise IllegalStateException("the session is not transacted")
 
     def _commit(self) -> None:
-        cause = self.must_roll_back
+        cause = self.must_roll_back or self._lateness()
         if cause is not None:
             self._back_out()
             raise TransactionRolledBackException(cause.detail, cause.reason) from cause
@@ -339,6 +351,16 @@ class Session(MakesMessages):
             raise jms_error(error) from error
         except MQError as error:
             raise TransactionRolledBackException(error.detail, error.reason) from error
+
+    def _lateness(self) -> MQError | None:
+        """Return why the transaction cannot be committed any more, when it has lasted too long."""
+        if not self._lifetime_ms or self.mq.unit_of_work.is_empty:
+            return None
+        elapsed_ms = self.manager.now_ms() - self._begun_ms
+        if not is_timed_out(elapsed_ms, self._lifetime_ms):
+            return None
+        limit = f"the total transaction lifetime timeout is {self._lifetime_ms} ms"
+        return mq_error(rc.MQRC_BACKED_OUT, f"{limit}, the transaction has lasted {elapsed_ms} ms")
 
     def _back_out(self) -> None:
         self.must_roll_back = None

@@ -57,6 +57,7 @@ class Report(NamedTuple):
     body: bytes
     life_ms: int | None
     reply_to_q: str
+    reply_to_q_mgr: str
 
 
 def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
@@ -87,6 +88,7 @@ def build_report(cause: Cause, original: Original, manager_name: str, reason: in
         body=body,
         life_ms=_life_ms(cause, original) if options & c.MQRO_PASS_DISCARD_AND_EXPIRY else None,
         reply_to_q=descriptor.reply_to_q,
+        reply_to_q_mgr=descriptor.reply_to_q_mgr,
     )
 
 

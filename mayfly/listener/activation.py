@@ -7,6 +7,7 @@ from typing import Any
 
 from mayfly.engine.manager import Manager
 from mayfly.jms.destinations import Destination
+from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint
 from mayfly.listener.settings import (
     MOST_CONVERSATIONS,
@@ -16,7 +17,6 @@ from mayfly.listener.settings import (
     destination_named,
     number_of,
 )
-from mayfly.listener.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 
 _LOG = logging.getLogger("mayfly.listener")
 _SELECTOR = "messageSelector"

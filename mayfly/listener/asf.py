@@ -51,9 +51,13 @@ class ASF(Run):
 
     def start(self) -> None:
         """Open the first session, and start the dispatcher."""
-        self._open_worker()
         self.begin()
-        self.spawn(self._dispatch)
+        try:
+            self._open_worker()
+            self.spawn(self._dispatch)
+        except BaseException:
+            self.give_up([worker.session for worker in self._workers])
+            raise
         self._wait.begun.wait()
 
     @property
@@ -73,12 +77,17 @@ class ASF(Run):
         self._wait.interrupt()
 
     def release(self, worker: _Worker) -> bool:
-        """Let a worker have the next message; False when there will be none."""
+        """Let a worker have the next message; False when there will be none.
+
+        One whose session was closed is forgotten: another is opened for the next message.
+        """
         with self.manager.latch:
-            if not self.is_over:
+            is_free = not self.is_over and worker.session.is_open
+            if is_free:
                 self._free.append(worker)
                 self.manager.waits.offer(self._number)
-            is_free = not self.is_over
+            else:
+                self.forget(worker)
         self.manager.run_deferred()
         return is_free
 
@@ -184,15 +193,25 @@ class _Worker:
     def hand_over(
         self, message: QueueMessage | None, spawn: Callable[[Callable[[], None]], None]
     ) -> None:
-        """Let its thread have a message; one is started if it has none."""
+        """Let its thread have a message; one is started if it has none.
+
+        Raises JMSException when there can be none; the message is on its queue again then.
+        """
         core = self._run.manager
         with core.latch:
             self._message = message
             core.waits.offer(self._number)
             is_new = not self.has_thread
             self.has_thread = True
-        if is_new:
+        if not is_new:
+            return
+        try:
             spawn(self._work)
+        except BaseException:
+            with core.latch:
+                self._run.forget(self)
+            self.session.close()
+            raise
 
     def _work(self) -> None:
         try:

@@ -56,7 +56,8 @@ class Conversations:
 
     def _with_room(self) -> Connection:
         for connection in self._connections:
-            if len(connection.sessions()) < self._settings.conversations_per_connection:
+            has_room = len(connection.sessions()) < self._settings.conversations_per_connection
+            if has_room and connection.is_open:
                 return connection
         connection = self._factory.create_connection()
         connection.start()

@@ -20,18 +20,17 @@ class NonASF(Run):
 
     def start(self) -> None:
         """Open all sessions, then start all threads (L2)."""
+        self.begin()
         sessions: list[ServerSession] = []
         try:
             while len(sessions) < self.settings.max_sessions:
                 sessions.append(self.open_session())
+            self._waits = [Wait(self.manager) for _ in sessions]
+            for session, wait in zip(sessions, self._waits, strict=True):
+                self.spawn(_Receiver(self, session, wait).run)
         except BaseException:
-            for session in sessions:
-                session.close()
+            self.give_up(sessions)
             raise
-        self.begin()
-        self._waits = [Wait(self.manager) for _ in sessions]
-        for session, wait in zip(sessions, self._waits, strict=True):
-            self.spawn(_Receiver(self, session, wait).run)
         # Who has started a port under a virtual clock may let time pass at once.
         for wait in self._waits:
             wait.begun.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mayfly.engine.manager import Manager
 from mayfly.jms.destinations import Destination
+from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint
 from mayfly.listener.settings import (
     MOST_CONVERSATIONS,
@@ -13,7 +14,6 @@ from mayfly.listener.settings import (
     destination_named,
     of_listener_port,
 )
-from mayfly.listener.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 
 
 class ListenerPort(Endpoint):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from mayfly.engine.manager import Manager
 from mayfly.jms.errors import JMSException
@@ -14,7 +14,8 @@ from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.transactions import TransactionService
-from mayfly.listener.waits import Wait, numbers
+from mayfly.listener.waits import Wait
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
 
 _LOG = logging.getLogger("mayfly.listener")
@@ -76,7 +77,10 @@ class Run(ABC):
         )
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Start a thread; the run ends when all have ended."""
+        """Start a thread; the run ends when all have ended.
+
+        Raises JMSException with MQRC_RESOURCE_PROBLEM when the machine has none left.
+        """
         thread = threading.Thread(
             target=self._run, args=(work,), name="mayfly-listener", daemon=True
         )
@@ -84,7 +88,22 @@ class Run(ABC):
             self._threads = [one for one in self._threads if one.is_alive() or not one.ident]
             self._threads.append(thread)
             self._running_count += 1
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            with self.manager.latch:
+                self._threads.remove(thread)
+                self._running_count -= 1
+            reason = rc.MQRC_RESOURCE_PROBLEM
+            raise JMSException(f"a session has no thread: {error}", reason) from error
+
+    def give_up(self, sessions: Iterable[ServerSession]) -> None:
+        """End what a start that has failed had begun, and its sessions."""
+        self.request_stop()
+        self.join()
+        for session in sessions:
+            session.close()
+        self.transactions.close()
 
     def request_stop(self) -> None:
         """Let its threads end when the message each has in work is done."""
@@ -120,7 +139,6 @@ class Recovery:
     def __init__(self, run: Run, wait: Wait) -> None:
         """Recover for a thread of a run, which waits by ``wait``."""
         self._run, self._wait = run, wait
-        self._number = next(numbers)
         self._retry_count = 0
 
     def succeed(self) -> None:
@@ -140,7 +158,7 @@ class Recovery:
         self._retry_count += 1
         until_ms = manager.now_ms() + interval_ms
         try:
-            self._wait.until(lambda _is_own_thread: None, (self._number,), until_ms)
+            self._wait.pause(until_ms)
         except MQError as error:
             return self.pause(error)
         return self._resume()

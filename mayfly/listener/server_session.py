@@ -46,6 +46,11 @@ class ServerSession:
         #: Under which messages of its queue come.
         self.number = handle.queue.number
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed the session, or its connection."""
+        return self.session.is_open
+
     def receive(self, wait: Wait, until_ms: int) -> QueueMessage | None:
         """Take the next suitable message into the unit of work, waiting for it; else None.
 

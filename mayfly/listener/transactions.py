@@ -19,13 +19,15 @@ from mayfly.jms.errors import (
     TransactionRolledBackException,
     TransactionRolledBackRuntimeException,
 )
-from mayfly.lifetime.times import ms_of_seconds
+from mayfly.lifetime.transactions import (
+    TOTAL_TRAN_LIFETIME_TIMEOUT_S,
+    is_timed_out,
+    timeout_ms,
+)
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 
 _LOG = logging.getLogger("mayfly.listener")
-#: The usual total transaction lifetime timeout.
-TOTAL_TRAN_LIFETIME_TIMEOUT_S = 120
 
 
 class TransactionRolledBack(MQError):
@@ -88,7 +90,7 @@ class Transaction:
 
     def set_rollback_only(self) -> None:
         """Let it be rolled back in the end, as setRollbackOnly of a message-driven bean does."""
-        self.mark("the application has set it to be rolled back only")
+        self._service.mark(self, "the application has set it to be rolled back only")
 
     def mark(self, why: str) -> bool:
         """Mark it for rollback if it is active; tell whether it was."""
@@ -158,10 +160,10 @@ class TransactionService:
 
         The inactivity timeout runs from the begin or the last ``use``. Raises ValueError.
         """
-        self._lifetime_ms = _timeout_ms(
+        self._lifetime_ms = timeout_ms(
             "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s
         )
-        self._inactivity_ms = _timeout_ms("inactivity_timeout_s", inactivity_timeout_s)
+        self._inactivity_ms = timeout_ms("inactivity_timeout_s", inactivity_timeout_s)
         self._manager = manager
         self._hears = on_timeout
         self._lock = threading.Lock()
@@ -192,6 +194,11 @@ class TransactionService:
             is_marked = self._mark_if_late(transaction)
         if is_marked:
             self._tell(transaction)
+
+    def mark(self, transaction: Transaction, why: str) -> None:
+        """Mark an active transaction for rollback; one that is ending elsewhere stays as it is."""
+        with self._lock:
+            transaction.mark(why)
 
     def end(self, transaction: Transaction, status: Status) -> bool:
         """End an active transaction in a status; False when it was marked for rollback."""
@@ -225,7 +232,7 @@ class TransactionService:
         due_ms = transaction.due_ms
         if due_ms is None or not transaction.is_active or (now_ms := self.now_ms()) < due_ms:
             return False
-        is_too_long = self._lifetime_ms and now_ms >= transaction.begun_ms + self._lifetime_ms
+        is_too_long = is_timed_out(now_ms - transaction.begun_ms, self._lifetime_ms)
         timeout = (
             f"total transaction lifetime timeout of {self._lifetime_ms} ms"
             if is_too_long
@@ -244,9 +251,3 @@ class TransactionService:
     def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
-
-
-def _timeout_ms(name: str, seconds: int) -> int:
-    if seconds < 0:
-        raise ValueError(f"{name} {seconds} is negative")
-    return ms_of_seconds(seconds)

@@ -29,14 +29,17 @@ class Wait:
         self._core = core
         self._waiter: Waiter | None = None
         self._is_interrupted = False
+        self._number = next(numbers)
+        self._is_pausing = False
         #: Set when the first wait has begun, or found something at once.
         self.begun = threading.Event()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a wait is under way that nothing has decided yet."""
+        """Whether a wait for something is under way that nothing has decided yet."""
         waiter = self._waiter
-        return waiter is not None and waiter.result is None and waiter.error is None
+        is_undecided = waiter is not None and waiter.result is None and waiter.error is None
+        return is_undecided and not self._is_pausing
 
     def until(
         self,
@@ -70,6 +73,14 @@ class Wait:
                 self.begun.set()
         core.run_deferred()
         return found if waiter is None else self._outcome(waiter, under)
+
+    def pause(self, until_ms: int) -> None:
+        """Wait for nothing but a moment or an interrupt; raises as :meth:`until`."""
+        self._is_pausing = True
+        try:
+            self.until(lambda _is_own_thread: None, (self._number,), until_ms)
+        finally:
+            self._is_pausing = False
 
     def interrupt(self) -> None:
         """End the wait under way without a find, and any later one at once."""

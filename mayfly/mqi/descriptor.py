@@ -97,3 +97,24 @@ def unpack_descriptor(packed: bytes) -> Descriptor:
             packed[numbers_end + 1 : group_end],
         )
     )
+
+
+class Grouping(NamedTuple):
+    """What of a descriptor says where a message stands in its group."""
+
+    msg_type: int
+    feedback: int
+    msg_seq_number: int
+    offset: int
+    msg_flags: int
+    original_length: int
+    group_id: bytes
+
+
+def grouping_of(packed: bytes) -> Grouping:
+    """Return this part of a stored form alone: each message of a group has a form of its own."""
+    start = 2 + packed[1]
+    numbers = _NUMBERS.unpack_from(packed, start)
+    end = start + _NUMBERS.size
+    group_id = packed[end + 1 : end + 1 + packed[end]]
+    return Grouping._make((*numbers[1:3], *numbers[8:12], group_id))

@@ -24,6 +24,11 @@ def headers_length(format_name: str, body: bytes, encoding: int) -> int:
     The chain ends at the first structure that is unknown or damaged; an MQXQH says nothing of what
     follows it, so it ends there, too.
     """
+    return leading_headers(format_name, body, encoding)[0]
+
+
+def leading_headers(format_name: str, body: bytes, encoding: int) -> tuple[int, str]:
+    """Return the bytes of that chain, and the format of what stands behind it."""
     length = 0
     while (layout := HEADERS.get(format_name)) is not None:
         try:
@@ -41,4 +46,4 @@ def headers_length(format_name: str, body: bytes, encoding: int) -> int:
         following = header.get("Encoding", encoding)
         assert isinstance(following, int)
         encoding = following
-    return length
+    return length, format_name

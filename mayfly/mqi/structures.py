@@ -316,6 +316,30 @@ SRO = Layout(
     reason=rc.MQRC_SRO_ERROR,
 )
 
+#: The status of asynchronous puts, MQSTAT: the first that went wrong, and how many went how.
+STS = Layout(
+    "MQSTS",
+    [
+        *_start("STAT"),
+        number("CompCode"),
+        number("Reason"),
+        number("PutSuccessCount"),
+        number("PutWarningCount"),
+        number("PutFailureCount"),
+        number("ObjectType", MQOT_Q),
+        char("ObjectName", 48),
+        char("ObjectQMgrName", 48),
+        char("ResolvedObjectName", 48),
+        char("ResolvedQMgrName", 48),
+        *_variable_string("ObjectString"),
+        *_variable_string("SubName"),
+        number("OpenOptions"),
+        number("SubOptions"),
+    ],
+    versions={1: 224, 2: 280},
+    reason=rc.MQRC_STS_ERROR,
+)
+
 #: The header of a staged message, Mayfly's own: a delayed message waits on the staging queue with
 #: Format `DDH_FORMAT` and this in front of its data. Integers are little-endian whatever the
 #: message's own Encoding. Encoding, CodedCharSetId and Format are those of the original data;
@@ -360,5 +384,6 @@ LAYOUTS: dict[str, Layout] = {
     "OD": OD,
     "SD": SD,
     "SRO": SRO,
+    "STS": STS,
     "DDH": DDH,
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import (
+    CHANNEL,
     PROCESS,
     QALIAS,
     QLOCAL,
@@ -23,8 +24,16 @@ from mayfly.engine.authority.records import AUTHREC
 from mayfly.engine.named_objects import NAMED_KINDS
 from mayfly.engine.objects import DEFAULT_OBJECTS
 from mayfly.mqi.errors import MQError, ObjectError
-from mayfly.mqsc import authority, named_objects, subscriptions, topics
-from mayfly.mqsc.display import QSTATUS, TPSTATUS, manager_row, queue_row, selection, status_row
+from mayfly.mqsc import authority, channels, named_objects, subscriptions, topics
+from mayfly.mqsc.display import (
+    CHSTATUS,
+    QSTATUS,
+    TPSTATUS,
+    manager_row,
+    queue_row,
+    selection,
+    status_row,
+)
 from mayfly.mqsc.grammar import Command, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
 from mayfly.mqsc.topics import TOPICSTR
@@ -45,13 +54,21 @@ if TYPE_CHECKING:
 
 _QUEUE: Final = "QUEUE"
 _ALL_TYPES: Final = "ALL"
-_VERB_SYNONYMS = {"DEF": "DEFINE", "ALT": "ALTER", "DIS": "DISPLAY", "DISP": "DISPLAY"}
+_VERB_SYNONYMS = {
+    "DEF": "DEFINE",
+    "ALT": "ALTER",
+    "DIS": "DISPLAY",
+    "DISP": "DISPLAY",
+    "STA": "START",
+}
 _OBJECT_SYNONYMS = {
     "QL": QLOCAL,
     "QA": QALIAS,
     "QM": QMODEL,
     "QR": QREMOTE,
     "PRO": PROCESS,
+    "CHL": CHANNEL,
+    "CHS": CHSTATUS,
     "Q": _QUEUE,
     "QS": QSTATUS,
     "TPS": TPSTATUS,
@@ -88,7 +105,9 @@ def _define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     with queue_manager.latch:
         model = queue_manager.registry.find(model_name)
         if model is not None and model.kind == kind:
-            attributes = {**model.attributes, **attributes}
+            # A queue like a shared one is not shared for that.
+            inherited = {k: v for k, v in model.attributes.items() if k != "QSGDISP"}
+            attributes = {**inherited, **attributes}
         elif like is not None:
             return not_found(model_name)
     administration.define(queue_manager, kind, name, attributes, replace=replace)
@@ -191,12 +210,14 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": {
         **dict.fromkeys(QUEUE_KINDS, _define),
         **dict.fromkeys(NAMED_KINDS, named_objects.define),
+        CHANNEL: channels.define,
         TOPIC: topics.define,
         SUB: subscriptions.define,
     },
     "ALTER": {
         **dict.fromkeys(QUEUE_KINDS, _alter),
         **dict.fromkeys(NAMED_KINDS, named_objects.alter),
+        CHANNEL: channels.alter,
         TOPIC: topics.alter,
         SUB: subscriptions.alter,
         QMGR: _alter_manager,
@@ -205,8 +226,11 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display_queue),
         QSTATUS: _display_status,
         **dict.fromkeys(NAMED_KINDS, named_objects.display),
+        CHANNEL: channels.display,
+        CHSTATUS: channels.display_status,
         TOPIC: topics.display,
         TPSTATUS: topics.display_status,
+        topics.PUBSUB: topics.display_neighbours,
         SUB: subscriptions.display,
         QMGR: _display_manager,
         AUTHREC: authority.display_records,
@@ -215,11 +239,16 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
     "DELETE": {
         **dict.fromkeys(QUEUE_KINDS, _delete),
         **dict.fromkeys(NAMED_KINDS, named_objects.delete),
+        CHANNEL: channels.delete,
         TOPIC: topics.delete,
         SUB: subscriptions.delete,
         AUTHREC: authority.delete_record,
     },
     "SET": {AUTHREC: authority.set_record},
     "CLEAR": {QLOCAL: _clear, TOPICSTR: topics.clear},
-    "PING": {QMGR: _ping},
+    "PING": {QMGR: _ping, CHANNEL: channels.ping},
+    "START": {CHANNEL: channels.start},
+    "STOP": {CHANNEL: channels.stop},
+    "RESET": {CHANNEL: channels.reset},
+    "RESOLVE": {CHANNEL: channels.resolve},
 }

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from mayfly.engine.administration import queue_status
 from mayfly.engine.attributes import attributes_of
-from mayfly.engine.attributes.attribute import PROCESS, QLOCAL, QMGR, SUB, TOPIC, Attribute, Value
+from mayfly.engine.attributes.attribute import (
+    CHANNEL,
+    PROCESS,
+    QLOCAL,
+    QMGR,
+    SUB,
+    TOPIC,
+    Attribute,
+    Value,
+)
 from mayfly.engine.objects import STAGING_QUEUE
 from mayfly.engine.pubsub.subscriptions import CREATED_BY, SUB_ID, Subscription
 from mayfly.engine.pubsub.topics import BASE_VALUES
@@ -48,10 +57,36 @@ STATUS_KEYWORDS: Final = (
 )
 QSTATUS: Final = "QSTATUS"
 TPSTATUS: Final = "TPSTATUS"
+CHSTATUS: Final = "CHSTATUS"
 #: What DISPLAY TPSTATUS shows beside the values that apply to the topic string.
 TOPIC_STATUS_KEYWORDS: Final = ("ADMIN", *BASE_VALUES, "RETAINED", "SUBCOUNT")
+CHANNEL_STATUS_KEYWORDS: Final = (
+    "CHLTYPE",
+    "STATUS",
+    "CONNAME",
+    "RQMNAME",
+    "XMITQ",
+    "MSGS",
+    "BATCHES",
+    "CURSEQNO",
+    "LSTSEQNO",
+    "CURLUWID",
+    "LSTLUWID",
+    "INDOUBT",
+    "SHORTRTS",
+    "LONGRTS",
+)
 #: Shown as words that no row of the attribute table lists in full.
-_SHOWN_WORDS: Final = ("UNCOM", "DEFTYPE", "DDELAY", "SUBTYPE", "DURABLE", "RETAINED")
+_SHOWN_WORDS: Final = (
+    "UNCOM",
+    "DEFTYPE",
+    "DDELAY",
+    "SUBTYPE",
+    "DURABLE",
+    "RETAINED",
+    "STATUS",
+    "INDOUBT",
+)
 _INDENT = "   "
 _COLUMN_WIDTH = 40
 _DEFTYPES = {
@@ -77,6 +112,8 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     TPSTATUS: ("TPSTATUS",),
     SUB: ("SUBID", "SUB"),
     PROCESS: (PROCESS,),
+    CHANNEL: (CHANNEL, "CHLTYPE"),
+    CHSTATUS: (CHANNEL, "CHLTYPE"),
 }
 _QUEUE_ALWAYS = ("QUEUE", "TYPE")
 
@@ -179,6 +216,8 @@ def shown_keywords(kinds: Iterable[str]) -> list[str]:
             return list(STATUS_KEYWORDS)
         if kind == TPSTATUS:
             return list(TOPIC_STATUS_KEYWORDS)
+        if kind == CHSTATUS:
+            return list(CHANNEL_STATUS_KEYWORDS)
         shown |= dict.fromkeys((*attributes_of(kind), *SHOWN_ONLY.get(kind, ())))
     return list(shown)
 

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mayfly.engine.attributes.attribute import CHILD, Value
+from mayfly.engine.named_objects import named_of
 from mayfly.engine.pubsub import topic_administration
 from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
-from mayfly.mqsc.display import selection, topic_row, topic_status_row
+from mayfly.mqsc.display import Selection, selection, topic_row, topic_status_row
 from mayfly.mqsc.grammar import Command, fold
 from mayfly.mqsc.outcome import Outcome, done, not_found, nothing_else, shown
-from mayfly.mqsc.values import GENERIC, distinct, matches, object_name, one_value, settings, switch
+from mayfly.mqsc.values import (
+    GENERIC,
+    distinct,
+    matches,
+    no_value,
+    object_name,
+    one_value,
+    settings,
+    switch,
+)
 
 if TYPE_CHECKING:
     from mayfly.engine.manager import Manager
 
 TOPICSTR: Final = "TOPICSTR"
+PUBSUB: Final = "PUBSUB"
 _RETAINED: Final = "RETAINED"
 
 
@@ -96,3 +108,19 @@ def clear(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     check_topic_string(topic, wildcards=False)
     clear_retained(queue_manager, topic)
     return done("AMQ8684I", "Topic string cleared.")
+
+
+def display_neighbours(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+    """DISPLAY PUBSUB: the queue manager itself, its parent and its children in a hierarchy."""
+    no_value(command.object)
+    nothing_else(command, kind, distinct(command.parameters))
+    with queue_manager.latch:
+        parent = queue_manager.registry.queue_manager.text("PARENT")
+        children = [child.name for child in named_of(queue_manager, CHILD)]
+    related = [("LOCAL", queue_manager.name), ("PARENT", parent)]
+    related += [("CHILD", name) for name in children]
+    rows: list[dict[str, Value]] = [
+        {"QMNAME": name, "TYPE": relation} for relation, name in related if name
+    ]
+    heading = "AMQ8723I", "Display pub/sub status details."
+    return shown(rows, Selection(None, None), queue_manager.name, heading)

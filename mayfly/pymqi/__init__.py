@@ -4,12 +4,12 @@ from mayfly.pymqi import CMQC
 from mayfly.pymqi.connection import QueueManager, connect
 from mayfly.pymqi.connection_options import CD, SCO
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
-from mayfly.pymqi.headers import DLH, IIH, MDE, XQH
+from mayfly.pymqi.headers import DLH, IIH, MDE, TM, TMC2, XQH
 from mayfly.pymqi.message_handle import MessageHandle
 from mayfly.pymqi.property_structures import CMHO, DMHO, DMPO, IMPO, PD, SMPO
 from mayfly.pymqi.queue import Queue
 from mayfly.pymqi.rfh2 import RFH2
-from mayfly.pymqi.structures import GMO, MD, OD, PMO, SD, SRO, MQOpts
+from mayfly.pymqi.structures import GMO, MD, OD, PMO, SD, SRO, STS, MQOpts
 from mayfly.pymqi.subscription import Subscription
 from mayfly.pymqi.topic import Topic
 
@@ -43,7 +43,10 @@ __all__ = [
     "SD",
     "SMPO",
     "SRO",
+    "STS",
     "Subscription",
+    "TM",
+    "TMC2",
     "Topic",
     "XQH",
     "cd",

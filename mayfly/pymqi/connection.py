@@ -10,6 +10,7 @@ from typing import Any
 from mayfly.engine.inquire import inquire_manager, text_length
 from mayfly.engine.manager import Manager
 from mayfly.engine.session import Session
+from mayfly.engine.status import Status
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -18,14 +19,16 @@ from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
 from mayfly.pymqi.managers import acquire, release
 from mayfly.pymqi.opening import body_and_options, open_object, text_of
-from mayfly.pymqi.structures import OD
-from mayfly.pymqi.verbs import put_message
+from mayfly.pymqi.structures import OD, STS
+from mayfly.pymqi.verbs import padded_name, put_message
 
 DEFAULT_ENCODING = "utf8"
 DEFAULT_CCSID = 1208
 _PUT1_OPEN = {
     c.MQPMO_SET_ALL_CONTEXT: c.MQOO_SET_ALL_CONTEXT,
     c.MQPMO_SET_IDENTITY_CONTEXT: c.MQOO_SET_IDENTITY_CONTEXT,
+    c.MQPMO_PASS_ALL_CONTEXT: c.MQOO_PASS_ALL_CONTEXT,
+    c.MQPMO_PASS_IDENTITY_CONTEXT: c.MQOO_PASS_IDENTITY_CONTEXT,
 }
 
 
@@ -172,6 +175,22 @@ class QueueManager:
             raise mqmi_error(error) from error
         return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
 
+    def stat(self, status_type: int) -> STS:
+        """MQSTAT, as ibmmq has it: what became of puts with MQPMO_ASYNC_RESPONSE since the last.
+
+        Raises MQMIError MQRC_STAT_TYPE_ERROR, and MQRC_ENVIRONMENT_ERROR for the types that tell of
+        the reconnection of clients.
+        """
+        session = self.get_handle()
+        if status_type in (c.MQSTAT_TYPE_RECONNECTION, c.MQSTAT_TYPE_RECONNECTION_ERROR):
+            raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
+        if status_type != c.MQSTAT_TYPE_ASYNC_ERROR:
+            raise MQMIError(c.MQCC_FAILED, rc.MQRC_STAT_TYPE_ERROR)
+        try:
+            return _sts_of(session.status(), self.manager.name)
+        except MQError as error:
+            raise mqmi_error(error) from error
+
     connectWithOptions = connect_with_options
     connectTCPClient = connect_tcp_client
     getHandle = get_handle
@@ -223,6 +242,21 @@ def connect(
     else:
         connection.connect_tcp_client(queue_manager, CD(), channel, conn_info, user, password)
     return connection
+
+
+def _sts_of(status: Status, manager_name: str) -> STS:
+    return STS(
+        CompCode=status.comp,
+        Reason=status.reason,
+        PutSuccessCount=status.success_count,
+        PutWarningCount=status.warning_count,
+        PutFailureCount=status.failure_count,
+        ObjectType=status.object_type,
+        ObjectName=padded_name(status.object_name),
+        ObjectQMgrName=padded_name(manager_name if status.object_name else ""),
+        ResolvedObjectName=padded_name(status.queue),
+        ResolvedQMgrName=padded_name(status.manager),
+    )
 
 
 def _program() -> str:

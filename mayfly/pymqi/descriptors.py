@@ -72,7 +72,7 @@ def fields_of(descriptor: Descriptor, version: int) -> Fields:
         "Feedback": descriptor.feedback,
         "Encoding": descriptor.encoding,
         "CodedCharSetId": MANAGER_CCSID if ccsid == c.MQCCSI_Q_MGR else ccsid,
-        **resolved_fields_of(descriptor),
+        **_resolved_fields_of(descriptor),
     }
     if version >= c.MQMD_VERSION_2:
         fields.update(
@@ -86,8 +86,22 @@ def fields_of(descriptor: Descriptor, version: int) -> Fields:
 
 
 @lru_cache(maxsize=4096)
-def resolved_fields_of(descriptor: Descriptor) -> Fields:
-    """Return the MD fields that a put gives back to the putter; do not change them."""
+def put_fields_of(descriptor: Descriptor, version: int) -> Fields:
+    """Return the MD fields that a put gives back to the putter; do not change them.
+
+    MsgFlags stay the putter's, though its queue may know more of them.
+    """
+    fields = _resolved_fields_of(descriptor)
+    if version >= c.MQMD_VERSION_2:
+        fields.update(
+            GroupId=descriptor.group_id.ljust(_GROUP_ID_BYTES, b"\0"),
+            MsgSeqNumber=descriptor.msg_seq_number,
+            Offset=descriptor.offset,
+        )
+    return fields
+
+
+def _resolved_fields_of(descriptor: Descriptor) -> Fields:
     return {
         "Format": _padded("Format", descriptor.format),
         "Priority": descriptor.priority,

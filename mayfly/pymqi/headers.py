@@ -70,3 +70,11 @@ class MDE(Header, layout=structures.MDE):
 
 class IIH(Header, layout=structures.IIH):
     """The IMS information header, MQIIH; the IMS bridge reads it (docs/IMS_BRIDGE.md)."""
+
+
+class TM(Header, layout=structures.TM):
+    """The trigger message, MQTM; it is the whole data of a message of format MQTRIG."""
+
+
+class TMC2(Header, layout=structures.TMC2):
+    """The trigger message in characters, MQTMC2, that a started program has as its argument."""

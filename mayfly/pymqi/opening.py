@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mayfly.engine.attributes.attribute import PROCESS, QMGR
 from mayfly.engine.objects import topic_alias
 from mayfly.engine.pubsub.topic_handle import TopicHandle
+from mayfly.engine.remote.resolution import full_name
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -16,11 +18,14 @@ from mayfly.pymqi.verbs import padded_name
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
+    from mayfly.engine.definition_handle import DefinitionHandle
     from mayfly.engine.handles import Handle
     from mayfly.engine.session import Session
 
 _Options = TypeVar("_Options")
 _SELECTING = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE | c.MQOO_BROWSE
+#: Objects that are neither queue nor topic.
+DEFINITION_KINDS = {c.MQOT_PROCESS: PROCESS, c.MQOT_Q_MGR: QMGR}
 _VERSIONS = (c.MQOD_VERSION_1, c.MQOD_VERSION_2, c.MQOD_VERSION_3, c.MQOD_VERSION_4)
 
 
@@ -29,7 +34,7 @@ def open_object(
 ) -> Handle | TopicHandle:
     """MQOPEN; an OD gets the name of a dynamic queue made and, from version 3 on, what it led to.
 
-    Raises MQMIError MQRC_OD_ERROR, MQRC_OBJECT_TYPE_ERROR, MQRC_UNKNOWN_REMOTE_Q_MGR,
+    Raises MQMIError MQRC_OD_ERROR, MQRC_RECS_PRESENT_ERROR, MQRC_OBJECT_TYPE_ERROR,
     MQRC_SELECTOR_INVALID_FOR_TYPE and the reason codes of Session.open and Session.open_topic.
     """
     od = od_of(queue)
@@ -39,22 +44,48 @@ def open_object(
     except MQError as error:
         raise mqmi_error(error) from error
     if isinstance(handle, TopicHandle):
-        _say(fields, core, "", c.MQOT_TOPIC)
+        _say(fields, ("", core.name), c.MQOT_TOPIC, known_count=0, unknown_count=0)
         if fields["Version"] >= c.MQOD_VERSION_4:
             return_string(fields, "ResObjectString", handle.topic)
         return handle
     if handle.owns_queue:
         fields["ObjectName"] = padded_name(handle.queue_name)
         fields["ObjectQMgrName"] = padded_name(core.name)
-    _say(fields, core, handle.queue_name, c.MQOT_Q)
+    remote = handle.path.remote or (handle.queue_name, core.name)
+    is_here = remote[1] == core.name
+    _say(fields, remote, c.MQOT_Q, known_count=int(is_here), unknown_count=int(not is_here))
     return handle
 
 
-def _say(fields: Fields, core: Core, queue_name: str, kind: int) -> None:
+def open_definition(session: Session, core: Core, od: OD, options: int) -> DefinitionHandle:
+    """MQOPEN of a process or the queue manager (MQOT_PROCESS, MQOT_Q_MGR).
+
+    Raises MQMIError MQRC_OD_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for another queue manager's, and
+    the reason codes of Session.open_definition.
+    """
+    fields = vars(od)
+    name, manager = text_of(fields["ObjectName"]), text_of(fields["ObjectQMgrName"])
+    try:
+        _check_structure(fields)
+        if manager not in ("", core.name):
+            said = f"{name} of {manager} is not to be opened here"
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        user = text_of(fields["AlternateUserId"])
+        kind = DEFINITION_KINDS[fields["ObjectType"]]
+        return session.open_definition(kind, name, options, alternate_user=user)
+    except MQError as error:
+        raise mqmi_error(error) from error
+
+
+def _say(
+    fields: Fields, resolved: tuple[str, str], kind: int, *, known_count: int, unknown_count: int
+) -> None:
     """Say in an OD what was opened, as far as its version has room for it."""
+    if fields["Version"] >= c.MQOD_VERSION_2:
+        fields["KnownDestCount"], fields["UnknownDestCount"] = known_count, unknown_count
+        fields["InvalidDestCount"] = 0
     if fields["Version"] >= c.MQOD_VERSION_3:
-        fields["ResolvedQName"] = padded_name(queue_name)
-        fields["ResolvedQMgrName"] = padded_name(core.name)
+        fields["ResolvedQName"], fields["ResolvedQMgrName"] = map(padded_name, resolved)
     if fields["Version"] >= c.MQOD_VERSION_4:
         fields["ResolvedType"] = kind
 
@@ -123,17 +154,28 @@ def _open(session: Session, core: Core, fields: Fields, options: int) -> Handle 
 
 def _name_in(fields: Fields, manager_name: str) -> str:
     """Return the object's name in an OD's fields, which are those of a queue or a topic here."""
+    _check_structure(fields)
     version, kind = fields["Version"], fields["ObjectType"]
-    if fields["StrucId"] != c.MQOD_STRUC_ID or version not in _VERSIONS:
-        raise mq_error(rc.MQRC_OD_ERROR, f"StrucId {fields['StrucId']!r}, Version {version}")
     if kind not in (c.MQOT_Q, c.MQOT_TOPIC):
         raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {kind} is no queue and no topic")
     if kind == c.MQOT_TOPIC and version < c.MQOD_VERSION_4:
         raise mq_error(rc.MQRC_OD_ERROR, f"Version {version}: a topic needs version 4 of MQOD")
-    other = text_of(fields["ObjectQMgrName"])
-    if other not in ("", manager_name):
-        raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"no transmission queue leads to {other!r}")
-    return text_of(fields["ObjectName"])
+    name, manager = text_of(fields["ObjectName"]), text_of(fields["ObjectQMgrName"])
+    if kind == c.MQOT_Q:
+        return full_name(name, manager, manager_name)
+    if manager not in ("", manager_name):
+        raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"topics of {manager!r} are not known here")
+    return name
+
+
+def _check_structure(fields: Fields) -> None:
+    """Raise MQRC_OD_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
+    version = fields["Version"]
+    if fields["StrucId"] != c.MQOD_STRUC_ID or version not in _VERSIONS:
+        raise mq_error(rc.MQRC_OD_ERROR, f"StrucId {fields['StrucId']!r}, Version {version}")
+    if version >= c.MQOD_VERSION_2 and fields["RecsPresent"]:
+        said = f"RecsPresent {fields['RecsPresent']}: distribution lists are not supported"
+        raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, said)
 
 
 def _selector_in(fields: Fields, options: int) -> str | None:

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, TypeAlias
 
+from mayfly.engine.definition_handle import DefinitionHandle
 from mayfly.engine.handles import Handle
-from mayfly.engine.inquire import inquire, set_attributes, text_length
+from mayfly.engine.inquire import inquire, text_length
 from mayfly.engine.pubsub.topic_handle import TopicHandle
+from mayfly.engine.set_attributes import set_attributes
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection import QueueManager
 from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error, warning
-from mayfly.pymqi.opening import body_and_options, od_of, open_object, two_of
+from mayfly.pymqi.opening import (
+    DEFINITION_KINDS,
+    body_and_options,
+    od_of,
+    open_definition,
+    open_object,
+    text_of,
+    two_of,
+)
 from mayfly.pymqi.rfh2 import header_list, put_parts, take_headers
 from mayfly.pymqi.structures import GMO, MD, OD
 from mayfly.pymqi.verbs import get_message, put_message
 
+#: What get_handle returns: of a queue, a topic, or a process or the queue manager.
+AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
+
 
 class Queue:
-    """A queue of a connection, by name or OD; with open options it is opened at once."""
+    """A queue of a connection, by name or OD; with open options it is opened at once.
 
-    _handle: Handle | TopicHandle | None = None
+    An OD may also name a process or the queue manager, to inquire about it.
+    """
+
+    _handle: AnyHandle | None = None
     _od: OD | None = None
 
     def __init__(self, qMgr: QueueManager, *opts: Any) -> None:
@@ -58,6 +74,8 @@ class Queue:
         handle = self._handle
         if handle is None:
             handle = self._open_for(c.MQOO_OUTPUT)
+        if isinstance(handle, DefinitionHandle):
+            raise MQMIError(c.MQCC_FAILED, rc.MQRC_NOT_OPEN_FOR_OUTPUT)
         put_message(connection.manager, handle, body, md, pmo)
 
     def get(self, maxLength: int | None = None, *opts: Any) -> bytes:
@@ -108,10 +126,12 @@ class Queue:
             raise PYIFError("not open")
         self._connection.get_handle()
         try:
-            self._handle.close(options)
+            reason = self._handle.close(options) or rc.MQRC_NONE
         except MQError as error:
             raise mqmi_error(error) from error
         self._handle = self._od = None
+        if reason:
+            raise warning(reason)
 
     def inquire(self, attribute: int) -> int | bytes:
         """MQINQ: a number, or text blank padded to its length; opens for inquiry if need be."""
@@ -120,8 +140,9 @@ class Queue:
         if handle is None:
             handle = self._open_for(c.MQOO_INQUIRE)
         try:
-            queue = _queue(handle, rc.MQRC_NOT_OPEN_FOR_INQUIRE)
-            inquiry = inquire(self._connection.manager, queue, [attribute])
+            if isinstance(handle, TopicHandle):
+                raise MQMIError(c.MQCC_FAILED, rc.MQRC_NOT_OPEN_FOR_INQUIRE)
+            inquiry = inquire(self._connection.manager, handle, [attribute])
         except MQError as error:
             raise mqmi_error(error) from error
         (value,) = inquiry.values
@@ -129,24 +150,25 @@ class Queue:
             raise warning(inquiry.warning)
         return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
 
-    def set(self, attribute: int, arg: int) -> None:
-        """MQSET: inhibit or allow puts or gets; opens the queue for it if need be."""
+    def set(self, attribute: int, arg: int | str | bytes) -> None:
+        """MQSET of one attribute, as ``set_attributes``; opens the queue for it if need be."""
         self._connection.get_handle()
         handle = self._handle
         if handle is None:
             handle = self._open_for(c.MQOO_SET)
         try:
             queue = _queue(handle, rc.MQRC_NOT_OPEN_FOR_SET)
-            set_attributes(self._connection.manager, queue, {attribute: arg})
+            value = arg if isinstance(arg, int) else text_of(arg)
+            set_attributes(self._connection.manager, queue, {attribute: value})
         except MQError as error:
             raise mqmi_error(error) from error
 
-    def set_handle(self, queue_handle: Handle | TopicHandle | None) -> None:
+    def set_handle(self, queue_handle: AnyHandle | None) -> None:
         """Use the handle of another Queue of this connection."""
         self._handle = queue_handle
 
-    def get_handle(self) -> Handle | TopicHandle | None:
-        """Return the handle, None while the queue is not open."""
+    def get_handle(self) -> AnyHandle | None:
+        """Return the handle, as PMO.Context takes it; None while the queue is not open."""
         return self._handle
 
     def __del__(self) -> None:
@@ -158,17 +180,18 @@ class Queue:
         with contextlib.suppress(MQMIError, PYIFError):
             self.close()
 
-    def _open_for(self, options: int) -> Handle | TopicHandle:
+    def _open_for(self, options: int) -> AnyHandle:
         if self._od is None:
             raise PYIFError("The Queue Descriptor has not been set.")
-        connection = self._connection
-        handle = open_object(connection.get_handle(), connection.manager, self._od, options)
-        self._handle = handle
+        connection, od = self._connection, self._od
+        is_definition = od.ObjectType in DEFINITION_KINDS
+        opens = open_definition if is_definition else open_object
+        handle = self._handle = opens(connection.get_handle(), connection.manager, od, options)
         return handle
 
 
-def _queue(handle: Handle | TopicHandle, reason: int) -> Handle:
-    """Return the handle of a queue; one of a topic, which can only be put to, raises the reason."""
-    if isinstance(handle, TopicHandle):
+def _queue(handle: AnyHandle, reason: int) -> Handle:
+    """Return the handle of a queue; any other, which was not opened for this, raises the reason."""
+    if not isinstance(handle, Handle):
         raise MQMIError(c.MQCC_FAILED, reason)
     return handle

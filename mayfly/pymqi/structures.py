@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from mayfly.mqi import constants as c
@@ -50,11 +51,19 @@ class _Member(NamedTuple):
 
     def _checked_number(self, owner: str, value: object) -> int:
         if not isinstance(value, int):
-            raise TypeError(f"{owner}.{self.name} takes an integer, not {type(value).__name__}")
+            value = self._number_of(owner, value)
         low, high = _NUMBER_RANGES[self.code]
         if not low <= value <= high:
             raise ValueError(f"{owner}.{self.name} {value} is not within {low} .. {high}")
         return value
+
+    def _number_of(self, owner: str, value: Any) -> int:
+        """Return what stands for a number: a queue handle does, for PMO.Context."""
+        try:
+            return index(value)
+        except TypeError:
+            said = f"{owner}.{self.name} takes an integer, not {type(value).__name__}"
+            raise TypeError(said) from None
 
 
 def _member(field: Field, initial: Mapping[str, FieldValue]) -> _Member:
@@ -250,3 +259,11 @@ class SD(
 
 class SRO(MQOpts, layout=structures.SRO):
     """The options of a subscription request, MQSRO; ibmmq has it, pymqi has not."""
+
+
+class STS(
+    MQOpts,
+    layout=structures.STS,
+    initial={"Version": 2, "ObjectStringVSCCSID": 0, "SubNameVSCCSID": 0},
+):
+    """What MQSTAT returns, MQSTS; ibmmq has it, pymqi has not."""

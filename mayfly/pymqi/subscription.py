@@ -8,21 +8,20 @@ from typing import Any, Self, TypeAlias
 
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.subscribing import OpenSubscription
-from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi.connection import QueueManager
 from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
-from mayfly.pymqi.queue import Queue
+from mayfly.pymqi.queue import AnyHandle, Queue
 from mayfly.pymqi.structures import SD, SRO
 from mayfly.pymqi.subscribing import subscribe
 
 #: MQSR_ACTION_PUBLICATION, the only action there is.
 _RETAINED = 1
 #: A queue of a program's own: as an object, as what get_handle returned, or by its name.
-QueueGiven: TypeAlias = Queue | Handle | TopicHandle | str | bytes
+QueueGiven: TypeAlias = Queue | AnyHandle | str | bytes
 _KEEP_OR_REMOVE = c.MQCO_KEEP_SUB | c.MQCO_REMOVE_SUB
 
 
@@ -217,11 +216,11 @@ def _alters(sub_desc: SD, opened: OpenSubscription) -> bool:
     return bool(sub_desc.Options & c.MQSO_ALTER) and name == opened.name
 
 
-def _handle_of(given: Queue | Handle | TopicHandle | None) -> Handle | None:
+def _handle_of(given: Queue | AnyHandle | None) -> Handle | None:
     """Return the handle of a queue that is given as such or as its handle."""
     handle = given.get_handle() if isinstance(given, Queue) else given
-    if isinstance(handle, TopicHandle):
-        raise mq_error(rc.MQRC_HOBJ_ERROR, f"alias of topic {handle.topic!r}: nothing can be got")
+    if handle is not None and not isinstance(handle, Handle):
+        raise mq_error(rc.MQRC_HOBJ_ERROR, "what was opened is no queue: nothing can be got")
     return handle
 
 

@@ -6,23 +6,25 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mayfly.engine.delivery import stored_id
-from mayfly.engine.get import GetRequest, GetResult
-from mayfly.engine.inquire import MANAGER_CCSID
+from mayfly.engine.get import GetRequest
+from mayfly.engine.message import token_of
 from mayfly.engine.properties.putting import with_properties
 from mayfly.engine.pubsub.topic_handle import TopicHandle
-from mayfly.engine.put import PutRequest
+from mayfly.engine.put import PutRequest, PutResult
 from mayfly.engine.search import ANY, Match
 from mayfly.engine.verb_options import check_get_options
 from mayfly.lifetime.window import life_ms_of_expiry
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.pymqi.coding import Coding
+from mayfly.pymqi.converting import converted
 from mayfly.pymqi.descriptors import (
     check_md,
     descriptor_of,
     fields_of,
+    put_fields_of,
     put_moment,
-    resolved_fields_of,
 )
 from mayfly.pymqi.errors import mqmi_error, warning
 from mayfly.pymqi.message_handle import handle_of_get, note_put, properties_of_put
@@ -39,19 +41,19 @@ _MATCH_GROUP = c.MQMO_MATCH_GROUP_ID | c.MQMO_MATCH_MSG_SEQ_NUMBER | c.MQMO_MATC
 _NO_ID = bytes(24)
 _NAME_BYTES = 48
 _BLANK = ord(" ")
-_TEXT_FORMAT = "MQSTR"
 
 
 def put_message(core: Core, handle: Handle | TopicHandle, body: bytes, md: MD, pmo: PMO) -> None:
     """MQPUT to a queue or a topic.
 
-    Raises MQMIError, for a warning too: the message is on the queue, or published, then.
+    Raises MQMIError, for a warning too: the message is on the queue, or published, then. With
+    MQPMO_ASYNC_RESPONSE what the queue says is not raised but told by MQSTAT; when it refuses the
+    message, MD and PMO stay as they are.
     """
     fields, given = vars(md), vars(pmo)
     options = given["Options"]
     try:
-        if given["StrucId"] != c.MQPMO_STRUC_ID or given["Version"] not in _PMO_VERSIONS:
-            raise _wrong_structure(rc.MQRC_PMO_ERROR, given)
+        _check_pmo(given)
         settings = core.settings
         life_ms = life_ms_of_expiry(
             fields["Expiry"],
@@ -67,22 +69,27 @@ def put_message(core: Core, handle: Handle | TopicHandle, body: bytes, md: MD, p
             stored_id(fields["CorrelId"]),
             life_ms,
         )
-        result = handle.put(body, request, options)
+        result: PutResult | None
+        if options & c.MQPMO_ASYNC_RESPONSE and not isinstance(handle, TopicHandle):
+            result = handle.put_async(body, request, options, given["Context"])
+        else:
+            result = handle.put(body, request, options, given["Context"])
     except MQError as error:
         raise mqmi_error(error) from error
+    if result is None:
+        return
     final = result.descriptor
     if properties:
         note_put(given, properties)
         # The MD tells of the data, as its program gave them.
         final = final._replace(format=asked.format)
     if not options & c.MQPMO_MD_FOR_OUTPUT_ONLY:
-        fields.update(resolved_fields_of(final))
+        fields.update(put_fields_of(final, fields["Version"]))
         fields["MsgId"] = result.msg_id
         fields["CorrelId"] = result.correl_id or _NO_ID
         moment = put_moment(result.descriptor, result.window.put_ms)
         fields["PutDate"], fields["PutTime"] = moment
-    given["ResolvedQName"] = padded_name(result.queue)
-    given["ResolvedQMgrName"] = padded_name(core.name)
+    given.update(_destination(result.queue, result.manager, core.name))
     if result.warning:
         raise warning(result.warning)
 
@@ -91,8 +98,8 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
     """MQGET; ``max_length`` in bytes, None takes a message of any length.
 
     Raises MQMIError. For a warning it holds the body, and MD and GMO are filled in all the same:
-    MQRC_TRUNCATED_MSG_ACCEPTED, MQRC_TRUNCATED_MSG_FAILED (the message stays), MQRC_NOT_CONVERTED,
-    and MQRC_NO_MSG_LOCKED for an unlock.
+    MQRC_TRUNCATED_MSG_ACCEPTED, MQRC_TRUNCATED_MSG_FAILED (the message stays), those of
+    ``converted``, and MQRC_NO_MSG_LOCKED for an unlock.
     """
     fields, given = vars(md), vars(gmo)
     options = given["Options"]
@@ -111,12 +118,13 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
     except MQError as error:
         raise mqmi_error(error) from error
     message = result.message
+    body, descriptor = message.body, message.descriptor
+    length, reason = result.data_length, result.warning
+    if options & c.MQGMO_CONVERT:
+        wanted = Coding.of(fields["Encoding"], fields["CodedCharSetId"])
+        body, descriptor, length, reason = converted(result, wanted, max_length, options)
     if target is not None and result.handed is not None:
         target.fill(*result.handed, message)
-    reason = result.warning
-    if options & c.MQGMO_CONVERT and not reason and not _is_converted(fields, result):
-        reason = rc.MQRC_NOT_CONVERTED
-    descriptor = message.descriptor
     fields.update(fields_of(descriptor, fields["Version"]))
     fields["Expiry"] = message.remaining_tenths
     fields["BackoutCount"] = message.backout_count
@@ -125,10 +133,34 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
     fields["PutDate"], fields["PutTime"] = put_moment(descriptor, message.put_ms)
     given["ResolvedQName"] = padded_name(message.queue)
     if given["Version"] >= c.MQGMO_VERSION_2:
-        _fill_in_status(given, descriptor.msg_flags, len(message.body))
+        _fill_in_status(given, descriptor.msg_flags, len(body))
+    if given["Version"] >= c.MQGMO_VERSION_3:
+        given["MsgToken"] = token_of(message)
     if reason:
-        raise warning(reason, message.body, result.data_length)
-    return message.body
+        raise warning(reason, body, length)
+    return body
+
+
+def _check_pmo(given: Fields) -> None:
+    """Raise MQRC_PMO_ERROR, and MQRC_RECS_PRESENT_ERROR for a distribution list: there are none."""
+    if given["StrucId"] != c.MQPMO_STRUC_ID or given["Version"] not in _PMO_VERSIONS:
+        raise _wrong_structure(rc.MQRC_PMO_ERROR, given)
+    if given["RecsPresent"] and given["Version"] >= c.MQPMO_VERSION_2:
+        said = f"RecsPresent {given['RecsPresent']}: distribution lists are not supported"
+        raise mq_error(rc.MQRC_RECS_PRESENT_ERROR, said)
+
+
+@lru_cache(maxsize=4096)
+def _destination(queue: str, manager: str, own_manager: str) -> Fields:
+    """Return what a PMO says of where a message went; a publication has no queue of its own."""
+    is_here = manager == own_manager
+    return {
+        "ResolvedQName": padded_name(queue),
+        "ResolvedQMgrName": padded_name(manager),
+        "KnownDestCount": int(is_here and bool(queue)),
+        "UnknownDestCount": int(not is_here),
+        "InvalidDestCount": 0,
+    }
 
 
 @lru_cache(maxsize=4096)
@@ -146,23 +178,29 @@ def _match(fields: Fields, given: Fields) -> Match:
         wanted = _MATCH_IDS
     msg_id = stored_id(fields["MsgId"]) if wanted & c.MQMO_MATCH_MSG_ID else b""
     correl_id = stored_id(fields["CorrelId"]) if wanted & c.MQMO_MATCH_CORREL_ID else b""
+    token = given["MsgToken"] if wanted & c.MQMO_MATCH_MSG_TOKEN else None
     if wanted & _MATCH_GROUP:
         return Match(
             msg_id or None,
             correl_id or None,
-            stored_id(fields["GroupId"]) if wanted & c.MQMO_MATCH_GROUP_ID else None,
+            (stored_id(fields["GroupId"]) or None) if wanted & c.MQMO_MATCH_GROUP_ID else None,
             fields["MsgSeqNumber"] if wanted & c.MQMO_MATCH_MSG_SEQ_NUMBER else None,
             fields["Offset"] if wanted & c.MQMO_MATCH_OFFSET else None,
+            token=token,
         )
+    if token is not None:
+        return Match(msg_id or None, correl_id or None, token=token)
     return Match(msg_id or None, correl_id or None) if msg_id or correl_id else ANY
 
 
 def _check_match_options(md_version: int, gmo_version: int, wanted: int) -> None:
-    if wanted & ~(_MATCH_IDS | _MATCH_GROUP):
+    if wanted & ~(_MATCH_IDS | _MATCH_GROUP | c.MQMO_MATCH_MSG_TOKEN):
         raise mq_error(rc.MQRC_MATCH_OPTIONS_ERROR, f"GMO.MatchOptions {wanted:#x}")
-    if gmo_version < c.MQGMO_VERSION_2:
-        raise mq_error(rc.MQRC_WRONG_GMO_VERSION, f"MatchOptions {wanted:#x} need GMO.Version 2")
-    if md_version < c.MQMD_VERSION_2:
+    needed = c.MQGMO_VERSION_3 if wanted & c.MQMO_MATCH_MSG_TOKEN else c.MQGMO_VERSION_2
+    if gmo_version < needed:
+        said = f"MatchOptions {wanted:#x} need GMO.Version {needed}"
+        raise mq_error(rc.MQRC_WRONG_GMO_VERSION, said)
+    if wanted & _MATCH_GROUP and md_version < c.MQMD_VERSION_2:
         raise mq_error(rc.MQRC_WRONG_MD_VERSION, f"MatchOptions {wanted:#x} need MD.Version 2")
 
 
@@ -172,24 +210,6 @@ def _unlock(handle: Handle, options: int) -> bytes:
     if reason:
         raise warning(reason)
     return b""
-
-
-def _is_converted(wanted: Fields, result: GetResult) -> bool:
-    """Tell whether the data are as CodedCharSetId and Encoding of the getter's MD want them (G7).
-
-    Nothing is converted here: other data are returned as they are. Data without a format are never
-    converted, and texts (MQSTR) have no numbers in them.
-    """
-    descriptor = result.message.descriptor
-    if not descriptor.format:
-        return True
-    same_text = _ccsid(descriptor.coded_char_set_id) == _ccsid(wanted["CodedCharSetId"])
-    same_numbers = descriptor.encoding == wanted["Encoding"]
-    return same_text and (same_numbers or descriptor.format == _TEXT_FORMAT)
-
-
-def _ccsid(ccsid: int) -> int:
-    return MANAGER_CCSID if ccsid == c.MQCCSI_Q_MGR else ccsid
 
 
 def _fill_in_status(given: Fields, flags: int, returned_length: int) -> None:

@@ -189,6 +189,7 @@ def _workers_alive(console_url: str) -> int | None:
     try:
         with opener.open(f"{console_url}/json/", timeout=START_LIMIT_SECONDS) as answer:
             state: dict[str, Any] = json.load(answer)
-    except (urllib.error.URLError, ConnectionError):
+    except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
+        # It listens before it can say anything.
         return None
     return int(state["aliveworkers"])

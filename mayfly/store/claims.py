@@ -67,6 +67,7 @@ _OF_DESCRIPTORS = (
     "AND descriptor IN (SELECT unhex(value) FROM json_each(?)) ORDER BY r"
 )
 _DESCRIPTORS = f"SELECT DISTINCT descriptor FROM claimed WHERE {_RANGE}"
+_KEYS = f"SELECT k FROM claimed WHERE {_RANGE}"
 _SIDES = f"SELECT persistent, count(*), min(k) FROM claimed WHERE {_RANGE} GROUP BY persistent"
 _COUNTS = (
     "SELECT c.queue, count(*) FROM claimed JOIN consumer c "
@@ -261,6 +262,10 @@ class ClaimedMessages:
         """Return the rows of a range that have one of some descriptors, a JSON list of hex."""
         found = self.fetch(_OF_DESCRIPTORS, (*rows.range, as_json))
         return [StoredMessage(*values) for values in found]
+
+    def keys(self, rows: Rows) -> list[int]:
+        """Return the keys that claimed messages had on their queue."""
+        return [key for (key,) in self.fetch(_KEYS, rows.range)]
 
     def sides(self, rows: Rows) -> dict[int, tuple[int, int]]:
         """Return how many rows of a range are persistent (1) or not (0), and their lowest key."""

@@ -58,8 +58,9 @@ class DelayedMessages(Messages):
         ``within`` is the half-open range of keys looked at.
         """
         low, high = within
-        rows = self.by_msg_id(id_hash(msg_id), low, high, limit)
+        # First at the key: what another transaction moves from there meanwhile, the index shows.
         row = self.row(key) if low <= key < high else None
+        rows = self.by_msg_id(id_hash(msg_id), low, high, limit)
         # Its sender may have given the id to more messages; put again from a copy it is in both.
         if row is not None and row.msg_id == msg_id and all(r.k != key for r in rows):
             rows = sorted([*rows, row], key=attrgetter("k"))[:limit]

@@ -25,6 +25,7 @@ _BY_MSG_ID = f"SELECT {_COLUMNS} FROM message WHERE msg_hash = ? AND k >= ? AND 
 _BY_CORREL_ID = (
     f"SELECT {_COLUMNS} FROM message WHERE correl_hash = ? AND k >= ? AND k < ? ORDER BY k"
 )
+_DESCRIBED = "SELECT k, descriptor FROM message WHERE k >= ? AND k < ? ORDER BY k"
 _EXPIRED = (
     f"SELECT {_COLUMNS} FROM message "
     "WHERE expire_at_ms <= ? AND (expire_at_ms, k) > (?, ?) ORDER BY expire_at_ms, k"
@@ -114,6 +115,11 @@ class Messages:
     def highest_key(self, low: int, high: int) -> int | None:
         """Return the highest key of a range, None when it is empty."""
         return self._key("SELECT max(k) FROM message WHERE k >= ? AND k < ?", (low, high))
+
+    def described(self, low: int, high: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return key and descriptor of up to ``limit`` messages of a key range, by key."""
+        rows = self.fetch(limited(_DESCRIBED, limit), (low, high))
+        return [(key, packed) for key, packed in rows]
 
     def row(self, key: int) -> StoredMessage | None:
         """Return the message with a key."""

@@ -14,7 +14,7 @@ from mayfly.mqi.structures import DDH
 from mayfly.store.keys import id_hash, staging_id
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -33,6 +33,7 @@ _NEW_IN_2 = (
     "INDEX stage_",
 )
 _NEW_IN_3 = ("TABLE due_claim", "INDEX due_claim")
+_NEW_IN_5 = ("TABLE channel ", "TABLE intent ", "TABLE carried_out ")
 _STAGED_COLUMNS = ("target", "target_number", "ttl_from_release")
 _OLD_COLUMNS = tuple(c for c in StoredMessage._fields if c not in _STAGED_COLUMNS)
 _COPY = (
@@ -70,6 +71,12 @@ def _to_version_4(writer: apsw.Connection) -> None:
     # Version 1 had no such table; by now it has the present one.
     if "target" not in columns:
         writer.execute("ALTER TABLE claimed ADD COLUMN target TEXT")
+
+
+def _to_version_5(writer: apsw.Connection) -> None:
+    """Channels remember how far they have come; stores may change together."""
+    for statement in _statements(*_NEW_IN_5):
+        writer.execute(statement)
 
 
 def _statements(*words: str) -> Iterator[str]:
@@ -116,4 +123,5 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     2: _to_version_2,
     3: _to_version_3,
     4: _to_version_4,
+    5: _to_version_5,
 }

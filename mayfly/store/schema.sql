@@ -1,4 +1,4 @@
--- Schema version 4 (PRAGMA user_version).
+-- Schema version 5 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -169,3 +169,29 @@ CREATE TABLE due_claim (
     keys BLOB NOT NULL                 -- 8 bytes each, in due order (store/due_claims.py)
 );
 CREATE UNIQUE INDEX due_claim_by_number ON due_claim (consumer_id, number);
+
+-- How far each channel has come (store/channels.py): this side's part of moving a batch exactly once.
+CREATE TABLE channel (
+    name TEXT NOT NULL,
+    is_sender INTEGER NOT NULL,
+    partner TEXT NOT NULL,             -- the queue manager that sends; empty in a sender's own row
+    sequence INTEGER NOT NULL,         -- of the last message that both sides are sure of
+    luw TEXT NOT NULL,                 -- the batch it was in
+    is_started INTEGER NOT NULL,       -- 1: goes on when the queue manager is opened again
+    is_reset INTEGER NOT NULL,         -- 1: the receiver is to take the sequence from here
+    doubt_sequence INTEGER NOT NULL,   -- of the last message of the batch in doubt
+    doubt_luw TEXT NOT NULL,           -- empty: nothing is in doubt
+    doubt_keys BLOB NOT NULL,          -- its messages, 8 bytes each
+    PRIMARY KEY (name, is_sender, partner)
+) WITHOUT ROWID;
+
+-- In the store of a queue-sharing group: what members have yet to change in theirs (store/intents.py).
+CREATE TABLE intent (
+    number INTEGER PRIMARY KEY,
+    member TEXT NOT NULL,
+    changes TEXT NOT NULL              -- a unit as JSON
+);
+-- In that of a member: which of these it has carried out.
+CREATE TABLE carried_out (
+    number INTEGER PRIMARY KEY
+);

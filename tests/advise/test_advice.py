@@ -68,6 +68,50 @@ def test_a_lifetime_that_leaves_too_little_is_raised() -> None:
     assert recommend(Setting(10_000, 120), 100_000, idle_per_hour=360)[0] == Setting(10_000, 120)
 
 
+def test_a_lifetime_that_is_raised_could_stay_where_more_idle_rollbacks_are_allowed() -> None:
+    """19 s are left for the receive: 190 an hour, and what is recommended then."""
+    _, reasons = recommend(Setting(10_000, 120), 100_000)
+    assert reasons[0].endswith("it could stay where 190 idle rollbacks an hour are allowed")
+    assert recommend(Setting(None, 120), 100_000, idle_per_hour=190)[0] == Setting(19_000, 120)
+    assert recommend(Setting(None, 120), 100_000, idle_per_hour=189)[0] == Setting(20_000, 121)
+
+
+@pytest.mark.parametrize(("longest_ms", "is_hopeless"), [(119_999, False), (120_000, True)])
+def test_where_on_message_takes_the_whole_lifetime_no_receive_timeout_is_safe(
+    longest_ms: int, is_hopeless: bool
+) -> None:
+    """It is said, and the lifetime is raised; it could not stay."""
+    chosen, reasons = recommend(Setting(1, 120), longest_ms)
+    said = "no receive timeout is safe with a lifetime of 120 s, as the longest on_message takes"
+    assert reasons[0].startswith(said) is is_hopeless
+    assert "could stay" not in reasons[0]
+    assert chosen == Setting(60_000, 181)
+    assert problems_of(chosen, longest_ms) == []
+
+
+@pytest.mark.parametrize(("sessions", "needed"), [(1, 3), (2, 3), (3, None)])
+def test_more_work_than_the_sessions_have_time_for_is_said(
+    sessions: int, needed: int | None
+) -> None:
+    """25 s of work come every 10 s: two and a half sessions."""
+    arrivals = made.arrivals_at([n * 10_000 for n in range(101)])
+    answer = advise(Setting(94_000, 120, sessions), always(25_000), arrivals)
+    said = [reason for reason in answer.reasons if reason.startswith("there is ")]
+    if needed is None:
+        assert said == []
+    else:
+        (reason,) = said
+        assert reason.startswith(f"there is {2.5 / sessions:.2f} times the work")
+        assert reason.endswith(f"at least {needed} sessions are needed")
+
+
+def test_where_no_setting_is_safe_it_is_said() -> None:
+    """A lifetime is at most 2,147,483 s."""
+    assert recommend(Setting(1_000), 2_147_422_000)[0] == Setting(60_000, 2_147_483)
+    with pytest.raises(AdviseError, match=r"no setting is safe: .* 2147484 s, .* at most 2147483"):
+        recommend(Setting(1_000), 2_147_422_001)
+
+
 def test_a_short_timeout_costs_idle_rollbacks_and_is_lengthened() -> None:
     """One second is safe, and rolls back each second for nothing.
 

@@ -126,6 +126,12 @@ def test_redrive_puts_once_and_says_what_stays(letters: Invoke) -> None:
     [
         (["run", "none.dlq", "QM1"], ExitCode.FILE, "none.dlq: No such file or directory"),
         (["redrive", "QM1", "--where", "REASON(X)"], ExitCode.USAGE, "column 1: REASON(X) is"),
+        (
+            ["redrive", "QM1", "--where", "DESTQ(Q1) ACTION(DISCARD)\n"],
+            ExitCode.USAGE,
+            "--where: line 1, column 11: ACTION(DISCARD) is not a pattern keyword",
+        ),
+        (["redrive", "QM1", "--where", "RETRY(3)"], ExitCode.USAGE, "RETRY(3) is not a pattern"),
         (["list", "QM1"], ExitCode.MQ, "MQRC_UNKNOWN_OBJECT_NAME (2085): DEADQ of QM1 is blank"),
         (["redrive", "QM1"], ExitCode.MQ, "MQRC_UNKNOWN_OBJECT_NAME (2085): DEADQ of QM1 is blank"),
         (["list", "QM1", "--queue", "Q1"], ExitCode.NOTHING, "nothing on Q1"),

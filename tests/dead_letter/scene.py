@@ -17,7 +17,9 @@ from tests.spec.report_scene import BODY, CORREL_ID, MSG_ID, ORIGINAL
 from tests.spec.scene import DEAD, Running, put_md, waiting
 
 #: A letter with every field set, to nobody's group.
-LETTER = ORIGINAL._replace(msg_flags=c.MQMF_NONE, report=c.MQRO_NONE)
+LETTER = ORIGINAL._replace(
+    msg_flags=c.MQMF_NONE, msg_seq_number=1, offset=0, group_id=b"", report=c.MQRO_NONE
+)
 PLAIN = Descriptor(persistence=c.MQPER_PERSISTENT, format="MQSTR")
 
 

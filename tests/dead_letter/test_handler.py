@@ -10,9 +10,11 @@ from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
 from tests.dead_letter.scene import LETTER, PLAIN, bury, bury_whole, handled, handler, named, on
+from tests.spec.remote_scene import embedded
 from tests.spec.report_scene import BODY, CORREL_ID, MSG_ID
 from tests.spec.scene import (
     DEAD,
@@ -243,6 +245,8 @@ def test_letter_whose_rules_have_all_failed_stays_and_is_not_tried_again(
     ("rules", "letter", "reason"),
     [
         (RETRY, {"target": ""}, rc.MQRC_UNKNOWN_OBJECT_NAME),
+        (RETRY, {"target": "", "target_manager": "QM9"}, rc.MQRC_UNKNOWN_OBJECT_NAME),
+        ("ACTION(FWD) FWDQ(SYSTEM.DEFAULT.MODEL.QUEUE)", {}, rc.MQRC_UNKNOWN_OBJECT_NAME),
         (RETRY, {"target_manager": "QM9"}, rc.MQRC_UNKNOWN_REMOTE_Q_MGR),
         ("ACTION(FWD) FWDQ(Q2) FWDQM(QM9)", {}, rc.MQRC_UNKNOWN_REMOTE_Q_MGR),
         ("ACTION(FWD) FWDQ(&REPLYQ)", {}, rc.MQRC_UNKNOWN_OBJECT_NAME),
@@ -259,6 +263,60 @@ def test_what_cannot_be_put_stays_with_the_reason(
         assert named(working.run_once()) == {"failed": 1, "left": 1}
         assert dict(working.failures) == {reason: 1}
     assert qm.curdepth(DEAD) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "letter", "target", "is_whole"),
+    [
+        (RETRY, {"target_manager": "QM2"}, "Q1", False),
+        ("ACTION(FWD) FWDQ(FAR) FWDQM(QM2)", {}, "FAR", True),
+        ("ACTION(FWD) FWDQ(FAR) FWDQM(QM2) HEADER(NO)", {}, "FAR", False),
+        ("ACTION(FWD) FWDQ(&DESTQ) FWDQM(&DESTQM)", {"target_manager": "QM2"}, "Q1", True),
+        ("ACTION(FWD) FWDQ(&REPLYQ) FWDQM(&REPLYQM)", {}, REPLIES, True),
+    ],
+)
+def test_E21_E23_letter_for_another_queue_manager_travels_with_what_is_left(
+    qm: QueueManager,
+    clock: VirtualClock,
+    rules: str,
+    letter: dict[str, Any],
+    target: str,
+    is_whole: bool,
+) -> None:
+    local(qm, "QM2", USAGE=MQUS_TRANSMISSION)
+    bury(qm, LETTER._replace(reply_to_q_mgr="QM2"), BODY, life_ms=10_000, msg_id=MSG_ID, **letter)
+    clock.advance(6_000)
+    assert handled(qm, rules) in ({"redriven": 1}, {"forwarded": 1})
+    [travelling] = on(qm, "QM2")
+    letter_inside = embedded(travelling)
+    assert letter_inside.remote == (target, "QM2")
+    assert (letter_inside.expiry_tenths, travelling.remaining_tenths) == (40, 40)
+    assert letter_inside.msg_id == MSG_ID
+    assert letter_inside.descriptor.format == ("MQDEAD" if is_whole else "MQSTR")
+    assert travelling.body.endswith(BODY)
+    assert qm.curdepth(DEAD) == 0
+
+
+def test_PUTAUT_CTX_asks_for_the_transmission_queue_of_another_queue_manager(
+    qm: QueueManager,
+) -> None:
+    local(qm, "QM2", USAGE=MQUS_TRANSMISSION)
+    qm.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('anna') AUTHADD(CONNECT)")
+    bury(qm, PLAIN._replace(user_identifier="anna"), target_manager="QM2")
+    with handler(qm, "ACTION(RETRY) PUTAUT(CTX)") as working:
+        assert named(working.run_once()) == {"failed": 1, "left": 1}
+        assert dict(working.failures) == {rc.MQRC_NOT_AUTHORIZED: 1}
+    qm.mqsc("SET AUTHREC PROFILE(QM2) OBJTYPE(QUEUE) PRINCIPAL('anna') AUTHADD(PUT)")
+    assert handled(qm, "ACTION(RETRY) PUTAUT(CTX)") == {"redriven": 1}
+    assert qm.curdepth("QM2") == 1
+
+
+def test_Q2_letter_without_context_stays_without(qm: QueueManager, clock: VirtualClock) -> None:
+    bury(qm, PLAIN, options=c.MQPMO_NO_CONTEXT)
+    clock.advance(5_000)
+    assert handled(qm, RETRY) == {"redriven": 1}
+    [message] = on(qm, "Q1")
+    assert (message.put_date, message.put_time) == ("", "")
 
 
 def test_message_without_header_or_with_a_damaged_one_is_left_alone(qm: QueueManager) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mayfly import QueueManager
-from mayfly.dead_letter import Action, RuleTableError, parse_rules
+from mayfly.dead_letter import Action, RuleTableError, parse_patterns, parse_rules
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.dead_letter.scene import LETTER, bury, handled
@@ -37,6 +39,19 @@ def test_entries_are_read_over_lines_comments_and_commas_in_any_case_and_order()
         "&REPLYQM",
     )
     assert (second.keeps_header, second.puts_as_user, second.line) == (False, True, 9)
+
+
+def test_lines_go_on_inside_of_quotes_and_blank_controls_are_the_defaults() -> None:
+    """The two continuations as IBM shows them: from the first word, from the first column."""
+    text = (
+        "inputqm(' ') inputq(' ')\n"
+        "applname('ABC+\n   D') action(ignore)\n"
+        "applname('ABC-\n D') action(ignore)\n"
+    )
+    table = parse_rules(text)
+    assert (table.queue.strip(), table.manager.strip()) == ("", "")
+    wanted = [rule.patterns[0].wanted for rule in table.rules]
+    assert [isinstance(w, re.Pattern) and w.pattern for w in wanted] == ["ABCD", r"ABC\ D"]
 
 
 def test_defaults_of_a_rule() -> None:
@@ -113,6 +128,22 @@ def test_blank_pattern_takes_what_is_blank(qm: QueueManager) -> None:
     assert handled(qm, "DESTQM(' ') REPLYQ(' ') ACTION(RETRY)") == {"redriven": 1}
 
 
+def test_patterns_alone_are_one_entry_and_nothing_else(qm: QueueManager) -> None:
+    """What chooses letters for a redrive must not say what is done to them."""
+    assert parse_patterns("") == parse_patterns("DESTQ(*)") == ()
+    [reason, target] = parse_patterns("REASON(2053) DESTQ(Q*)")
+    assert (reason.keyword, reason.wanted, target.keyword) == ("REASON", 2053, "DESTQ")
+    for text, said in (
+        ("ACTION(DISCARD)", "line 1, column 1: ACTION(DISCARD) is not a pattern keyword"),
+        ("DESTQ(Q1) RETRY(3)", "line 1, column 11: RETRY(3) is not a pattern keyword"),
+        ("WAIT(YES)", "line 1, column 1: WAIT(YES) is not a pattern keyword"),
+        ("DESTQ(Q1)\nREASON(2053)", "line 2, column 1: patterns are one entry"),
+    ):
+        with pytest.raises(RuleTableError) as caught:
+            parse_patterns(text)
+        assert said in str(caught.value)
+
+
 def test_number_pattern_knows_every_reason_code_by_name() -> None:
     for number, reason in rc.REASONS.items():
         [rule] = parse_rules(f"REASON({reason.name}) ACTION(IGNORE)").rules
@@ -157,6 +188,7 @@ def test_number_pattern_knows_every_reason_code_by_name() -> None:
         ("ACTION(RETRY) PUTAUT(ALL)", "PUTAUT(ALL) is none of DEF, CTX"),
         ("ACTION(RETRY) ACTION(RETRY)", "column 15: ACTION(RETRY) stands here for the second"),
         ("DESTQ() ACTION(RETRY)", "column 1: DESTQ() needs a value"),
+        ("DESTQ('') ACTION(RETRY)", "column 1: DESTQ('') needs a value; a blank one is"),
         ("DESTQ A ACTION(RETRY)", "column 7: found 'A', expected '(' after the keyword"),
         ("DESTQ(A B) ACTION(RETRY)", "column 9: found 'B', expected ')'; a value with blanks"),
         ("ACTION(RETRY", "column 13: found the end, expected ')'"),

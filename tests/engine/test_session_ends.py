@@ -15,7 +15,7 @@ from mayfly import QueueManager
 from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QMODEL
 from mayfly.engine.browse import Cursor
-from mayfly.engine.get import GetRequest, get
+from mayfly.engine.get import GetRequest, obtain
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import Message
 from mayfly.engine.put import PutRequest
@@ -242,7 +242,7 @@ def is_at_latch(running: Running) -> bool:
     """Tell whether a get is past all checks of its session and handle."""
     thread = running._thread.ident
     frame = None if thread is None else sys._current_frames().get(thread)
-    return frame is not None and frame.f_code in (get.__code__, Cursor.browse.__code__)
+    return frame is not None and frame.f_code in (obtain.__code__, Cursor.browse.__code__)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,16 @@ import pytest
 DOCS = (Path(__file__).parents[2] / "docs" / "EVERYPLACE.md").read_text("utf-8")
 
 
+PROGRAMS = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", DOCS, re.DOTALL)
+
+
+def test_every_program_in_the_documentation_is_found() -> None:
+    assert len(PROGRAMS) == DOCS.count("```python\n") == 2
+
+
+@pytest.mark.parametrize(("program", "said"), PROGRAMS)
 def test_the_program_in_the_documentation_prints_what_it_says(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], program: str, said: str
 ) -> None:
-    program = DOCS.split("```python\n")[1].split("```")[0]
-    said = DOCS.split("```text\n")[1].split("```")[0]
     exec(compile(program, "EVERYPLACE.md", "exec"), {})
     assert capsys.readouterr().out == said

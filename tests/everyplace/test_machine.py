@@ -3,54 +3,53 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from mayfly.everyplace import (
     MSG_EXPIRE_TIME,
+    EveryplaceError,
     EveryplaceQueueManager,
     Fault,
     LinkDown,
     MessageFields,
     MessageUid,
-    QueueEntry,
-    QueueRule,
     SkewedClock,
 )
 from mayfly.testing import VirtualClock
+from tests.everyplace.network_model import Life, NetworkModel, Place
 from tests.everyplace.scene import START_MS
 
 #: Pushed from A to B, fetched by A from B, and put by A on B's queue at once.
 PUSHED, FETCHED, REMOTE = "PUSHED", "FETCHED", "REMOTE"
 FAR_MS = 10**9
+CONFIRM_ID = 7
+#: So many at most, of which none is left at the end.
+MOST_FAULTS = 20
 
 intervals_ms = st.sampled_from((None, None, 50, 1_000))
 skews_ms = st.sampled_from((0, 0, -100, 100, 1))
 steps_ms = st.sampled_from((1, 1, 49, 50, 100, 1_000))
-ends = st.sampled_from((None, None, ("int", 50), ("int", 1_000), ("long", 50), ("long", 60)))
-
-
-class Watcher(QueueRule):
-    """Notes what expired, and checks that it had to: never before its end by the clock there."""
-
-    def __init__(self) -> None:
-        self.fired: Counter[MessageUid] = Counter()
-        self.early_count = 0
-
-    def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
-        assert entry.expire_at_ms is not None
-        # Counted, as an error in a rule is only logged (M17).
-        self.early_count += entry.expire_at_ms > entry.owner.clock.now_ms()
-        self.fired[entry.uid] += 1
+ends = st.sampled_from(
+    (None, None, ("int", 50), ("int", 150), ("int", 1_000), ("long", 50), ("long", 60))
+)
 
 
 class NetworkMachine(RuleBasedStateMachine):
-    """Every message is got at most once, fires once at each place, and does not stay behind."""
+    """Every message is got at most once, fires once at each place, and does not stay behind.
+
+    It is met at each of the five moments when it is over, and at no other.
+    """
 
     @initialize(
         skew_a=skews_ms,
@@ -63,48 +62,56 @@ class NetworkMachine(RuleBasedStateMachine):
         self.a = EveryplaceQueueManager("A", clock=SkewedClock(self.clock, skew_a))
         self.b = EveryplaceQueueManager("B", clock=SkewedClock(self.clock, skew_b))
         self.link = self.a.connect(self.b)
-        self.watchers = {
-            place: Watcher()
-            for place in ("A PUSHED", "B PUSHED", "A FETCHED", "B FETCHED", "B REMOTE")
-        }
-        watchers = self.watchers
-        self.a.create_remote_queue(PUSHED, "B", True, watchers["A PUSHED"], sending)
-        self.b.create_queue(PUSHED, arriving, watchers["B PUSHED"])
-        self.a.create_home_server_queue(FETCHED, "B", arriving, watchers["A FETCHED"])
-        self.b.create_remote_queue(FETCHED, "A", True, watchers["B FETCHED"], sending)
-        self.b.create_queue(REMOTE, arriving, watchers["B REMOTE"])
-        self.put: dict[MessageUid, str] = {}
-        self.got: Counter[MessageUid] = Counter()
+        self.model = NetworkModel()
+        watch = self.model.watch
+        self.a.create_remote_queue(PUSHED, "B", True, watch(self.a, PUSHED, sending), sending)
+        self.b.create_queue(PUSHED, arriving, watch(self.b, PUSHED, arriving))
+        self.a.create_home_server_queue(FETCHED, "B", arriving, watch(self.a, FETCHED, arriving))
+        self.b.create_remote_queue(FETCHED, "A", True, watch(self.b, FETCHED, sending), sending)
+        self.b.create_queue(REMOTE, arriving, watch(self.b, REMOTE, arriving))
+        self.sent, self.pushed = Place(self.a, PUSHED), Place(self.b, PUSHED)
+        self.kept, self.fetched = Place(self.b, FETCHED), Place(self.a, FETCHED)
+        self.remote = Place(self.b, REMOTE)
         self.unsure: set[MessageUid] = set()
+        self.locked: set[MessageUid] = set()
         #: Gets whose answer was lost: what they took nobody will see.
-        self.lost_gets = 0
+        self.lost_gets = self.fault_count = 0
 
-    def message(
-        self, manager: EveryplaceQueueManager, end: tuple[str, int] | None
-    ) -> MessageFields:
+    def put(self, manager: EveryplaceQueueManager, to: Place, end: tuple[str, int] | None) -> None:
+        """Put a message, and look whether it expires on arrival when it must (M6)."""
         message = MessageFields(clock=manager.clock)
+        end_ms = None
         if end is not None and end[0] == "int":
             message.put_int(MSG_EXPIRE_TIME, end[1])
+            end_ms = manager.clock.now_ms() + end[1]
         elif end is not None:
-            message.put_long(MSG_EXPIRE_TIME, self.clock.now_ms() + end[1])
-        return message
+            end_ms = self.clock.now_ms() + end[1]
+            message.put_long(MSG_EXPIRE_TIME, end_ms)
+        remote_name = None if manager is to.manager else to.manager.name
+        before = self.model.fired_count(to)
+        try:
+            manager.put_message(to.queue, message, remote_name)
+        except LinkDown:
+            self.unsure.add(message.uid)
+        put_ms = {each.name: each.clock.now_ms() for each in (self.a, self.b)}
+        is_there = message.uid not in self.unsure
+        self.model.lives[message.uid] = Life(to, end_ms, put_ms, is_there)
+        if is_there:
+            is_over = self.model.is_surely_over(message.uid, to)
+            assert self.model.fired_count(to) - before == is_over
+            assert (message.uid in to.shown()) is not is_over
 
     @rule(end=ends)
     def put_to_be_pushed(self, end: tuple[str, int] | None) -> None:
-        self.put[self.a.put_message(PUSHED, self.message(self.a, end))] = PUSHED
+        self.put(self.a, self.sent, end)
 
     @rule(end=ends)
     def put_to_be_fetched(self, end: tuple[str, int] | None) -> None:
-        self.put[self.b.put_message(FETCHED, self.message(self.b, end))] = FETCHED
+        self.put(self.b, self.kept, end)
 
     @rule(end=ends)
     def put_at_once(self, end: tuple[str, int] | None) -> None:
-        message = self.message(self.a, end)
-        try:
-            self.a.put_message(REMOTE, message, "B")
-        except LinkDown:
-            self.unsure.add(message.uid)
-        self.put[message.uid] = REMOTE
+        self.put(self.a, self.remote, end)
 
     @rule()
     def first_stage(self) -> None:
@@ -112,89 +119,125 @@ class NetworkMachine(RuleBasedStateMachine):
 
     @rule()
     def second_stage(self) -> None:
+        shown = self.pushed.shown()
         self.a.transmit_confirm(PUSHED)
+        self.check_arrivals(self.pushed, shown)
 
     @rule()
     def pull(self) -> None:
+        shown = self.fetched.shown()
         self.a.pull(FETCHED)
+        self.check_arrivals(self.fetched, shown)
 
-    @rule(queue=st.sampled_from((PUSHED, REMOTE)))
-    def get_at_b(self, queue: str) -> None:
-        self.note(self.b.get_message(queue), self.b, queue)
+    def check_arrivals(self, place: Place, shown: set[MessageUid]) -> None:
+        """What was let in just now is alive there (M6)."""
+        assert not (place.shown() - shown) & self.model.overdue(place)
 
-    @rule()
-    def get_at_a(self) -> None:
-        self.note(self.a.get_message(FETCHED), self.a, FETCHED)
+    @rule(end=ends, between_ms=steps_ms)
+    def push_slowly(self, end: tuple[str, int] | None, between_ms: int) -> None:
+        """Both stages, and time between them (M13)."""
+        self.put(self.a, self.sent, end)
+        self.first_stage()
+        self.time_passes(between_ms)
+        self.get(PUSHED)
+        self.second_stage()
+
+    @rule(queue=st.sampled_from((PUSHED, FETCHED, REMOTE)))
+    def get(self, queue: str) -> None:
+        """Get; where nothing was there to be got, nothing in the way is overdue (M7)."""
+        place = {PUSHED: self.pushed, FETCHED: self.fetched, REMOTE: self.remote}[queue]
+        locked = {uid: self.model.watchers[place].fired[uid] for uid in self.locked}
+        message = place.manager.get_message(place.queue)
+        assert locked == {uid: self.model.watchers[place].fired[uid] for uid in self.locked}
+        if message is not None:
+            self.model.note_got(message, place)
+            return
+        assert not place.shown()
+        met = self.model.fired_count(place)
+        if not self.locked:
+            place.manager.inquire_queue_size(place.queue)
+            assert self.model.fired_count(place) == met
 
     @rule()
     def get_from_far(self) -> None:
         try:
-            self.note(self.a.get_message(REMOTE, "B"), self.b, REMOTE)
+            message = self.a.get_message(REMOTE, "B")
         except LinkDown:
             self.lost_gets += 1
-
-    @rule(faults=st.lists(st.sampled_from(list(Fault)), min_size=1, max_size=3))
-    def bad_network(self, faults: list[Fault]) -> None:
-        self.link.fail_next(*faults)
+        else:
+            if message is not None:
+                self.model.note_got(message, self.remote)
 
     @rule()
-    def delayed_arrive(self) -> None:
-        self.link.deliver_delayed()
+    def lock(self) -> None:
+        message = self.b.get_message(REMOTE, confirm_id=CONFIRM_ID)
+        if message is not None:
+            assert not self.model.is_surely_over(message.uid, self.remote)
+            self.locked.add(message.uid)
 
-    @rule(is_cut=st.booleans())
-    def cut_or_restore(self, is_cut: bool) -> None:
-        if is_cut:
-            self.link.cut()
-        else:
-            self.link.restore()
+    @rule(confirms=st.booleans())
+    def confirm_or_undo(self, confirms: bool) -> None:
+        """What was got in time may be confirmed late, unless it was met meanwhile."""
+        fired = self.model.fired_count(self.remote)
+        for uid in self.locked if confirms else ():
+            if uid in self.model.watchers[self.remote].fired:
+                with pytest.raises(EveryplaceError):
+                    self.b.confirm_get_message(REMOTE, uid)
+            else:
+                self.b.confirm_get_message(REMOTE, uid)
+                self.model.got[uid] += 1
+                assert self.model.got[uid] == 1
+        self.b.undo(REMOTE, CONFIRM_ID)
+        self.locked.clear()
+        assert self.model.fired_count(self.remote) == fired
+
+    @precondition(lambda self: self.fault_count < MOST_FAULTS)
+    @rule(faults=st.lists(st.sampled_from(list(Fault)), min_size=1, max_size=3))
+    def bad_network(self, faults: list[Fault]) -> None:
+        self.fault_count += len(faults)
+        self.link.fail_next(*faults)
+
+    @rule(event=st.sampled_from(("deliver_delayed", "deliver_delayed", "cut", "restore")))
+    def network_changes(self, event: str) -> None:
+        getattr(self.link, event)()
 
     @rule(ms=steps_ms)
     def time_passes(self, ms: int) -> None:
+        fired = [self.model.fired_count(place) for place in self.model.watchers]
         self.clock.advance(ms)
+        for place in self.model.watchers:
+            place.shown()
+        assert fired == [self.model.fired_count(place) for place in self.model.watchers]
 
-    @rule(at_a=st.booleans())
-    def check(self, at_a: bool) -> None:
-        for manager, queue in self.places():
-            if (manager is self.a) is at_a:
-                manager.inquire_queue_size(queue)
-
-    def places(self) -> list[tuple[EveryplaceQueueManager, str]]:
-        return [
-            (self.a, PUSHED),
-            (self.b, PUSHED),
-            (self.a, FETCHED),
-            (self.b, FETCHED),
-            (self.b, REMOTE),
-        ]
-
-    def note(
-        self, message: MessageFields | None, manager: EveryplaceQueueManager, queue: str
-    ) -> None:
-        if message is None:
-            return
-        assert self.put.get(message.uid) == queue
-        end = message.expire_time
-        assert end is None or manager.clock.now_ms() < end.at_ms(message.created_ms)
-        assert message.uid not in self.watchers[f"{manager.name} {queue}"].fired
-        self.got[message.uid] += 1
-        assert self.got[message.uid] == 1
+    @rule(activates=st.booleans())
+    def check(self, activates: bool) -> None:
+        """Two of the three moments for all, whatever their state (M8, M10)."""
+        for place in self.model.watchers:
+            if activates:
+                place.manager.activate_queue(place.queue)
+            else:
+                place.manager.inquire_queue_size(place.queue)
+            assert not self.model.overdue(place)
+        assert not self.model.overdue_locked(self.locked, self.remote)
 
     def teardown(self) -> None:
-        if not hasattr(self, "put"):
+        if not hasattr(self, "model"):
             return
         self.drain()
         self.clock.advance(FAR_MS)
-        for manager, queue in self.places():
-            assert manager.inquire_queue_size(queue) == 0, (manager.name, queue)
-        for watcher in self.watchers.values():
-            assert watcher.early_count == 0
+        for place, watcher in self.model.watchers.items():
+            assert place.manager.inquire_queue_size(place.queue) == 0, place
+            assert not watcher.early
             assert set(watcher.fired.values()) <= {1}
         self.check_that_none_is_missing()
-        for manager, other in ((self.a, "B"), (self.b, "A")):
-            assert len(manager.peers.finished_of(other).numbers) <= len(self.put) + 1
+        # One more exchange tells what is over; nothing else is kept in mind.
+        self.a.inquire_queue_size(REMOTE, "B")
+        assert len(self.b.peers.finished_of("A").numbers) == 1
+        assert not self.a.peers.finished_of("B").numbers
 
     def drain(self) -> None:
         """Bring the network back and let everything arrive and be got."""
+        self.confirm_or_undo(confirms=False)
         self.link.restore()
         while self.link.deliver_delayed():
             pass
@@ -203,19 +246,19 @@ class NetworkMachine(RuleBasedStateMachine):
             self.a.transmit_confirm(PUSHED)
             self.a.pull(FETCHED)
         self.link.deliver_delayed()
-        for manager, queue in ((self.b, PUSHED), (self.a, FETCHED), (self.b, REMOTE)):
-            while (message := manager.get_message(queue)) is not None:
-                self.note(message, manager, queue)
+        for place in (self.pushed, self.fetched, self.remote):
+            while (message := place.manager.get_message(place.queue)) is not None:
+                self.model.note_got(message, place)
 
     def check_that_none_is_missing(self) -> None:
-        missing: list[str] = []
-        for uid, queue in self.put.items():
-            expired = any(uid in watcher.fired for watcher in self.watchers.values())
-            if not expired and not self.got[uid] and uid not in self.unsure:
-                missing.append(queue)
+        missing = [
+            life.place
+            for uid, life in self.model.lives.items()
+            if not (self.model.has_fired(uid) or self.model.got[uid] or uid in self.unsure)
+        ]
         # Only a get at once whose answer was lost may have taken one without anybody's knowledge.
-        assert missing.count(REMOTE) <= self.lost_gets
-        assert set(missing) <= {REMOTE}
+        assert len(missing) <= self.lost_gets
+        assert set(missing) <= {self.remote}
 
 
 @pytest.fixture(autouse=True)

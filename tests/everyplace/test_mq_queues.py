@@ -15,9 +15,12 @@ from mayfly.everyplace import (
     MSG_REPLY_TO_Q,
     EveryplaceQueueManager,
     MessageFields,
+    QueueEntry,
+    QueueRule,
     SkewedClock,
 )
-from mayfly.everyplace.mq_queues import MQ_DATA, fields_as_body, move_from_mq, move_to_mq
+from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body
+from mayfly.everyplace.mq_queues import move_from_mq, move_to_mq
 from mayfly.lifetime.everyplace import ExpireTime
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi import reasons as rc
@@ -190,6 +193,7 @@ def test_without_an_expiry_in_mq_the_end_stays_as_it_was_said(
         b'{"uid": ["A", 1, 1], "fields": {"F": ["no such type", 1]}}',
         b'{"uid": ["A", 1, 1], "fields": {"F": 1}}',
         b'{"uid": ["A", 1, 1], "fields": {"F": ["int", 1, 1]}}',
+        b"[" * 100_000,
     ],
 )
 def test_a_body_without_fields_is_refused_and_stays(
@@ -200,6 +204,34 @@ def test_a_body_without_fields_is_refused_and_stays(
     assert repr(body[:40]) in said
     assert queue_manager.curdepth(Q1) == 1
     assert a.inquire_queue_size("Q") == 0
+
+
+def test_a_priority_that_only_mq_knows_becomes_the_highest(
+    a: EveryplaceQueueManager, queue_manager: QueueManager, session: Session
+) -> None:
+    """MQ takes a priority over its maximum with a warning, and keeps it."""
+    session.put(Q1, b"data", priority=15)
+    assert move_from_mq(queue_manager, Q1, a, "Q") is not None
+    (message,) = a.browse_messages("Q")
+    assert message.priority == 9
+
+
+def test_what_ends_while_it_is_moved_has_a_last_millisecond_in_mq(
+    a: EveryplaceQueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """The get was in time; an MQ put takes no life of 0 or less."""
+
+    class Slow(QueueRule):
+        def get_message(self, entry: QueueEntry, message: MessageFields) -> None:
+            clock.advance(20)
+
+    a.create_queue("R", rule=Slow())
+    a.put_message("R", text(clock, relative_ms=10))
+    assert move_to_mq(a, "R", session, Q1) is not None
+    (over,) = session.browse(Q1)
+    assert over.remaining_ms == 1
+    clock.advance(1)
+    assert session.get(Q1) is None
 
 
 def test_what_everyplace_refuses_stays_in_mq(

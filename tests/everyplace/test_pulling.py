@@ -117,6 +117,36 @@ def test_a_question_that_comes_after_its_answer_was_nothing_locks_nothing(
     assert (a.pull("Q"), take(a), b.inquire_queue_size("Q")) == (1, "x", 0)
 
 
+#: The next one in its turn goes through: that it comes twice is noticed.
+HARMLESS = Fault.DUPLICATE
+
+
+def test_a_late_question_locks_nothing_though_no_later_one_has_arrived(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    """Not even before the server is told which numbers are over."""
+    keep_at(b, "local")
+    a.create_home_server_queue("Q", "B")
+    link.fail_next(Fault.DELAY, HARMLESS, Fault.DROP)
+    assert (a.pull("Q"), a.pull("Q")) == (0, 0)
+    b.put_message("Q", text(clock))
+    assert link.deliver_delayed() == 1
+    assert seen(b) == ["x"]
+
+
+def test_a_late_question_locks_nothing_after_its_message_was_stored(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    keep_at(b, "local")
+    a.create_home_server_queue("Q", "B")
+    b.put_message("Q", text(clock, "1"))
+    link.fail_next(Fault.DELAY, HARMLESS, HARMLESS, Fault.DROP)
+    assert (a.pull("Q"), a.pull("Q")) == (0, 1)
+    b.put_message("Q", text(clock, "2"))
+    assert link.deliver_delayed() == 1
+    assert (take(a), seen(b)) == ("1", ["2"])
+
+
 def test_what_is_being_pulled_is_locked_at_the_server(
     a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
 ) -> None:
@@ -128,6 +158,67 @@ def test_what_is_being_pulled_is_locked_at_the_server(
     assert (take(b), seen(b), b.inquire_queue_size("Q")) == ("-", [], 1)
     assert a.pull("Q") == 1
     assert (take(a), b.inquire_queue_size("Q")) == ("x", 0)
+
+
+def test_the_server_is_told_by_the_next_pull_that_a_message_was_stored(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    keep_at(b, "local")
+    a.create_home_server_queue("Q", "B")
+    b.put_message("Q", text(clock))
+    link.fail_next(HARMLESS, Fault.DROP)
+    assert (a.pull("Q"), b.inquire_queue_size("Q")) == (1, 1)
+    assert (a.pull("Q"), b.inquire_queue_size("Q")) == (0, 0)
+    assert (take(a), take(a)) == ("x", "-")
+
+
+def test_the_server_forgets_what_was_pulled(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    keep_at(b, "local")
+    a.create_home_server_queue("Q", "B")
+    for _ in range(50):
+        b.put_message("Q", text(clock))
+        assert (a.pull("Q"), take(a)) == (1, "x")
+    assert len(b.peers.finished_of("A").numbers) == 1
+
+
+def test_a_pull_goes_on_behind_what_has_expired_since_it_was_asked_for(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    keep_at(b, "local")
+    a.create_home_server_queue("Q", "B")
+    b.put_message("Q", text(clock, "short", relative_ms=10))
+    b.put_message("Q", text(clock, "long"))
+    link.fail_next(Fault.DROP_ANSWER)
+    assert a.pull("Q") == 0
+    clock.advance(10)
+    assert b.inquire_queue_size("Q") == 1
+    assert (a.pull("Q"), take(a), b.inquire_queue_size("Q")) == (1, "long", 0)
+
+
+@pytest.mark.parametrize("fault", [Fault.DROP_ANSWER, None])
+def test_a_home_server_queue_with_a_pull_unfinished_cannot_be_deleted(
+    a: EveryplaceQueueManager,
+    b: EveryplaceQueueManager,
+    link: Link,
+    clock: VirtualClock,
+    fault: Fault | None,
+) -> None:
+    """Nobody else could ever get what the server holds back: unfetched, or fetched unheard."""
+    keep_at(b, "local")
+    a.create_home_server_queue("Q", "B")
+    b.put_message("Q", text(clock))
+    link.fail_next(*([Fault.DROP_ANSWER] if fault else [Fault.DUPLICATE, Fault.DROP]))
+    assert a.pull("Q") == (0 if fault else 1)
+    assert take(a) == ("-" if fault else "x")
+    link.cut()
+    refused(rc.MQRC_OBJECT_IN_USE, lambda: a.delete_queue("Q"))
+    link.restore()
+    assert a.pull("Q") == (1 if fault else 0)
+    assert take(a) == ("x" if fault else "-")
+    a.delete_queue("Q")
+    assert b.inquire_queue_size("Q") == 0
 
 
 def test_a_full_queue_leaves_the_rest_at_the_server(

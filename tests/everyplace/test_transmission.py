@@ -12,6 +12,7 @@ from mayfly.everyplace import (
     MessageFields,
     QueueEntry,
     QueueRule,
+    RuleRefused,
     SkewedClock,
 )
 from mayfly.mqi import reasons as rc
@@ -81,6 +82,22 @@ def test_M12_the_rule_holds_back_what_it_answers_False_for(
     a.put_message("Q", text(clock, "now"))
     assert (a.transmit_put("Q"), a.transmit_confirm("Q")) == (1, 1)
     assert (take(b), seen(a)) == ("now", ["later"])
+
+
+def test_M12_a_message_that_the_rule_refuses_to_send_holds_nobody_up(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    class Never(QueueRule):
+        def transmit(self, entry: QueueEntry, message: MessageFields) -> bool:
+            if message.get_ascii("MsgData") == "never":
+                raise RuleRefused("not this one")
+            return True
+
+    asynchronous(a, b, at_a=Never())
+    a.put_message("Q", text(clock, "never"))
+    a.put_message("Q", text(clock, "now"))
+    assert (a.transmit_put("Q"), a.transmit_confirm("Q")) == (1, 1)
+    assert (take(b), seen(a)) == ("now", ["never"])
 
 
 def test_M12_a_rule_that_deletes_what_it_is_asked_about_sends_nothing(
@@ -167,6 +184,79 @@ def test_M13_the_interval_of_the_sending_queue_takes_the_unseen_copy_with_it(
     assert a.transmit_put("Q") == 0
     assert b.inquire_queue_size("Q") == 0
     assert (at_a.expired, at_b.expired) == (["x"], [])
+
+
+@pytest.mark.parametrize(("late_ms", "is_gone"), [(-1, False), (0, True), (1, True)])
+def test_M7_what_has_expired_before_the_first_stage_is_not_sent(
+    a: EveryplaceQueueManager,
+    b: EveryplaceQueueManager,
+    link: Link,
+    clock: VirtualClock,
+    late_ms: int,
+    is_gone: bool,
+) -> None:
+    at_a, at_b = Remembering(), Remembering()
+    asynchronous(a, b, at_a, at_b)
+    a.put_message("Q", text(clock, relative_ms=1_000))
+    clock.advance(1_000 + late_ms)
+    assert a.transmit_put("Q") == (0 if is_gone else 1)
+    assert (at_a.expired, at_b.expired) == (["x"] if is_gone else [], [])
+    assert b.inquire_queue_size("Q") == (0 if is_gone else 1)
+
+
+def test_M13_the_sender_leaves_a_copy_with_its_own_end_to_the_other_side(
+    clock: VirtualClock,
+) -> None:
+    """The clock of the destination is behind: what is over for the sender is alive there."""
+    at_a, at_b = Remembering(), Remembering()
+    a = EveryplaceQueueManager("A", clock=clock)
+    b = EveryplaceQueueManager("B", clock=SkewedClock(clock, -1_000))
+    a.connect(b)
+    asynchronous(a, b, at_a, at_b)
+    a.put_message("Q", text(clock, relative_ms=1_000))
+    a.transmit_put("Q")
+    clock.advance(1_000)
+    assert a.transmit_confirm("Q") == 0
+    assert (a.transmit_put("Q"), a.transmit_confirm("Q")) == (0, 0)
+    assert (at_a.expired, at_b.expired) == (["x"], [])
+    clock.advance(999)
+    assert b.inquire_queue_size("Q") == 1
+    clock.advance(1)
+    assert b.inquire_queue_size("Q") == 0
+    assert (at_a.expired, at_b.expired) == (["x"], ["x"])
+
+
+def test_M13_what_is_withdrawn_and_over_at_the_other_side_too_meets_its_rule(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    """Both queues have an interval; the other side is told before it looks itself."""
+    at_a, at_b = Remembering(), Remembering()
+    b.create_queue("Q", rule=at_b, expiry_ms=10)
+    a.create_remote_queue("Q", "B", asynchronous=True, rule=at_a, expiry_ms=10)
+    a.put_message("Q", text(clock))
+    a.transmit_put("Q")
+    clock.advance(10)
+    assert a.inquire_queue_size("Q") == 0
+    a.transmit_confirm("Q")
+    assert (at_a.expired, at_b.expired) == (["x"], ["x"])
+    assert b.inquire_queue_size("Q") == 0
+
+
+def test_a_way_that_leaves_a_copy_behind_cannot_be_deleted(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    """Expired by the interval of the way, which the other side cannot know: see M13."""
+    b.create_queue("Q")
+    a.create_remote_queue("Q", "B", asynchronous=True, expiry_ms=10)
+    a.put_message("Q", text(clock))
+    a.transmit_put("Q")
+    link.cut()
+    clock.advance(10)
+    said = refused(rc.MQRC_OBJECT_IN_USE, lambda: a.delete_queue("Q"))
+    assert "queue Q" in said
+    link.restore()
+    a.delete_queue("Q")
+    assert b.inquire_queue_size("Q") == 0
 
 
 def test_M6_pushed_when_it_is_too_late_there(clock: VirtualClock) -> None:
@@ -280,6 +370,20 @@ def test_the_receiver_forgets_what_the_sender_has_finished(
     assert len(b.peers.finished_of("A").numbers) == 1
 
 
+def test_the_receiver_forgets_what_was_withdrawn(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    b.create_queue("Q")
+    a.create_remote_queue("Q", "B", asynchronous=True, expiry_ms=10)
+    for _ in range(50):
+        a.put_message("Q", text(clock))
+        assert a.transmit_put("Q") == 1
+        clock.advance(10)
+        assert (a.transmit_confirm("Q"), a.transmit_put("Q")) == (0, 0)
+    assert b.inquire_queue_size("Q") == 0
+    assert len(b.peers.finished_of("A").numbers) == 1
+
+
 def test_a_synchronous_queue_answers_at_once(
     a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
 ) -> None:
@@ -330,6 +434,16 @@ def test_a_synchronous_call_fails_when_no_answer_comes(
         a.put_message("Q", message, "B")
     a.put_message("Q", message, "B")
     assert (take(b), take(b)) == ("x", "-")
+
+
+def test_a_refusal_whose_answer_was_lost_is_not_heard(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    b.create_queue("Q", max_depth=1)
+    b.put_message("Q", text(clock))
+    link.fail_next(Fault.DROP_ANSWER)
+    refused(rc.MQRC_HOST_NOT_AVAILABLE, lambda: a.put_message("Q", text(clock), "B"))
+    refused(rc.MQRC_Q_FULL, lambda: a.put_message("Q", text(clock), "B"))
 
 
 def test_M16_a_put_whose_answer_was_lost_is_put_again_with_resend(

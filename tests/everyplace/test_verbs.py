@@ -125,6 +125,21 @@ def test_M16_a_message_that_was_put_needs_resend(
     assert (a.inquire_queue_size("Q"), a.inquire_queue_size("R")) == (1, 1)
 
 
+def test_M16_undoing_a_put_again_does_not_undo_the_first_one(
+    a: EveryplaceQueueManager, clock: VirtualClock
+) -> None:
+    a.create_queue("Q")
+    a.create_queue("R")
+    message = text(clock)
+    a.put_message("Q", message)
+    message.put_boolean(MSG_RESEND, True)
+    a.put_message("R", message, confirm_id=7)
+    assert a.undo("R", 7) == 1
+    message.delete(MSG_RESEND)
+    refused(rc.MQRC_OBJECT_ALREADY_EXISTS, lambda: a.put_message("R", message))
+    assert (a.inquire_queue_size("Q"), a.inquire_queue_size("R")) == (1, 0)
+
+
 def test_delete_message_removes_what_is_available(
     a: EveryplaceQueueManager, clock: VirtualClock
 ) -> None:

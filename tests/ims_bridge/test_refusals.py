@@ -9,6 +9,7 @@ from mayfly.engine.session import Session
 from mayfly.ims_bridge import ImsBridge, ImsNak
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.structures import DLH
 from mayfly.pymqi import IIH
 from mayfly.testing import VirtualClock
 from tests.ims_bridge.scene import (
@@ -53,6 +54,8 @@ def test_bad_header_goes_to_the_dead_letter_queue_and_its_life_goes_on(
     dead = got(session, DEAD)
     assert dead_header(dead) == (c.MQFB_IIH_ERROR, IMS)
     assert dead.body[DLH_BYTES:] == body
+    by = DLH.unpack(dead.body)
+    assert (by["PutApplType"], by["PutApplName"]) == (c.MQAT_UNIX, "mayfly-ims")
     assert (dead.msg_id, dead.correl_id, dead.remaining_ms) == (b"M" * 24, b"C" * 24, 15_000)
     assert (manager.curdepth(IMS), manager.curdepth(REPLIES), called) == (0, 0, [])
 
@@ -157,6 +160,20 @@ def test_request_that_failed_BOTHRESH_times_goes_to_BOQNAME_as_it_is(
     assert (moved.msg_id, moved.body, moved.remaining_ms) == (msg_id, GOOD + b"question", 15_000)
     assert moved.descriptor.format == "MQIMS"
     assert (manager.curdepth(IMS), manager.curdepth(DEAD)) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["dead letter", "BOQNAME"])
+def test_Q2_request_without_context_stays_without(
+    manager: QueueManager, session: Session, clock: VirtualClock, how: str
+) -> None:
+    assert manager.mqsc(f"ALTER QLOCAL({IMS}) BOTHRESH(1) BOQNAME({BACKOUT})").ok
+    put_md(session, IMS, GOOD, asking(), options=c.MQPMO_NO_CONTEXT)
+    clock.advance(5_000)
+    bridge = failing(manager, ImsNak(1) if how == "dead letter" else OSError("no disk"))
+    while manager.curdepth(IMS):
+        bridge.run_once()
+    moved = got(session, DEAD if how == "dead letter" else BACKOUT)
+    assert (moved.put_date, moved.put_time) == ("", "")
 
 
 @pytest.mark.parametrize("queue", ["", "NOWHERE"])

@@ -25,6 +25,7 @@ from tests.ims_bridge.scene import (
     dead_header,
     got,
 )
+from tests.spec.remote_scene import embedded
 from tests.spec.scene import put_md
 
 CORREL_ID = b"C" * 24
@@ -279,6 +280,24 @@ def test_message_properties_before_the_header_are_passed_over(
     assert (reply.descriptor.format, reply.remaining_ms) == ("MQIMS", 20_000)
 
 
+def test_E23_E30_reply_for_another_queue_manager_travels_with_what_was_left(
+    manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    assert manager.mqsc("DEFINE QLOCAL(QM2) USAGE(XMITQ)").ok
+    report = c.MQRO_EXPIRATION_WITH_DATA
+    asked = ask(session, PASS_EXPIRATION, life_ms=20_000, report=report, reply_to_q_mgr="QM2")
+    clock.advance(12_345)
+    assert answering(manager, lambda: clock.advance(5_000)).run_once() == 1
+    (travelling,) = session.browse("QM2")
+    reply = embedded(travelling)
+    assert reply.remote == (REPLIES, "QM2")
+    assert (reply.expiry_tenths, travelling.remaining_ms) == (77, 7_655)
+    assert (reply.correl_id, reply.body[HEADER_BYTES:]) == (asked, b"answer")
+    assert reply.descriptor.report == report
+    assert (reply.descriptor.reply_to_q, reply.descriptor.reply_to_q_mgr) == (REPLIES, "QM2")
+    assert (manager.curdepth(IMS), manager.curdepth(REPLIES)) == (0, 0)
+
+
 def test_request_and_reply_are_one_unit_of_work(manager: QueueManager, session: Session) -> None:
     depths: list[tuple[int, int, int]] = []
 
@@ -316,6 +335,8 @@ def test_reply_that_its_queue_does_not_take_goes_to_the_dead_letter_queue(
     assert answering(manager, lambda: clock.advance(1_000)).run_once() == 1
     dead = got(session, DEAD)
     assert dead_header(dead) == (reason, fields.get("reply_to_q", REPLIES))
+    meant_for = structures.DLH.unpack(dead.body)["DestQMgrName"]
+    assert meant_for == fields.get("reply_to_q_mgr", "QM1")
     assert structures.DLH.unpack(dead.body)["Format"] == "MQIMS"
     assert dead.body[172 + HEADER_BYTES :] == b"answer"
     assert (dead.correl_id, dead.remaining_ms) == (asked, 20_000)

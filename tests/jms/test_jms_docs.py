@@ -6,6 +6,7 @@ import pytest
 
 from mayfly import QueueManager, jms
 from mayfly.jms.constants import DESCRIPTOR_PROPERTIES
+from mayfly.testing import VirtualClock
 
 DOCS = (Path(__file__).parents[2] / "docs/JMS.md").read_text("utf-8")
 
@@ -46,9 +47,17 @@ def test_the_example_of_listeners_runs(
     assert capsys.readouterr().out == "hello\n"
 
 
+def test_the_example_of_a_lifetime_runs(manager: QueueManager, clock: VirtualClock) -> None:
+    blocks = [rest.split("```")[0] for rest in DOCS.split("```python\n")[1:]]
+    (code,) = [block for block in blocks if "total_tran_lifetime_timeout_s" in block]
+    with manager.session() as native:
+        native.put("Q1", b"x")
+    exec(compile(code, "docs/JMS.md", "exec"), {"jms": jms, "manager": manager, "clock": clock})
+    assert manager.curdepth("Q1") == 0
+
+
 def test_the_example_in_the_docs_runs() -> None:
     import mayfly
-    from mayfly.testing import VirtualClock
 
     code = DOCS.split("```python\n")[1].split("```")[0]
     clock = VirtualClock()

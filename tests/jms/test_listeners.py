@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -905,3 +906,38 @@ def test_what_is_no_exception_listener_is_refused(connection: jms.Connection) ->
     connection.close()
     with refused(jms.IllegalStateException, rc.MQRC_HCONN_ERROR):
         connection.set_exception_listener(None)
+
+
+def test_a_connection_that_nothing_refers_to_goes_on_while_it_has_a_listener(
+    manager: QueueManager, factory: jms.ConnectionFactory
+) -> None:
+    """As in a program that sets its listeners up and does something else."""
+    inbox = Inbox()
+
+    def set_up() -> None:
+        context = factory.create_context()
+        context.create_consumer(context.create_queue("Q1")).set_message_listener(inbox)
+
+    set_up()
+    gc.collect()
+    with manager.session() as native:
+        native.put("Q1", b"x", format_name="MQSTR")
+    assert inbox.next().text == "x"
+
+
+def test_an_idle_listener_has_what_another_gives_back(
+    manager: QueueManager, factory: jms.ConnectionFactory
+) -> None:
+    inbox = Inbox()
+    with factory.create_context() as context, manager.session(transacted=True) as native:
+        native.put("Q1", b"x", format_name="MQSTR")
+        native.commit()
+        assert native.get("Q1") is not None
+        context.create_consumer(context.create_queue("Q1")).set_message_listener(inbox)
+        # It looks and finds nothing; so it does when something has come that another takes first.
+        native.put("Q1", b"own", format_name="MQSTR")
+        assert native.get("Q1") is not None
+        assert inbox.is_empty
+        native.backout()
+        message = inbox.next()
+        assert (message.text, message.get_property("JMSXDeliveryCount")) == ("x", 2)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import pytest
 
-from mayfly import QueueManager
+from mayfly import QueueManager, jms
 from mayfly.engine.alive import REFUSALS
+from mayfly.listener import current_transaction
 from mayfly.testing import VirtualClock
 from tests.listener.scene import (
     LIFETIME_MS,
@@ -108,6 +110,37 @@ def test_ASF_unused_sessions_lose_their_threads_at_the_next_look(
         until(port, lambda now: (now.threads, now.connections) == (0, 1))
         put(manager, "3")
         assert until(port, lambda now: now.committed == 3).threads == 1
+
+
+def test_ASF_a_session_that_was_closed_behind_its_work_is_replaced_at_once(
+    manager: QueueManager,
+) -> None:
+    sessions: list[jms.Session] = []
+
+    def refuse_the_first(_message: jms.Message) -> None:
+        session = current_transaction().session
+        assert isinstance(session, jms.Session)
+        sessions.append(session)
+        if len(sessions) == 1:
+            current_transaction().set_rollback_only()
+
+    class Closer(logging.Handler):
+        """Closes the session between the end of its transaction and its next message."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if "the commit was refused" in record.getMessage():
+                sessions[0].connection.close()
+
+    log, closer = logging.getLogger("mayfly.listener"), Closer()
+    log.addHandler(closer)
+    try:
+        with started(port_of(manager, refuse_the_first, properties=ASF)) as port:
+            put(manager, "x")
+            now = until(port, lambda now: now.committed == 1)
+    finally:
+        log.removeHandler(closer)
+    assert (now.delivered, now.rolled_back, now.listener_retries) == (2, 1, 0)
+    assert sessions[1] is not sessions[0]
 
 
 def test_ASF_without_the_properties_sessions_keep_their_threads(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_closing_the_queue_manager_ends_the_port(
     calls = Calls(is_held=True)
     with QueueManager("QM2", tmp_path, clock) as manager:
         manager.mqsc("DEFINE QLOCAL(Q1)")
-        port = port_of(manager, calls, receive_timeout_ms=timeout_ms, max_sessions=3)
+        port = port_of(manager, calls, receive_timeout_ms=timeout_ms, max_sessions=50)
         port.start()
         put(manager, "x", persistent=True)
         calls.next()
@@ -122,6 +123,32 @@ def test_closing_the_queue_manager_ends_the_port(
     with pytest.raises(jms.JMSException) as caught:
         port.start()
     assert caught.value.reason == rc.MQRC_CONNECTION_BROKEN
+
+
+@both_modes
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_whatever_on_message_raises_its_thread_goes_on(
+    manager: QueueManager, timeout_ms: int, kind: type[BaseException]
+) -> None:
+    def end_the_world(_message: jms.Message) -> None:
+        raise kind
+
+    port = port_of(manager, end_the_world, receive_timeout_ms=timeout_ms, destination="POISONED")
+    with started(port):
+        put(manager, "x", name="POISONED")
+        now = until(port, lambda now: now.requeued == 1)
+        assert (now.delivered, now.rolled_back, now.threads) == (2, 2, 1)
+        assert (manager.curdepth("BACKOUTS"), port.is_running) == (1, True)
+
+
+def test_statistics_are_a_value_that_stays_as_it_is(manager: QueueManager) -> None:
+    with started(port_of(manager)) as port:
+        before = port.statistics()
+        with pytest.raises(FrozenInstanceError):
+            before.delivered = 1  # type: ignore[misc]  # nobody may
+        put(manager, "x")
+        until(port, lambda now: now.committed == 1)
+        assert (before.delivered, before.committed) == (0, 0)
 
 
 @both_modes
@@ -194,6 +221,48 @@ def test_a_port_recovers_when_what_failed_works_again(
             if timeout_ms:
                 receiving(port)
         assert port.statistics().listener_retries == 2
+
+
+def test_a_session_that_pauses_is_not_receiving(manager: QueueManager, clock: VirtualClock) -> None:
+    with started(port_of(manager, max_sessions=2)) as port:
+        assert receiving(port, 2).connections == 1
+        assert manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
+        now = until(port, lambda now: not now.connections)
+        assert (now.threads, now.receiving) == (2, 0)
+        pausing(port, manager)
+        assert port.statistics().receiving == 0
+        assert manager.mqsc("ALTER QLOCAL(Q1) GET(ENABLED)").ok
+        clock.advance(60_000)
+        assert receiving(port, 2).connections == 1
+
+
+@both_modes
+def test_a_connection_that_was_closed_is_opened_anew(
+    manager: QueueManager, clock: VirtualClock, timeout_ms: int
+) -> None:
+    connections: list[jms.Connection] = []
+
+    def note(_message: jms.Message) -> None:
+        session = current_transaction().session
+        assert isinstance(session, jms.Session)
+        connections.append(session.connection)
+
+    calls = Calls(note)
+    with started(port_of(manager, calls, receive_timeout_ms=timeout_ms, max_sessions=3)) as port:
+        put(manager, "1")
+        assert calls.text() == "1"
+        until(port, lambda now: now.committed == 1)
+        connections[0].close()
+        # It is met with the next message.
+        put(manager, "2")
+        pausing(port, manager)
+        until(port, lambda now: not now.connections)
+        assert manager.curdepth("Q1") == 1
+        clock.advance(60_000)
+        assert calls.text() == "2"
+        now = until(port, lambda now: now.committed == 2)
+        assert (now.connections, manager.curdepth("Q1")) == (1, 0)
+        assert connections[1] is not connections[0]
 
 
 @both_modes

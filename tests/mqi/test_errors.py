@@ -35,7 +35,7 @@ TREE: dict[type[MQError], list[int]] = {
     InhibitedError: [2016, 2051],
 }  # fmt: skip
 
-WARNINGS = [2049, 2070, 2079, 2080, 2104, 2110, 2111, 2119, 2120, 2209, 2243, 2244, 2550]
+WARNINGS = [2049, 2070, 2079, 2080, 2104, 2110, 2111, 2119, 2120, 2190, 2209, 2243, 2244, 2550]
 
 
 @pytest.mark.parametrize(("error", "reason"), [(e, r) for e, codes in TREE.items() for r in codes])

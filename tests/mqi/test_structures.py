@@ -60,6 +60,7 @@ LENGTHS = {
     "OD": {1: 168, 2: 208, 3: 344, 4: 424},
     "SD": {1: 344},
     "SRO": {1: 16},
+    "STS": {1: 224, 2: 280},
     "DDH": {1: 208},
 }
 REASONS = {
@@ -76,6 +77,7 @@ REASONS = {
     "OD": 2044,
     "SD": 2424,
     "SRO": 2438,
+    "STS": 2426,
     "DDH": 2142,
 }
 layouts = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
@@ -110,7 +112,7 @@ def test_the_table_names_every_field_of_every_layout() -> None:
         if name not in ("SD", "DDH") and not field.startswith("MsgDesc.")
     }
     assert named == known
-    assert len(named) == 174
+    assert len(named) == 198
 
 
 def test_XQH_embeds_every_field_of_MQMD_version_1_at_104() -> None:

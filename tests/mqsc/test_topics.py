@@ -108,6 +108,7 @@ def test_display_a_subscription(scene: mayfly.QueueManager) -> None:
         "TOPICSTR": "News/sport/+",
         "TOPICOBJ": "NEWS",
         "DEST": "Q1",
+        "DESTQMGR": "",
         "DESTCLAS": "PROVIDED",
         "DESTCORL": "",
         "EXPIRY": 50,

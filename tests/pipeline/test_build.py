@@ -303,6 +303,8 @@ def test_lifetimes_go_on_and_what_expires_on_the_way_is_reported_once(
                     reply_to_q="REPLIES",
                 )
             putter.put("IN", b"capped")
+        # Who asked did so at A (P4); no channel leads there, and B answers for it.
+        assert s.b.mqsc("DEFINE QREMOTE(A) RQMNAME(B)").ok
         query = start(written(s, BETWEEN_QUEUES), session)
         query.awaitTermination()
         assert counted(query)["mayfly_in_1.rows"] == 4

@@ -120,7 +120,7 @@ def test_G03_version_2_matches_group_sequence_and_offset(queue: pymqi.Queue, fai
         (b"b1", b"B", 1, 0),
     ):
         md = pymqi.MD(Version=2, GroupId=group, MsgSeqNumber=number, Offset=offset)
-        md.MsgFlags = CMQC.MQMF_MSG_IN_GROUP
+        md.MsgFlags = CMQC.MQMF_MSG_IN_GROUP | CMQC.MQMF_SEGMENT
         queue.put(body, md)
 
     def get(options: int, group: bytes = b"", number: int = 1, offset: int = 0) -> bytes:
@@ -290,11 +290,6 @@ SAME = [
     ({"Format": b"MQHRF2", "CodedCharSetId": 819}, {"CodedCharSetId": 819}),
     ({"CodedCharSetId": 37, "Encoding": 785}, {"CodedCharSetId": 1208}),
 ]
-OTHER = [
-    ({"Format": b"MQSTR", "CodedCharSetId": 37}, {"CodedCharSetId": 1208}),
-    ({"Format": b"MQSTR"}, {"CodedCharSetId": 37}),
-    ({"Format": b"MQHRF2", "Encoding": 273}, {}),
-]
 
 
 @pytest.mark.parametrize(("put", "wanted"), SAME, ids=case)
@@ -304,23 +299,6 @@ def test_G07_data_that_need_no_conversion_are_returned(
     queue.put(b"x", pymqi.MD(**put))
     gmo = pymqi.GMO(Options=CMQC.MQGMO_CONVERT)
     assert queue.get(None, pymqi.MD(**wanted), gmo) == b"x"
-
-
-@pytest.mark.parametrize(("put", "wanted"), OTHER, ids=case)
-def test_G07_data_in_another_character_set_are_returned_unconverted_and_gone(
-    queue_manager: QueueManager,
-    queue: pymqi.Queue,
-    fails: Fails,
-    put: dict[str, int],
-    wanted: dict[str, int],
-) -> None:
-    queue.put(b"xyz", pymqi.MD(**put))
-    md = pymqi.MD(**wanted)
-    error = fails(queue.get, None, md, pymqi.GMO(Options=CMQC.MQGMO_CONVERT))
-    assert (error.comp, error.reason) == (CMQC.MQCC_WARNING, CMQC.MQRC_NOT_CONVERTED)
-    assert (error.message, error.original_length) == (b"xyz", 3)
-    assert md.CodedCharSetId == (put.get("CodedCharSetId") or 1208)
-    assert queue_manager.curdepth("Q1") == 0
 
 
 def test_G08_backed_out_get_comes_back_in_its_place_with_its_count(

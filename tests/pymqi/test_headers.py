@@ -1,4 +1,4 @@
-"""The header classes that lifetimes need: DLH, XQH, MDE and IIH."""
+"""The header classes: DLH, XQH, MDE and IIH, which lifetimes need, and trigger messages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ HEADERS = [
     (pymqi.XQH, 428, b"XQH ", 1),
     (pymqi.MDE, 72, b"MDE ", 2),
     (pymqi.IIH, 84, b"IIH ", 1),
+    (pymqi.TM, 684, b"TM  ", 1),
 ]
 BIG_ENDIAN = 0x111
 
@@ -91,3 +92,13 @@ def test_P12_packed_header_is_one_to_the_queue_manager(
     dlh = pymqi.DLH().get_header(body)
     assert (dlh.Reason, dlh.Format) == (2053, CMQC.MQFMT_STRING)
     assert body[dlh.get_length() :] == b"data"
+
+
+def test_T8_the_character_form_of_a_trigger_message() -> None:
+    packed = pymqi.TMC2(QName=b"Q1", ApplId=b"serve it", QMgrName=b"QM1").pack()
+    assert len(packed) == pymqi.TMC2().get_length() == 732
+    assert packed[:8] == b"TMC    2"
+    assert (packed[8:11], packed[172:181], packed[684:688]) == (b"Q1\0", b"serve it\0", b"QM1\0")
+    assert pymqi.TMC2().get_header(packed).ApplId.rstrip(b"\0") == b"serve it"
+    with pytest.raises(pymqi.PYIFError, match="TMC2 - Version"):
+        pymqi.TMC2().unpack(packed[:4] + b"   1" + packed[8:])

@@ -140,3 +140,85 @@ def test_closed_handle_and_deleted_queue_are_told(
     assert fails(queue.inquire, CMQC.MQCA_Q_NAME).reason == CMQC.MQRC_Q_DELETED
     queue.close()
     assert fails(stale.inquire, CMQC.MQCA_Q_NAME).reason == CMQC.MQRC_HOBJ_ERROR
+
+
+OF_PROCESS = [
+    (CMQC.MQCA_PROCESS_NAME, b"JOB".ljust(48)),
+    (CMQC.MQCA_PROCESS_DESC, b"nightly".ljust(64)),
+    (CMQC.MQIA_APPL_TYPE, CMQC.MQAT_UNIX),
+    (CMQC.MQCA_APPL_ID, b"run.sh".ljust(256)),
+    (CMQC.MQCA_ENV_DATA, b"&".ljust(128)),
+    (CMQC.MQCA_USER_DATA, b"fast".ljust(128)),
+]
+DEFINE_JOB = (
+    "DEFINE PROCESS(JOB) DESCR('nightly') APPLTYPE(UNIX) APPLICID('run.sh')"
+    " ENVRDATA('&') USERDATA('fast')"
+)
+
+
+def test_process_attributes(queue_manager: QueueManager, connection: pymqi.QueueManager) -> None:
+    assert queue_manager.mqsc(DEFINE_JOB).ok
+    process = pymqi.Queue(connection, pymqi.OD(ObjectType=CMQC.MQOT_PROCESS, ObjectName=b"JOB"))
+    assert [process.inquire(selector) for selector, _value in OF_PROCESS] == [
+        value for _selector, value in OF_PROCESS
+    ]
+    process.close()
+
+
+def test_queue_manager_is_opened_as_an_object(connection: pymqi.QueueManager, fails: Fails) -> None:
+    """As pymqi does it for QueueManager.inquire: ObjectQMgrName says which."""
+    od = pymqi.OD(ObjectType=CMQC.MQOT_Q_MGR, ObjectQMgrName=b"QM1")
+    manager = pymqi.Queue(connection, od, CMQC.MQOO_INQUIRE)
+    for selector, value in OF_MANAGER:
+        assert manager.inquire(selector) == value
+    assert fails(manager.inquire, CMQC.MQIA_CURRENT_Q_DEPTH).reason == CMQC.MQRC_SELECTOR_ERROR
+    od = pymqi.OD(ObjectType=CMQC.MQOT_Q_MGR, ObjectQMgrName=b"QM2")
+    error = fails(pymqi.Queue, connection, od, CMQC.MQOO_INQUIRE)
+    assert error.reason == CMQC.MQRC_OPTION_NOT_VALID_FOR_TYPE
+
+
+def test_C08_nothing_but_inquire_works_on_a_process(
+    queue_manager: QueueManager, connection: pymqi.QueueManager, fails: Fails
+) -> None:
+    queue_manager.mqsc(DEFINE_JOB)
+    od = pymqi.OD(ObjectType=CMQC.MQOT_PROCESS, ObjectName=b"JOB")
+    process = pymqi.Queue(connection, od, CMQC.MQOO_INQUIRE)
+    assert fails(process.put, b"x").reason == CMQC.MQRC_NOT_OPEN_FOR_OUTPUT
+    assert fails(process.get).reason == CMQC.MQRC_NOT_OPEN_FOR_INPUT
+    assert fails(process.set, CMQC.MQIA_INHIBIT_PUT, 1).reason == CMQC.MQRC_NOT_OPEN_FOR_SET
+    assert fails(process.close, CMQC.MQCO_DELETE).reason == CMQC.MQRC_OPTION_NOT_VALID_FOR_TYPE
+    process.close()
+    assert fails(pymqi.Queue(connection, od).put, b"x").reason == 2045
+    assert fails(connection.put1, od, b"x").reason == CMQC.MQRC_OBJECT_TYPE_ERROR
+    unknown = pymqi.OD(ObjectType=CMQC.MQOT_PROCESS, ObjectName=b"NONE")
+    error = fails(pymqi.Queue, connection, unknown, CMQC.MQOO_INQUIRE)
+    assert error.reason == CMQC.MQRC_UNKNOWN_OBJECT_NAME
+
+
+def test_C07_a_process_needs_INQ(queue_manager: QueueManager, fails: Fails) -> None:
+    queue_manager.mqsc(f"{DEFINE_JOB}\nSET AUTHREC OBJTYPE(QMGR) PRINCIPAL('ann') AUTHADD(CONNECT)")
+    od = pymqi.OD(ObjectType=CMQC.MQOT_PROCESS, ObjectName=b"JOB")
+    process = pymqi.Queue(pymqi.connect("QM1", user="ann"), od)
+    assert fails(process.inquire, CMQC.MQCA_APPL_ID).reason == CMQC.MQRC_NOT_AUTHORIZED
+    queue_manager.mqsc("SET AUTHREC PROFILE(JOB) OBJTYPE(PROCESS) PRINCIPAL('ann') AUTHADD(INQ)")
+    assert process.inquire(CMQC.MQIA_APPL_TYPE) == CMQC.MQAT_UNIX
+
+
+@pytest.mark.parametrize(
+    ("selector", "value", "seen"),
+    [
+        (CMQC.MQIA_TRIGGER_CONTROL, CMQC.MQTC_ON, CMQC.MQTC_ON),
+        (CMQC.MQIA_TRIGGER_TYPE, CMQC.MQTT_EVERY, CMQC.MQTT_EVERY),
+        (CMQC.MQIA_TRIGGER_DEPTH, 5, 5),
+        (CMQC.MQIA_TRIGGER_MSG_PRIORITY, 3, 3),
+        (CMQC.MQCA_TRIGGER_DATA, b"wake".ljust(64), b"wake".ljust(64)),
+        (CMQC.MQCA_TRIGGER_DATA, "wake", b"wake".ljust(64)),
+    ],
+    ids=str,
+)
+def test_set_what_triggers(
+    connection: pymqi.QueueManager, selector: int, value: int | str | bytes, seen: int | bytes
+) -> None:
+    queue = pymqi.Queue(connection, "Q1", CMQC.MQOO_SET | CMQC.MQOO_INQUIRE)
+    queue.set(selector, value)
+    assert queue.inquire(selector) == seen

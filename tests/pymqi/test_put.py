@@ -355,7 +355,7 @@ def test_every_descriptor_field_comes_through(queue: pymqi.Queue) -> None:
         "GroupId": bytes(range(3, 27)),
         "MsgSeqNumber": 2,
         "Offset": 5,
-        "MsgFlags": CMQC.MQMF_LAST_MSG_IN_GROUP,
+        "MsgFlags": CMQC.MQMF_LAST_MSG_IN_GROUP | CMQC.MQMF_MSG_IN_GROUP | CMQC.MQMF_SEGMENT,
         "OriginalLength": 77,
     }
     queue.put(b"x", pymqi.MD(**sent))

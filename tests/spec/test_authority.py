@@ -53,8 +53,6 @@ VERBS: list[tuple[str, Callable[[Session], object]]] = [
     ("BROWSE", lambda session: session.open("Q1", BROWSE)),
     ("INQ", lambda session: session.open("Q1", c.MQOO_INQUIRE)),
     ("SET", lambda session: session.open("Q1", c.MQOO_SET)),
-    ("PASSID", lambda session: session.open("Q1", c.MQOO_PASS_IDENTITY_CONTEXT)),
-    ("PASSALL", lambda session: session.open("Q1", c.MQOO_PASS_ALL_CONTEXT)),
 ]
 OF_QUEUES = "BROWSE GET INQ PASSALL PASSID PUT SET SETALL SETID CHG CLR CRT DLT DSP"
 

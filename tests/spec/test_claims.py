@@ -14,6 +14,7 @@ from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX, Limit
 from mayfly.engine.bulk.claims import Claimed
 from mayfly.engine.bulk.consumers import ClaimError, Standing
 from mayfly.engine.counting import Counts
+from mayfly.engine.manager import Manager
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -535,7 +536,7 @@ def test_on_a_full_disk_a_claim_changes_nothing_and_can_be_repeated(
 
 
 @contextmanager
-def full_disk(manager: QueueManager) -> Iterator[None]:
+def full_disk(manager: Manager) -> Iterator[None]:
     """Let the database grow no further."""
     writer = manager.store.persistent.writer
     [(pages,)] = writer.execute("PRAGMA page_count").fetchall()

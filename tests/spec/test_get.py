@@ -83,7 +83,8 @@ def test_G2_match(
     queue_manager: QueueManager, session: Session, match: Match, expected: bytes | None
 ) -> None:
     local(queue_manager)
-    group = V2._replace(group_id=b"G")
+    flags = c.MQMF_MSG_IN_GROUP | c.MQMF_SEGMENT
+    group = V2._replace(group_id=b"G", msg_flags=flags)
     put_md(session, "Q1", b"1", V2, msg_id=b"M1".ljust(24, b"\0"))
     for name, descriptor in ((b"2", group), (b"3", group._replace(msg_seq_number=2, offset=7))):
         put_md(

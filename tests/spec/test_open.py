@@ -5,9 +5,10 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL
-from mayfly.engine.inquire import inquire, set_attributes
+from mayfly.engine.inquire import inquire
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
+from mayfly.engine.set_attributes import set_attributes
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s
@@ -240,7 +241,10 @@ def test_C9_delete_options_are_for_dynamic_queues(
 ) -> None:
     local(queue_manager)
     handle = session.open("Q1", INPUT)
-    for options in (c.MQCO_DELETE, c.MQCO_DELETE_PURGE, 0x40000000):
+    for options in (c.MQCO_DELETE, c.MQCO_DELETE_PURGE):
+        with refused(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE):
+            handle.close(options)
+    for options in (c.MQCO_DELETE | c.MQCO_DELETE_PURGE, 0x40000000):
         with refused(rc.MQRC_OPTIONS_ERROR):
             handle.close(options)
     handle.close()

@@ -272,7 +272,24 @@ def test_a_folder_of_version_3_is_opened_and_what_is_claimed_from_now_on_keeps_i
         assert manager.verify().ok
 
 
-@pytest.mark.parametrize("version", ["version_1", "version_2", "version_3"])
+def test_a_folder_of_version_4_is_opened_and_may_have_channels(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(FIXTURE.with_name("version_4"), tmp_path / "OLD"))
+    assert version_of(folder) == 4
+    with QueueManager("OLD", folder, clock=VirtualClock(CLOSED_MS)) as manager:
+        assert version_of(folder) == SCHEMA_VERSION
+        assert manager.claims.release("reader") == 1
+        with manager.session() as session:
+            assert [m.body for m in session.browse("Q1")] == [b"claimed", b"free"]
+        assert manager.shipments.states() == []
+        script = "DEFINE CHANNEL(C) CHLTYPE(SDR) CONNAME(QM2) XMITQ(QM2)\nSTART CHANNEL(C)"
+        assert manager.mqsc(script).ok
+        assert manager.verify().ok
+    with QueueManager("OLD", folder, clock=VirtualClock(CLOSED_MS)) as manager:
+        [standing] = manager.channels.status("C")
+        assert standing.status == "RETRYING"
+
+
+@pytest.mark.parametrize("version", ["version_1", "version_2", "version_3", "version_4"])
 def test_every_older_folder_ends_with_the_tables_of_a_new_one(tmp_path: Path, version: str) -> None:
     folder = Path(shutil.copytree(FIXTURE.with_name(version), tmp_path / "OLD"))
     QueueManager("OLD", folder, clock=VirtualClock(CLOSED_MS)).close()

@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from functools import cache
 
 from mayfly.engine.attributes.attribute import Attribute, Value
+from mayfly.engine.attributes.of_channels import CHANNEL_ATTRIBUTES
 from mayfly.engine.attributes.of_manager import MANAGER_ATTRIBUTES
 from mayfly.engine.attributes.of_processes import PROCESS_ATTRIBUTES
 from mayfly.engine.attributes.of_queues import QUEUE_ATTRIBUTES
 from mayfly.engine.attributes.of_topics import TOPIC_ATTRIBUTES
 
-ATTRIBUTES = (*QUEUE_ATTRIBUTES, *MANAGER_ATTRIBUTES, *TOPIC_ATTRIBUTES, *PROCESS_ATTRIBUTES)
+ATTRIBUTES = (
+    *QUEUE_ATTRIBUTES,
+    *MANAGER_ATTRIBUTES,
+    *TOPIC_ATTRIBUTES,
+    *PROCESS_ATTRIBUTES,
+    *CHANNEL_ATTRIBUTES,
+)
 
 
 @cache

@@ -14,6 +14,9 @@ QMGR: Final = "QMGR"
 TOPIC: Final = "TOPIC"
 SUB: Final = "SUB"
 PROCESS: Final = "PROCESS"
+#: A queue manager whose parent this one is, in a hierarchy of publish/subscribe.
+CHILD: Final = "CHILD"
+CHANNEL: Final = "CHANNEL"
 QUEUE_KINDS: Final = (QLOCAL, QALIAS, QREMOTE, QMODEL)
 
 Value: TypeAlias = int | str

@@ -11,12 +11,22 @@ from mayfly.mqi import selectors as s
 #: Who releases delayed messages: the queue manager itself, or a pipeline on Spark.
 DDELAY_EMBEDDED: Final = 0
 DDELAY_SPARK: Final = 1
+#: PSMODE, MQPSM_*: whether publications may come from, and go to, other queue managers.
+PUBSUB_HERE, PUBSUB_EVERYWHERE = 1, 2
 #: When authority is asked for: never, at connect, open and send, or at the release as well.
 AUTHCHK_NONE, AUTHCHK_SEND, AUTHCHK_RELEASE = 0, 1, 2
 
 MANAGER_ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("DESCR", (QMGR,), "", s.MQCA_Q_MGR_DESC, length=64),
     Attribute("DEADQ", (QMGR,), "", s.MQCA_DEAD_LETTER_Q_NAME, length=48),
+    Attribute("PARENT", (QMGR,), "", s.MQCA_PARENT, length=48),
+    Attribute(
+        "PSMODE",
+        (QMGR,),
+        PUBSUB_HERE,
+        s.MQIA_PUBSUB_MODE,
+        words=(("COMPAT", PUBSUB_HERE), ("ENABLED", PUBSUB_EVERYWHERE)),
+    ),
     Attribute("DEFXMITQ", (QMGR,), "", s.MQCA_DEF_XMIT_Q_NAME, length=48),
     Attribute("MAXMSGL", (QMGR,), 4_194_304, s.MQIA_MAX_MSG_LENGTH, 32_768, LONGEST_MESSAGE_BYTES),
     Attribute(

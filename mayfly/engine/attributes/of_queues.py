@@ -114,6 +114,13 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
             ("GROUPID", s.MQIT_GROUP_ID),
         ),
     ),
+    Attribute(
+        "QSGDISP",
+        (QLOCAL,),
+        s.MQQSGD_Q_MGR,
+        s.MQIA_QSG_DISP,
+        words=(("QMGR", s.MQQSGD_Q_MGR), ("SHARED", s.MQQSGD_SHARED)),
+    ),
     # Mayfly's own: where the life of a delayed message begins.
     Attribute("TTLFROM", _HOLDERS, TTL_FROM_SEND, words=(("SEND", TTL_FROM_SEND), ("RELEASE", 1))),
     Attribute(

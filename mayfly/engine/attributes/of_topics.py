@@ -88,6 +88,7 @@ TOPIC_ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("MNDURMDL", (TOPIC,), "", length=48),
     Attribute("TOPICOBJ", (SUB,), "", length=48),
     Attribute("DEST", (SUB,), "", length=48),
+    Attribute("DESTQMGR", (SUB,), "", length=48),
     Attribute(
         "DESTCLAS",
         (SUB,),

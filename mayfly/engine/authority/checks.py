@@ -73,10 +73,10 @@ class UserAuthority:
     def check_open(self, name: str, options: int) -> None:
         """Check for what MQOPEN options need; a model queue is also looked at: DSP (C7)."""
         definition = self._core.registry.find(name)
-        if definition is None:
+        if definition is None and "@" not in name:
             # There is no such queue, which is what the caller is told.
             return
-        wanted = words.DSP if definition.kind == QMODEL else 0
+        wanted = words.DSP if definition is not None and definition.kind == QMODEL else 0
         for option, needed in _OF_OPTION:
             if options & option:
                 wanted |= needed
@@ -84,9 +84,9 @@ class UserAuthority:
         if wanted & _OF_MANAGER_TOO:
             self._check(QMGR, SELF, wanted & _OF_MANAGER_TOO)
 
-    def check_inquire(self) -> None:
-        """Check for INQ on the queue manager."""
-        self._check(QMGR, SELF, words.INQ)
+    def check_inquire(self, object_type: str = QMGR, name: str = SELF) -> None:
+        """Check for INQ on the queue manager, or on another object that is no queue."""
+        self._check(object_type, name, words.INQ)
 
     def check_alternate(self) -> None:
         """Check for ALTUSR on the queue manager."""
@@ -127,6 +127,10 @@ class UserAuthority:
             if registry.queue_manager.number("AUTHCHK") == AUTHCHK_NONE:
                 return words.EVERYTHING
             if object_type == QUEUE:
+                if "@" in name:
+                    # What is meant for elsewhere is put on the transmission queue.
+                    path = registry.resolve_target(name)
+                    name = path.name if path.remote is None else path.queue.name
                 definition = registry.find(name)
                 if definition is not None and self.user in definition.owners:
                     return words.EVERYTHING

@@ -11,6 +11,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.objects import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, seen_in_transit
 from mayfly.engine.search import Match, in_order
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -74,8 +75,14 @@ def page(
             if is_expired(row.expire_at_ms, now_ms):
                 continue
             if priority in (None, unpack_descriptor(row.descriptor).priority):
-                found.append(shown(core, row) if queue.is_staging else row)
+                found.append(_seen(core, queue, row, now_ms))
     return queue.name, found, None
+
+
+def _seen(core: Core, queue: LocalQueue, row: StoredMessage, now_ms: int) -> StoredMessage:
+    if queue.is_staging:
+        return shown(core, row)
+    return seen_in_transit(row, now_ms) if row.body[:4] == TRANSMISSION_MARK else row
 
 
 def _browsable(core: Core, name: str) -> Path:
@@ -86,6 +93,7 @@ def _browsable(core: Core, name: str) -> Path:
 
 
 def _span(core: Core, queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
+    core = queue.home or core
     sides = [core.messages(side) for side in (VOLATILE, PERSISTENT) if queue.present[side]]
     lowest = [key for side in sides if (key := side.lowest_key(low, high)) is not None]
     highest = [key for side in sides if (key := side.highest_key(low, high)) is not None]

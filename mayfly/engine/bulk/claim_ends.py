@@ -68,4 +68,5 @@ def give_back(core: Core, work: Work, queue: LocalQueue, rows: Rows) -> None:
         ]
         work.unit.delta(queue.number).present_volatile += len(volatile)
     returned = sides.get(VOLATILE, (0, 0)), sides.get(PERSISTENT, (0, 0))
-    work.ended_claims.append(Unclaiming(queue, rows.message_count, returned))
+    keys = () if queue.trigger is None else core.store.claimed.keys(rows)
+    work.ended_claims.append(Unclaiming(queue, rows.message_count, returned, keys))

@@ -29,12 +29,14 @@ class MovedRows(Holding):
     """Holds claimed messages in a table of their own, non-persistent ones too."""
 
     def queue(self, name: str) -> LocalQueue:
-        """Return a queue that is no temporary one and open for shared input.
+        """Return a queue of this queue manager, no temporary one and open for shared input.
 
         Raises MQRC_OBJECT_TYPE_ERROR, MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE.
         """
         path = self._core.registry.resolve(name)
         queue = path.queue
+        if queue.home is not self._core.home:
+            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{queue.name} is shared: no claims on it")
         if queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
             raise mq_error(
                 rc.MQRC_OBJECT_TYPE_ERROR, f"{queue.name} is temporary, claims outlive a restart"

@@ -18,7 +18,7 @@ from mayfly.engine.bulk.staged_rows import (
     times_of,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row
+from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, send_report
 from mayfly.engine.objects import Path
@@ -77,7 +77,7 @@ class Promotion(UnitOfWork):
         """What has become of the rows."""
         return Counted(self._put_count, self._expired_count, len(self.refusals))
 
-    def check_room(self) -> None:
+    def check_room(self, _operation_count: int = 1) -> None:
         """Take all: not MAXUMSGS but the size of a transaction is its limit."""
 
     def add(self, rows: StagedRows) -> None:
@@ -139,7 +139,7 @@ class Promotion(UnitOfWork):
         if kind.refusal is not None:
             return None
         try:
-            path = core.registry.resolve(kind.queue)
+            path = core.registry.resolve_target(kind.queue)
             prepared = self._prepared(kind, path)
         except MQError:
             return None
@@ -148,6 +148,8 @@ class Promotion(UnitOfWork):
             not prepared.persistent
             or prepared.checks_header
             or path.put_inhibited
+            or path.transmits
+            or queue.home is not core.home
             or queue.is_staging
             or queue.definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
             or is_owed(Cause.COA, prepared.descriptor)
@@ -176,7 +178,9 @@ class Promotion(UnitOfWork):
             raise kind.refusal
         if row in rows.without_body:
             raise mq_error(rc.MQRC_BUFFER_ERROR, "payload is null")
-        path = self._core.registry.resolve(kind.queue)
+        path = self._core.registry.resolve_target(kind.queue)
+        if path.queue.home is not self._core.home:
+            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{kind.queue} is shared: no sink for it")
         ids, times = ids_of(rows, row), times_of(rows, row, self._core.now_ms())
         if times.deadline_ms is not None and times.life_ms is not None and times.life_ms <= 0:
             self._discard(path, kind, ids, (rows.body(row), times.deadline_ms))
@@ -206,7 +210,8 @@ class Promotion(UnitOfWork):
             check_header(prepared.descriptor, body)
         with core.latch:
             path = core.registry.refreshed(path)
-            check_room(core, path, len(body), persistent=prepared.persistent)
+            size_bytes = size_on(path, prepared.descriptor, len(body))
+            check_room(core, path, size_bytes, persistent=prepared.persistent)
             now_ms = core.now_ms()
             own = Ids(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)
@@ -244,7 +249,7 @@ class Promotion(UnitOfWork):
         except MQError:
             life = Times(0, None, None)
         try:
-            path = core.registry.resolve(name)
+            path = core.registry.resolve_target(name)
             msg_id = self._put(path, header + body, as_dead, (ids, life))
         except MQError as error:
             if error.reason in _NOT_THE_ROW:

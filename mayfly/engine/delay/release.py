@@ -14,7 +14,7 @@ from collections import Counter
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import HEADER_BYTES
-from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row
+from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row, size_on
 from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
 from mayfly.engine.objects import STAGING_QUEUE, Path
 from mayfly.engine.pubsub.subscriptions import before_topic, is_publication, queue_of
@@ -133,7 +133,7 @@ class Release:
                 topic_start = len(before_topic(name)) + 1
                 name, _topic = core.registry.subscriptions.destination(name, self._now_ms)
             # The second resolution (D15).
-            path = core.registry.resolve(name)
+            path = core.registry.resolve_target(name)
             if topic_start is None:
                 check_release(core, descriptor.user_identifier, name)
         except MQError:
@@ -142,6 +142,8 @@ class Release:
         hindered = (
             is_owed(Cause.COA, descriptor)
             or path.put_inhibited
+            or path.remote is not None
+            or queue.home is not core.home
             or queue.is_staging
             or queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC
         )
@@ -187,15 +189,16 @@ class Release:
         name = row.target
         if is_publication(name):
             name, topic = core.registry.subscriptions.destination(name, self._now_ms)
-        path = core.registry.resolve(name)
+        path = core.registry.resolve_target(name)
         if topic is None:
             check_release(core, descriptor.user_identifier, name)
         prepared = as_given(core, descriptor)
-        check_room(core, path, len(row.body), persistent=prepared.persistent)
+        size_bytes = size_on(path, descriptor, len(row.body))
+        check_room(core, path, size_bytes, persistent=prepared.persistent)
         ids = Ids(row.msg_id, row.correl_id, row.origin_id)
         message = Outgoing(prepared, _window(row), ids, row.body)
         arrive(core, work, path, prepared, new_row(core, path, message)._replace(target=topic))
-        if is_owed(Cause.COA, descriptor):
+        if path.remote is None and is_owed(Cause.COA, descriptor):
             original = original_of(self._staging, row, descriptor, self._now_ms)
             send_report(core, work, Cause.COA, original)
 

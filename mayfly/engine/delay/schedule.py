@@ -111,15 +111,25 @@ class Schedule:
             return scheduled(found[1])
 
     def count(self, queue: str | None = None) -> int:
-        """Return how many messages are delayed, or how many of them wait for one queue; O(1)."""
+        """Return how many messages are delayed, or how many of them wait for one queue; O(1).
+
+        Those for a shared queue, which are counted one by one, are the ones that wait here.
+        """
         self._unit_of_work()
         self._check(words.BROWSE)
-        registry = self._core.registry
-        with self._core.latch:
-            if queue is not None:
-                return registry.resolve(queue).queue.staged_for
-            staging = registry.staging()
-            return 0 if staging is None else staging.depth + self._core.releasing_count
+        core, registry = self._core, self._core.registry
+        with core.latch:
+            if queue is None:
+                staging = registry.staging()
+                return 0 if staging is None else staging.depth + core.releasing_count
+            target = registry.resolve(queue).queue
+            if target.home is core.home:
+                return target.staged_for
+        scan, count = Scan(core, ScheduleFilter(queue), shows_releasing=True), 0
+        while not scan.is_done:
+            with core.latch:
+                count += len(scan.step())
+        return count
 
     def cancel(self, msg_id: bytes) -> Receipt:
         """Take a message off the schedule: it is never delivered, its life ends as cancelled."""

@@ -15,6 +15,7 @@ from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects import STAGING_QUEUE, Path
 from mayfly.engine.pubsub.subscriptions import queue_of
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
+from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
@@ -154,13 +155,13 @@ def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
     assert isinstance(sender_id, bytes)
     assert isinstance(encoding, int)
     assert isinstance(ccsid, int)
-    name = str(header["TargetQName"])
+    name = full_name(str(header["TargetQName"]), str(header["TargetQMgrName"]), core.name)
     if not (HEADER_BYTES <= length <= len(body) and 0 <= due_ms <= LATEST_DUE_MS and name):
         raise mq_error(rc.MQRC_HEADER_ERROR, f"StrucLength {length}, DueTime {due_ms}, {name!r}")
     original = descriptor._replace(
         format=str(header["Format"]), encoding=encoding, coded_char_set_id=ccsid
     )
-    target = core.registry.resolve(name)
+    target = core.registry.resolve_target(name)
     deliver_at_ms, expire_at_ms = max(due_ms, window.put_ms), window.expire_at_ms
     if target.ttl_from_release and expire_at_ms is not None:
         expire_at_ms += deliver_at_ms - window.put_ms
@@ -183,12 +184,13 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
     if row.target is None:
         return row._replace(msg_id=row.origin_id)
     original = unpack_descriptor(row.descriptor)
+    queue, _, manager = (queue_of(row.target) or "").partition("@")
     header = DDH.pack(
         {
             "TargetNumber": row.target_number or 0,
             "DueTime": due_ms_of(row.k),
-            "TargetQName": queue_of(row.target),
-            "TargetQMgrName": core.name,
+            "TargetQName": queue,
+            "TargetQMgrName": manager or core.name,
             "OriginalMsgId": row.msg_id,
             "OriginalCorrelId": row.correl_id,
             "Encoding": original.encoding,

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
 from mayfly.engine.delay.staging import Delayed, count_staged, staged_row, staging_path
-from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row
+from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.objects import Path
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
+from mayfly.engine.pubsub.proxies import enveloped, is_proxy, neighbour_of
 from mayfly.engine.pubsub.retained import end_retained, ensure_retained_queue, retain
 from mayfly.engine.pubsub.subscriptions import Subscription, target_of
 from mayfly.engine.pubsub.topic_aliases import through_alias
@@ -61,13 +62,15 @@ def publish(
     retains: bool = False,
     connection: object = None,
     not_own: bool = False,
+    only_here: bool = False,
     alias: Definition | None = None,
 ) -> PublishResult:
     """Publish to all who subscribe now; in a unit of work they see it at its commit.
 
     With ``retains`` it is kept for later subscribers, or, empty, ends what was kept. With a delay
     the subscriptions matched now get it when the delay is over (D25). All copies have one MsgId.
-    With ``not_own`` those get none that the connection has open itself. An ``alias``, the one that
+    With ``not_own`` those get none that the connection has open itself, with ``only_here`` other
+    queue managers get none. An ``alias``, the one that
     it was put to, adds its attributes to those of the topic.
     Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when somebody is
     not reached whom PMSGDLV or NPMSGDLV promises it, and with a delay unless that is ALLAVAIL
@@ -84,6 +87,7 @@ def publish(
         fan_out = _FanOut(core, topic, (request, body), context, alias=alias)
         fan_out.is_in_unit = unit_of_work is not None
         fan_out.connection, fan_out.not_own = connection, not_own
+        fan_out.only_here = only_here
         fan_out.run(retains=retains)
         work = fan_out.work
         if unit_of_work is not None:
@@ -153,6 +157,9 @@ class _FanOut:
         #: Whose publication it is, for those who want none of their own.
         self.connection: object = None
         self.not_own = False
+        #: Whether it stays on this queue manager; else where it goes has a copy once (D25).
+        self.only_here = False
+        self._neighbours: set[str] = set()
 
     def run(self, *, retains: bool) -> None:
         """Deliver it to all or to nobody, and keep it if it is to be retained."""
@@ -177,6 +184,8 @@ class _FanOut:
                 fields = fields or self._fields()
                 if not subscription.selector.selects(fields):
                     continue
+            if is_proxy(subscription) and not self._leaves_for(neighbour_of(subscription)):
+                continue
             self._matched_count += 1
             try:
                 self._copy(subscription)
@@ -222,25 +231,38 @@ class _FanOut:
             self._prepared.warning,
         )
 
+    def _leaves_for(self, neighbour: str) -> bool:
+        if self.only_here or neighbour in self._neighbours:
+            return False
+        self._neighbours.add(neighbour)
+        return True
+
     def _copy(self, subscription: Subscription) -> None:
-        core, request, body = self._core, self._request, self._body
-        path = core.registry.resolve(subscription.destination)
-        prepared = prepared_for(core, subscription, path, self._prepared)
-        check_room(core, path, len(body), persistent=prepared.persistent)
+        core, request, publication, body = self._core, self._request, self._prepared, self._body
+        if is_proxy(subscription):
+            publication, body = enveloped(publication, body, self._topic, core.name)
+        path = core.registry.resolve_target(subscription.destination)
+        prepared = prepared_for(core, subscription, path, publication)
+        size_bytes = size_on(path, prepared.descriptor, len(body))
+        check_room(core, path, size_bytes, persistent=prepared.persistent)
         window = self._window
         if path.cap_ms is not None or path.ttl_from_release:
             window = self._window_on(path)
         if request.delay_ms:
-            self._stage(subscription, path, prepared, window)
+            self._stage(subscription, path, window, (prepared, body))
             return
         message = Outgoing(prepared, window, self._ids(subscription), body)
         row = copy_row(new_row(core, path, message), self._topic)
         arrive(core, self.work, path, prepared, row)
 
     def _stage(
-        self, subscription: Subscription, path: Path, prepared: Prepared, window: Window
+        self,
+        subscription: Subscription,
+        path: Path,
+        window: Window,
+        content: tuple[Prepared, bytes],
     ) -> None:
-        core, body = self._core, self._body
+        core, (prepared, body) = self._core, content
         staging: LocalQueue = staging_path(core, len(body)).queue
         ids = self._ids(subscription)
         delayed = Delayed(prepared, window, ids.msg_id, ids.correl_id, body)

@@ -14,7 +14,16 @@ from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.core import Core
 from mayfly.engine.definitions import Definition
-from mayfly.engine.delivery import Ids, Outgoing, arrive, check_open, check_room, life_of, new_row
+from mayfly.engine.delivery import (
+    Ids,
+    Outgoing,
+    arrive,
+    check_open,
+    check_room,
+    life_of,
+    new_row,
+    size_on,
+)
 from mayfly.engine.disposal import as_given, discard_expired, remove
 from mayfly.engine.holder import Holder
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
@@ -211,10 +220,11 @@ def _topics(retained: dict[str, tuple[int, int]], subscription: Subscription) ->
 def _add_copy(
     core: Core, work: Work, subscription: Subscription, topic: str, row: StoredMessage
 ) -> None:
-    path = core.registry.resolve(subscription.destination)
+    path = core.registry.resolve_target(subscription.destination)
     publication = as_given(core, unpack_descriptor(row.descriptor))
     prepared = prepared_for(core, subscription, path, publication)
-    check_room(core, path, len(row.body), persistent=prepared.persistent)
+    size_bytes = size_on(path, prepared.descriptor, len(row.body))
+    check_room(core, path, size_bytes, persistent=prepared.persistent)
     now_ms = core.now_ms()
     window = window_at_put(now_ms, remaining_ms(row.expire_at_ms, now_ms), 0, path.cap_ms)
     correl_id = row.correl_id if subscription.correl_id is None else subscription.correl_id

@@ -21,6 +21,7 @@ from mayfly.engine.pubsub.subscriptions import (
     PASSED_ON,
     SUB_ID,
     Subscription,
+    destination_of,
     new_subscription_definition,
 )
 from mayfly.engine.pubsub.topic_strings import check_topic_string
@@ -35,7 +36,17 @@ _DURABLE_QUEUES, _NON_DURABLE_QUEUES = "SYSTEM.MANAGED.DURABLE.", "SYSTEM.MANAGE
 _LONGEST_NAME = 10_240
 #: What ALTER SUB may change; topic, class and selector are what a subscription is.
 CHANGEABLE = frozenset(
-    {"DEST", "DESTCORL", "EXPIRY", "PUBPRTY", "REQONLY", "SUBUSER", "USERDATA", "VARUSER"}
+    {
+        "DEST",
+        "DESTCORL",
+        "DESTQMGR",
+        "EXPIRY",
+        "PUBPRTY",
+        "REQONLY",
+        "SUBUSER",
+        "USERDATA",
+        "VARUSER",
+    }
 )
 
 
@@ -138,14 +149,14 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
         subscription = core.registry.subscriptions.named(name)
         old = subscription.definition
         fixed = {k for k, v in attributes.items() if k not in CHANGEABLE and old.attributes[k] != v}
-        if subscription.is_managed and "DEST" in attributes:
-            fixed.add("DEST")
+        if subscription.is_managed:
+            fixed |= {"DEST", "DESTQMGR"} & attributes.keys()
         if fixed:
             said = f"subscription {name}: {', '.join(sorted(fixed))} cannot be changed"
             raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
         changed = Definition(old.kind, old.name, {**old.attributes, **attributes})
         _check_correlation(changed)
-        core.registry.resolve(changed.text("DEST"))
+        core.registry.resolve_target(destination_of(changed))
         if "EXPIRY" in attributes:
             _begin_life(core, changed)
         if subscription.is_durable:
@@ -183,6 +194,7 @@ def remove_subscription(core: Core, subscription: Subscription) -> None:
         with core.latch:
             forget_subscription(core, subscription)
     drop_doomed(core)
+    core.run_deferred()
 
 
 def forget_subscription(core: Core, subscription: Subscription) -> None:
@@ -192,6 +204,7 @@ def forget_subscription(core: Core, subscription: Subscription) -> None:
     """
     subscriptions = core.registry.subscriptions
     subscriptions.remove(subscription)
+    core.must_wake = True
     subscription.holds.clear()
     if subscription.is_managed:
         queue = core.registry.by_name(subscription.destination)
@@ -298,7 +311,7 @@ def _check(
         said = f"DEST({destination}) does not fit the destination class"
         raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
     if not is_managed:
-        registry.resolve(destination)
+        registry.resolve_target(destination_of(definition))
 
 
 def _check_correlation(definition: Definition) -> None:

@@ -85,7 +85,7 @@ class Subscription:
         self.definition = definition
         self.topic = definition.text("TOPICSTR")
         self.levels = levels_of(self.topic)
-        self.destination = definition.text("DEST")
+        self.destination = destination_of(definition)
         self.is_managed = definition.number("DESTCLAS") == MANAGED_DESTINATION
         text = definition.text("SELECTOR")
         self.selector: Selector | None = compile_selector(text) if text.strip() else None
@@ -123,6 +123,8 @@ class Subscriptions:
         self._by_topic = TopicIndex[Subscription]()
         self._matching: dict[str, tuple[Subscription, ...]] = {}
         self._ends: list[tuple[int, bytes]] = []
+        #: Rises when a subscription comes or goes.
+        self.change_count = 0
         #: Managed queues of subscriptions that are gone, which somebody may still use.
         self.doomed: list[LocalQueue] = []
         #: Expired ones that are still on disk.
@@ -153,6 +155,7 @@ class Subscriptions:
 
     def add(self, subscription: Subscription) -> None:
         """Enter a new one."""
+        self.change_count += 1
         self._by_id[subscription.sub_id] = subscription
         if subscription.name:
             self._by_name[subscription.name] = subscription
@@ -164,6 +167,7 @@ class Subscriptions:
         """Forget one; False when somebody else was faster."""
         if self._by_id.pop(subscription.sub_id, None) is None:
             return False
+        self.change_count += 1
         if self._by_name.get(subscription.name) is subscription:
             del self._by_name[subscription.name]
         self._by_topic.remove(subscription.levels, subscription.sub_id)
@@ -224,6 +228,12 @@ def target_of(subscription: Subscription, topic: str) -> str:
 def before_topic(target: str) -> str:
     """Return what stands before the topic string in the target of a staged copy."""
     return target[: target.index(_COLON, target.index(_COLON) + 1) + 1]
+
+
+def destination_of(definition: Definition) -> str:
+    """Return the queue that a subscription's copies go to, ``QUEUE@MANAGER`` when elsewhere."""
+    queue, manager = definition.text("DEST"), definition.text("DESTQMGR")
+    return f"{queue}@{manager}" if manager else queue
 
 
 def queue_of(target: str | None) -> str | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from operator import index
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
-from mayfly.engine.opened import OpenTopic
+from mayfly.engine.context import PASSES, passed_on
+from mayfly.engine.message import Message
+from mayfly.engine.opened import OpenObject
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.engine.verb_options import check_put_options, with_options
 from mayfly.mqi import constants as c
@@ -44,18 +47,20 @@ _KNOWN = (
 class Target(NamedTuple):
     """Where publications go: a topic string, or an alias, which may lead elsewhere later on.
 
-    ``check`` asks for authority to publish to a topic string, of the user who counts.
+    ``check`` asks for authority to publish to a topic string, of the user who counts;
+    ``saved_message`` is what a handle has saved for a put that passes context on.
     """
 
     topic: str
     alias: str
     check: Callable[[str], None]
+    saved_message: Callable[[int], Message]
 
 
 class TopicHandle:
     """One open topic of one session; closed by :meth:`close` or with its session."""
 
-    def __init__(self, core: Core, verbs: TopicVerbs, target: Target, opened: OpenTopic) -> None:
+    def __init__(self, core: Core, verbs: TopicVerbs, target: Target, opened: OpenObject) -> None:
         """Take what was opened; ``TopicVerbs.open_topic`` does."""
         self._core = core
         self._verbs = verbs
@@ -72,9 +77,16 @@ class TopicHandle:
         """The topic string that was opened."""
         return self._target.topic
 
-    def put(self, body: bytes, request: PutRequest, options: int = c.MQPMO_NONE) -> PutResult:
+    def put(
+        self,
+        body: bytes,
+        request: PutRequest,
+        options: int = c.MQPMO_NONE,
+        context: SupportsIndex = c.MQHO_NONE,
+    ) -> PutResult:
         """MQPUT to the topic, with MQPMO options; the queue of the result is empty.
 
+        ``context`` is as in ``Handle.put``.
         Warns of MQRC_NO_SUBS_MATCHED if MQPMO_WARN_IF_NO_SUBS_MATCHED asks for it. Raises
         MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_OPTIONS_ERROR (P10),
         MQRC_MISSING_REPLY_TO_Q for a report without the reply-to queue that
@@ -84,6 +96,8 @@ class TopicHandle:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of topic {self.topic!r} is closed")
         check_put_options(options, publishes=True)
         request = with_options(self._core, request, self.opened.options, options)
+        if options & PASSES:
+            request = passed_on(request, self._target.saved_message(index(context)))
         if options & c.MQPMO_SUPPRESS_REPLYTO:
             silent = request.descriptor._replace(reply_to_q="", reply_to_q_mgr="")
             request = request._replace(descriptor=silent)
@@ -94,6 +108,7 @@ class TopicHandle:
             syncpoint=bool(options & c.MQPMO_SYNCPOINT),
             retain=bool(options & c.MQPMO_RETAIN),
             not_own=bool(options & c.MQPMO_NOT_OWN_SUBS),
+            only_here=bool(options & c.MQPMO_SCOPE_QMGR),
             alias=self._target.alias,
             check=self._target.check,
         )
@@ -101,7 +116,13 @@ class TopicHandle:
         if options & c.MQPMO_WARN_IF_NO_SUBS_MATCHED and not result.matched_count:
             warning = rc.MQRC_NO_SUBS_MATCHED
         return PutResult(
-            result.msg_id, request.correl_id, result.descriptor, result.window, warning, ""
+            result.msg_id,
+            request.correl_id,
+            result.descriptor,
+            result.window,
+            warning,
+            "",
+            self._core.name,
         )
 
     def close(self, options: int = c.MQCO_NONE) -> None:

@@ -98,13 +98,15 @@ class TopicVerbs(ABC):
         syncpoint: bool,
         retain: bool = False,
         not_own: bool = False,
+        only_here: bool = False,
         alias: str = "",
         check: Callable[[str], None] | None = None,
     ) -> PublishResult:
         """MQPUT to a topic with a descriptor of the publisher's own.
 
         With ``syncpoint`` it is part of the unit of work, else it is not, whatever the session does
-        otherwise. ``not_own`` leaves out those who subscribe on this connection. An ``alias``, the
+        otherwise. ``not_own`` leaves out those who subscribe on this connection,
+        ``only_here`` other queue managers. An ``alias``, the
         queue alias that it is put to, says the topic itself. ``check`` asks for authority on the
         topic in the place of that of this session. Raises as ``publish.publish``.
         """
@@ -126,6 +128,7 @@ class TopicVerbs(ABC):
             retains=retain,
             connection=self._opened.connection,
             not_own=not_own,
+            only_here=only_here,
             alias=through,
         )
 
@@ -160,13 +163,12 @@ class TopicVerbs(ABC):
             check_topic_string(topic, wildcards=False)
         check = partial(_check_publisher, authority)
         check(topic)
-        return TopicHandle(
-            core, self, Target(topic, alias, check), self._opened.open_topic(options)
-        )
+        target = Target(topic, alias, check, self._opened.saved_message)
+        return TopicHandle(core, self, target, self._opened.open_object(options))
 
     def close_topic(self, handle: TopicHandle) -> None:
         """Close the handle of a topic."""
-        self._opened.close_topic(handle.opened)
+        self._opened.close_object(handle.opened)
 
     def belong_to(self, connection: object) -> None:
         """Say whose session it is: no_local leaves out what any session of the same publishes.

@@ -1,0 +1,17 @@
+"""Channels: messages of a transmission queue move to another queue manager, each exactly once."""
+
+from mayfly.channel.channels import Channels, connect_local
+from mayfly.channel.links import Link, LinkDown, Opening, Parcel, Standing
+from mayfly.channel.status import ChannelStatus, Status
+
+__all__ = [
+    "ChannelStatus",
+    "Channels",
+    "Link",
+    "LinkDown",
+    "Opening",
+    "Parcel",
+    "Standing",
+    "Status",
+    "connect_local",
+]

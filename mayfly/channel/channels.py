@@ -1,0 +1,265 @@
+"""The channels of a queue manager: those that send, and those it receives by."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from functools import partial
+
+from mayfly.channel.links import Link, Opening, Standing
+from mayfly.channel.local import LocalLink
+from mayfly.channel.receiver import Receiver
+from mayfly.channel.running import Connect, RunningChannel
+from mayfly.channel.status import ChannelStatus, Status
+from mayfly.engine.attributes.attribute import CHANNEL
+from mayfly.engine.attributes.of_channels import RECEIVER, SENDER
+from mayfly.engine.definitions import Definition
+from mayfly.engine.manager import Manager
+from mayfly.engine.named_objects import find_named, named_of
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.store.channels import ChannelRow
+
+#: The channels of the open queue managers of this process, by the name of the queue manager.
+_OPEN: weakref.WeakValueDictionary[str, Channels] = weakref.WeakValueDictionary()
+#: Weak on both sides: channels know their queue manager, which would keep the key alive.
+_OF_MANAGERS: weakref.WeakKeyDictionary[Manager, weakref.ref[Channels]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def connect_local(definition: Definition) -> Link:
+    """Return a link to the queue manager of this process that CONNAME names; raises LinkDown."""
+    name = definition.text("CONNAME")
+    return LocalLink(partial(_OPEN.get, name), name)
+
+
+def channels_of(manager: Manager) -> Channels:
+    """Return the channels of a queue manager."""
+    channels = _OF_MANAGERS[manager]()
+    assert channels is not None
+    return channels
+
+
+class Channels:
+    """Starts, stops and shows the channels of one queue manager; any thread may call it."""
+
+    def __init__(self, manager: Manager, connect: Connect = connect_local) -> None:
+        """Begin with none; :meth:`restart` starts those that ran when it was last open."""
+        self._manager = manager
+        #: What makes the link of a sender from its definition.
+        self.connect = connect
+        self._senders: dict[str, RunningChannel] = {}
+        self._receivers: dict[tuple[str, str], Receiver] = {}
+        self._stopped_receivers: set[str] = set()
+        self._accepting = threading.RLock()
+        self._wake_manager = manager.wake
+        manager.wake = self._wake
+        _OPEN[manager.name] = self
+        _OF_MANAGERS[manager] = weakref.ref(self)
+
+    def start(self, name: str) -> None:
+        """Start a sender, or let a stopped receiver accept again.
+
+        Whether the partner can be reached turns out afterwards: see :meth:`status`. Raises
+        MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
+        """
+        if self._definition(name).number("CHLTYPE") == RECEIVER:
+            self._stopped_receivers.discard(name)
+        else:
+            self._sender(name).start()
+
+    def stop(self, name: str, *, is_forced: bool = False) -> None:
+        """Stop a channel: behind the batch under way, or by force, which cuts it off.
+
+        A receiver is cut off either way; its sender finds out, and retries. Raises
+        MQRC_UNKNOWN_OBJECT_NAME.
+        """
+        if self._definition(name).number("CHLTYPE") == RECEIVER:
+            with self._accepting:
+                self._stopped_receivers.add(name)
+                self._cut_off(name)
+        else:
+            self._sender(name).stop(is_forced=is_forced)
+
+    def status(self, name: str) -> list[ChannelStatus]:
+        """Return how a channel stands: one entry for a sender, one for each sender of a receiver.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME.
+        """
+        if self._definition(name).number("CHLTYPE") == SENDER:
+            return [self._sender(name).standing()]
+        states = {
+            state.partner: state
+            for state in self._manager.shipments.states()
+            if state.name == name and not state.is_sender
+        }
+        with self._accepting:
+            receivers = {p: r for (channel, p), r in self._receivers.items() if channel == name}
+        states |= {partner: receiver.state for partner, receiver in receivers.items()}
+        return [
+            self._receiver_status(states[partner], receivers.get(partner))
+            for partner in sorted(states)
+        ]
+
+    def resolve(self, name: str, *, is_committed: bool) -> None:
+        """Settle a sender's batch in doubt without its partner: it is there, or is to go again.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_CHANNEL_CONFIG_ERROR.
+        """
+        self._check_type(name, SENDER)
+        self._sender(name).resolve(is_committed=is_committed)
+
+    def reset(self, name: str, sequence: int = 1) -> None:
+        """Set the number of the next message; a sender tells its receiver when it starts.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE for a channel that is connected, and
+        MQRC_CHANNEL_CONFIG_ERROR for a sender with a batch in doubt.
+        """
+        shipments = self._manager.shipments
+        if self._definition(name).number("CHLTYPE") == SENDER:
+            self._sender(name).check_resting()
+            state = shipments.state(name)
+            if state.doubt_luw:
+                said = f"channel {name} has a batch in doubt: RESOLVE CHANNEL first"
+                raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+            shipments.save(state._replace(sequence=sequence - 1, is_reset=1))
+            return
+        with self._accepting:
+            self._cut_off(name)
+            for state in shipments.states():
+                if state.name == name and not state.is_sender:
+                    shipments.save(state._replace(sequence=sequence - 1))
+
+    def ping(self, name: str) -> None:
+        """Find out whether a sender's partner answers; raises LinkDown or why it would refuse."""
+        self._check_type(name, SENDER)
+        definition = self._definition(name)
+        link = self.connect(definition)
+        try:
+            link.ping(name)
+        finally:
+            link.close()
+
+    def forget(self, name: str) -> None:
+        """Let go of a channel that is to be deleted.
+
+        Raises MQRC_OBJECT_IN_USE while it is started, or a batch of it is in doubt.
+        """
+        sender = self._senders.get(name)
+        if sender is not None and not sender.is_idle:
+            raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {name} is {sender.status}")
+        if self._manager.shipments.state(name).doubt_luw:
+            raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {name} has a batch in doubt")
+        with self._accepting:
+            self._cut_off(name)
+            self._manager.shipments.forget(name)
+            self._senders.pop(name, None)
+
+    def restart(self) -> None:
+        """Start the senders that ran when the queue manager was last open."""
+        defined = {d.name for d in named_of(self._manager, CHANNEL)}
+        for state in self._manager.shipments.states():
+            if state.is_sender and state.is_started and state.name in defined:
+                self._sender(state.name).start()
+
+    def close(self) -> None:
+        """End all of them, before the queue manager ends."""
+        if _OPEN.get(self._manager.name) is self:
+            del _OPEN[self._manager.name]
+        for sender in list(self._senders.values()):
+            sender.close()
+        with self._accepting:
+            for receiver in self._receivers.values():
+                receiver.close()
+
+    def accept(self, opening: Opening) -> tuple[Receiver, Standing]:
+        """Begin to receive; raises as :meth:`check_receiver`, and MQRC_NOT_AUTHORIZED."""
+        manager = self._manager
+        manager.check_running()
+        name, partner = opening.channel, opening.manager
+        with self._accepting:
+            self.check_receiver(name)
+            definition = self._definition(name)
+            earlier = self._receivers.pop((name, partner), None)
+            if earlier is not None:
+                # A commit under way there is waited for, so that its outcome is told.
+                earlier.close()
+            state = manager.shipments.state(name, partner)
+            if opening.is_reset:
+                state = state._replace(sequence=opening.sequence)
+                manager.shipments.save(state)
+            receiver = self._receivers[name, partner] = Receiver(manager, definition, state)
+        manager_limits = manager.registry.queue_manager
+        batch_size = min(definition.number("BATCHSZ"), manager_limits.number("MAXUMSGS"))
+        max_message_bytes = definition.number("MAXMSGL") or manager_limits.number("MAXMSGL")
+        return receiver, Standing(
+            manager.name,
+            state.luw,
+            state.sequence,
+            min(opening.batch_size, batch_size),
+            min(opening.max_message_bytes, max_message_bytes),
+        )
+
+    def check_receiver(self, channel: str) -> None:
+        """Raise MQRC_UNKNOWN_CHANNEL_NAME, or MQRC_CHANNEL_CONFIG_ERROR for one that is stopped."""
+        manager = self._manager
+        manager.check_running()
+        definition = manager.registry.named.get((CHANNEL, channel))
+        if definition is None or definition.number("CHLTYPE") != RECEIVER:
+            said = f"{manager.name} has no CHANNEL({channel}) CHLTYPE(RCVR)"
+            raise mq_error(rc.MQRC_UNKNOWN_CHANNEL_NAME, said)
+        if channel in self._stopped_receivers:
+            said = f"CHANNEL({channel}) is stopped at {manager.name}"
+            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+
+    def _definition(self, name: str) -> Definition:
+        self._manager.check_running()
+        return find_named(self._manager, CHANNEL, name)
+
+    def _sender(self, name: str) -> RunningChannel:
+        sender = self._senders.get(name)
+        if sender is None:
+            made = RunningChannel(self._manager, name, lambda definition: self.connect(definition))
+            sender = self._senders.setdefault(name, made)
+        return sender
+
+    def _check_type(self, name: str, wanted: int) -> None:
+        if self._definition(name).number("CHLTYPE") != wanted:
+            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"channel {name} is no sender")
+
+    def _receiver_status(self, state: ChannelRow, receiver: Receiver | None) -> ChannelStatus:
+        status = Status.INACTIVE
+        if receiver is not None and receiver.is_open:
+            status = Status.PAUSED if receiver.is_paused else Status.RUNNING
+        elif state.name in self._stopped_receivers:
+            status = Status.STOPPED
+        return ChannelStatus(
+            name=state.name,
+            is_sender=False,
+            status=status,
+            connection=state.partner,
+            partner=state.partner,
+            transmission_queue="",
+            message_count=0 if receiver is None else receiver.message_count,
+            batch_count=0 if receiver is None else receiver.batch_count,
+            sequence=state.sequence,
+            current_sequence=state.sequence,
+            luw=state.luw,
+            current_luw=state.luw,
+            is_in_doubt=False,
+            short_retries_left=0,
+            long_retries_left=0,
+            failure="",
+        )
+
+    def _cut_off(self, name: str) -> None:
+        for (channel, _partner), receiver in self._receivers.items():
+            if channel == name:
+                receiver.close()
+
+    def _wake(self) -> None:
+        self._wake_manager()
+        for sender in list(self._senders.values()):
+            if sender.is_woken:
+                self._manager.clock.wake(sender)

@@ -1,0 +1,78 @@
+"""How a sender speaks to its receiver: the calls, what travels, and how they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from mayfly.mqi.descriptor import Descriptor
+
+
+class LinkDown(Exception):
+    """The partner cannot be reached or has not answered: what it was asked may have been done."""
+
+
+class Opening(NamedTuple):
+    """What a sender says of itself: ``sequence`` is that of the last message both are sure of.
+
+    With ``is_reset`` the receiver takes it over.
+    """
+
+    channel: str
+    manager: str
+    sequence: int
+    batch_size: int
+    max_message_bytes: int
+    is_reset: bool
+
+
+class Standing(NamedTuple):
+    """What a receiver says of itself: the last batch it has committed, and what it can take."""
+
+    manager: str
+    luw: str
+    sequence: int
+    batch_size: int
+    max_message_bytes: int
+
+
+class Parcel(NamedTuple):
+    """A message on its way; ``life_ms`` is what was left when it was sent, None without end.
+
+    ``is_fast`` puts it outside the batch: it may get lost, and is visible at once.
+    """
+
+    queue: str
+    manager: str
+    descriptor: Descriptor
+    msg_id: bytes
+    correl_id: bytes
+    life_ms: int | None
+    body: bytes
+    is_fast: bool
+
+
+class Link(Protocol):
+    """One connection from a sender to its receiver, used by one thread; any may close it.
+
+    Every call raises LinkDown, or the MQError for which the receiver refuses it. A receiver that
+    waits before it tries a put again says for how long; :meth:`go_on` is called then.
+    """
+
+    def negotiate(self, opening: Opening) -> Standing:
+        """Begin; whoever else has sent on this channel for that manager no longer may."""
+
+    def send(self, parcels: Sequence[Parcel], transit_ms: int) -> int | None:
+        """Hand over the messages of a batch, which took about so long; a wait in ms, or None."""
+
+    def go_on(self) -> int | None:
+        """Try again after such a wait; the next one, or None when all are put."""
+
+    def confirm(self, luw: str, sequence: int) -> None:
+        """Commit what was handed over, durably together with the name of the batch."""
+
+    def ping(self, channel: str) -> None:
+        """Find out whether the receiver of a channel answers."""
+
+    def close(self) -> None:
+        """End; what is not confirmed is backed out there."""

@@ -1,0 +1,85 @@
+"""A link between two queue managers of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
+from mayfly.channel.receiver import GONE, Receiver
+from mayfly.mqi.errors import MQError
+
+
+class Partner(Protocol):
+    """What a link needs of the other queue manager's channels."""
+
+    def accept(self, opening: Opening) -> tuple[Receiver, Standing]:
+        """Begin to receive from a sender."""
+
+    def check_receiver(self, channel: str) -> None:
+        """Raise why no sender could begin."""
+
+
+class LocalLink:
+    """Calls the receiver in the sender's own thread."""
+
+    def __init__(self, find: Callable[[], Partner | None], name: str) -> None:
+        """Lead to a queue manager of this process, wherever ``find`` finds it now.
+
+        Raises LinkDown when it is not open.
+        """
+        partner = find()
+        if partner is None:
+            raise LinkDown(f"queue manager {name!r} is not open in this process")
+        self._partner = partner
+        self._receiver: Receiver | None = None
+
+    def negotiate(self, opening: Opening) -> Standing:
+        """Begin to send."""
+        with _answering():
+            self._receiver, standing = self._partner.accept(opening)
+        return standing
+
+    def send(self, parcels: Sequence[Parcel], transit_ms: int) -> int | None:
+        """Put a batch."""
+        with _answering():
+            return self._open().take_in(parcels, transit_ms)
+
+    def go_on(self) -> int | None:
+        """Put what could not be put."""
+        with _answering():
+            return self._open().go_on()
+
+    def confirm(self, luw: str, sequence: int) -> None:
+        """Commit the batch."""
+        with _answering():
+            self._open().commit(luw, sequence)
+
+    def ping(self, channel: str) -> None:
+        """Find out whether the channel is defined there."""
+        with _answering():
+            self._partner.check_receiver(channel)
+
+    def close(self) -> None:
+        """End."""
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.close()
+
+    def _open(self) -> Receiver:
+        receiver = self._receiver
+        if receiver is None:
+            raise LinkDown("the link is closed")
+        return receiver
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """A queue manager that is gone does not answer."""
+    try:
+        yield
+    except MQError as error:
+        if error.reason in GONE:
+            raise LinkDown(f"the partner has ended: {error}") from error
+        raise

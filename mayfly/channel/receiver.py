@@ -1,0 +1,176 @@
+"""The receiving end: puts what comes, all contexts set, and commits it with the batch's name."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from mayfly.channel.links import LinkDown, Parcel
+from mayfly.channel.undeliverable import discard_elapsed, set_aside
+from mayfly.engine.attributes.of_channels import DEAD_LETTERS
+from mayfly.engine.definitions import Definition
+from mayfly.engine.delivery import stored_id
+from mayfly.engine.manager import Manager
+from mayfly.engine.objects import topic_alias
+from mayfly.engine.put import PutRequest, put
+from mayfly.engine.remote.resolution import full_name
+from mayfly.lifetime.times import TENTH_MS
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQOO_OUTPUT, MQOO_SET_ALL_CONTEXT, MQPMO_SET_ALL_CONTEXT
+from mayfly.mqi.errors import MQError
+from mayfly.store.channels import ChannelRow, save_channel
+
+PROGRAM = "mayfly channel"
+#: Reasons that may be gone a little later: the put is tried again (MRRTY, MRTMR).
+_PASSING = (
+    rc.MQRC_Q_FULL,
+    rc.MQRC_PUT_INHIBITED,
+    rc.MQRC_OBJECT_IN_USE,
+    rc.MQRC_STORAGE_MEDIUM_FULL,
+    rc.MQRC_RESOURCE_PROBLEM,
+)
+#: The queue manager is no longer there.
+GONE = (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_HCONN_ERROR)
+
+
+class Receiver:
+    """One sender's messages of one channel; a later one of the same sender takes its place."""
+
+    def __init__(self, manager: Manager, definition: Definition, state: ChannelRow) -> None:
+        """Open a session of MCAUSER; raises MQRC_NOT_AUTHORIZED for one without CONNECT."""
+        self._manager = manager
+        self._definition = definition
+        self.state = state
+        user = definition.text("MCAUSER") or None
+        self._session = manager.session(user, transacted=True, program=PROGRAM)
+        #: Held by whoever works for the sender, so that a close waits for a commit under way.
+        self._lock = threading.Lock()
+        self._waiting: deque[Parcel] = deque()
+        self._arrived_ms = self._transit_ms = self._tries = 0
+        self.is_paused = False
+        self.is_open = True
+        self.message_count = self.batch_count = 0
+
+    def take_in(self, parcels: Iterable[Parcel], transit_ms: int) -> int | None:
+        """Put messages; returns in how many ms to :meth:`go_on`, None when all are put.
+
+        Raises LinkDown when this queue manager ends, and the reason for which a persistent message
+        can be put nowhere (Q5, R5); all that is not committed is backed out then.
+        """
+        with self._lock:
+            self._waiting = deque(parcels)
+            # A short way is not worth counting (E7).
+            self._transit_ms = transit_ms if transit_ms >= TENTH_MS else 0
+            self._arrived_ms, self._tries = self._manager.now_ms(), 0
+            return self._put_all()
+
+    def go_on(self) -> int | None:
+        """Try again to put what could not be put; as :meth:`take_in`."""
+        with self._lock:
+            return self._put_all()
+
+    def commit(self, luw: str, sequence: int) -> None:
+        """Make the messages visible, durably together with the name of their batch.
+
+        Raises LinkDown when nobody can know whether it has happened, and the MQError for which it
+        has not.
+        """
+        with self._lock:
+            self._check_open()
+            state = self.state._replace(luw=luw, sequence=sequence)
+            unit = self._session.unit_of_work
+            unit.note(*save_channel(state))
+            try:
+                unit.commit()
+            except MQError as error:
+                self._end_on(error)
+                raise
+            self.state = state
+            self._manager.shipments.note(state)
+            self.batch_count += 1
+
+    def close(self) -> None:
+        """Back out what is not committed, and take nothing more."""
+        with self._lock:
+            self._end()
+
+    def _put_all(self) -> int | None:
+        self._check_open()
+        while self._waiting:
+            parcel = self._waiting[0]
+            life_ms = self._life_ms(parcel)
+            try:
+                self._put(parcel, life_ms)
+            except MQError as error:
+                if error.reason in GONE:
+                    self._end_on(error)
+                if error.reason in _PASSING and self._tries < self._definition.number("MRRTY"):
+                    self._tries += 1
+                    self.is_paused = True
+                    return self._definition.number("MRTMR")
+                self._set_aside(parcel._replace(life_ms=life_ms), error)
+            self._waiting.popleft()
+            self._tries, self.is_paused = 0, False
+            self.message_count += 1
+        return None
+
+    def _life_ms(self, parcel: Parcel) -> int | None:
+        """Return what is left of a life, less the time on the way and in here (E7)."""
+        if parcel.life_ms is None:
+            return None
+        spent_ms = self._transit_ms + self._manager.now_ms() - self._arrived_ms
+        return max(parcel.life_ms - spent_ms, 0)
+
+    def _put(self, parcel: Parcel, life_ms: int | None) -> None:
+        manager, session = self._manager, self._session
+        if life_ms == 0:
+            discard_elapsed(manager, session.unit_of_work, parcel)
+            return
+        name = full_name(parcel.queue, parcel.manager, manager.name)
+        request = PutRequest(
+            parcel.descriptor,
+            stored_id(parcel.msg_id),
+            stored_id(parcel.correl_id),
+            life_ms,
+            context_option=MQPMO_SET_ALL_CONTEXT,
+        )
+        if topic_alias(manager.registry, name) is not None:
+            in_unit = not parcel.is_fast
+            session.publish_as("", parcel.body, request, syncpoint=in_unit, alias=name)
+            return
+        if session.authority is not None:
+            session.authority.check_open(name, MQOO_OUTPUT | MQOO_SET_ALL_CONTEXT)
+        put(
+            manager,
+            manager.registry.resolve_target(name),
+            parcel.body,
+            request,
+            context=session.context,
+            unit_of_work=None if parcel.is_fast else session.unit_of_work,
+        )
+
+    def _set_aside(self, parcel: Parcel, error: MQError) -> None:
+        use_dead_letters = self._definition.number("USEDLQ") == DEAD_LETTERS
+        unit = self._session.unit_of_work
+        try:
+            set_aside(self._manager, unit, parcel, error, use_dead_letters=use_dead_letters)
+        except MQError:
+            self._end()
+            raise
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise LinkDown(f"{self._definition.name}: this receiver has ended")
+
+    def _end_on(self, error: MQError) -> None:
+        """End; raises LinkDown when the queue manager is gone."""
+        self._end()
+        if error.reason in GONE:
+            raise LinkDown(f"{self._manager.name} has ended: {error}") from error
+
+    def _end(self) -> None:
+        if self.is_open:
+            self.is_open = self.is_paused = False
+            self._waiting.clear()
+            self._session.close(commit=False)

@@ -1,0 +1,289 @@
+"""A sender channel from START to STOP: driven by the clock, it works when there is work.
+
+Nothing polls: a put on the transmission queue, the end of a wait or a command makes it due, and the
+clock runs it, on a thread of its own or, a virtual one, at once and in order.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from mayfly.channel.intake import Intake
+from mayfly.channel.links import Link, LinkDown
+from mayfly.channel.retries import Retries
+from mayfly.channel.sender import Sender
+from mayfly.channel.status import ChannelStatus, Status
+from mayfly.engine.attributes.attribute import CHANNEL
+from mayfly.engine.definitions import Definition
+from mayfly.engine.manager import Manager
+from mayfly.engine.named_objects import find_named
+from mayfly.lifetime.times import ms_of_seconds
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.channels import ChannelRow
+
+_LOG = logging.getLogger("mayfly.channel")
+
+Connect = Callable[[Definition], Link]
+
+
+class RunningChannel:
+    """One sender channel of a queue manager; what drives it is its clock."""
+
+    def __init__(self, manager: Manager, name: str, connect: Connect) -> None:
+        """Begin inactive; raises MQRC_UNKNOWN_OBJECT_NAME."""
+        self._manager = manager
+        self._name = name
+        self._connect = connect
+        self._definition = find_named(manager, CHANNEL, name)
+        self._retries = Retries(self._definition)
+        self._sender: Sender | None = None
+        self._intake: Intake | None = None
+        self._link: Link | None = None
+        #: Held by whoever works; a wake in the midst of it leaves the work to that one.
+        self._working = threading.Lock()
+        self._stop_wanted = False
+        #: When its wait ends; since when it has had nothing to send, and has not spoken.
+        self._due_ms = self._idle_ms = self._silent_ms = 0
+        self.status = Status.INACTIVE
+        self._failure = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is inactive or stopped."""
+        return self.status in (Status.INACTIVE, Status.STOPPED)
+
+    @property
+    def is_woken(self) -> bool:
+        """Whether messages have come that it has not looked for."""
+        intake = self._intake
+        return self.status is Status.RUNNING and intake is not None and intake.has_work
+
+    def start(self) -> None:
+        """Begin to run, or retry at once; the clock makes the attempt to reach the partner.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME; MQRC_STORAGE_MEDIUM_FULL, and it stays as it was.
+        """
+        manager = self._manager
+        with self._working:
+            self._definition = find_named(manager, CHANNEL, self._name)
+            if not self._state.is_started:
+                manager.shipments.save(self._state._replace(is_started=1))
+            self._due_ms, self._stop_wanted = manager.now_ms(), False
+            if self.is_idle:
+                if not self._state.doubt_luw:
+                    self._sender = None
+                self._retries.renew(self._definition)
+                self.status, self._failure = Status.STARTING, ""
+                manager.clock.attach(self)
+        manager.clock.wake(self)
+
+    def stop(self, *, is_forced: bool = False) -> None:
+        """End after the batch under way, or cut it off, what is in doubt staying so."""
+        if self.is_idle:
+            with self._working:
+                self.status = Status.STOPPED
+                self._note_stopped()
+            return
+        self._stop_wanted = True
+        link = self._link
+        if is_forced and link is not None:
+            link.close()
+        self._manager.clock.wake(self)
+
+    def close(self) -> None:
+        """End with the queue manager, to go on when that is opened again."""
+        self._manager.clock.detach(self)
+        with self._working:
+            if not self.is_idle:
+                self._end(Status.INACTIVE)
+
+    def resolve(self, *, is_committed: bool) -> None:
+        """Settle a batch in doubt as an operator knows it.
+
+        Raises MQRC_OBJECT_IN_USE while the channel runs, MQRC_CHANNEL_CONFIG_ERROR when nothing is
+        in doubt.
+        """
+        with self._working:
+            self.check_resting()
+            if not self._state.doubt_luw:
+                said = f"channel {self._name} has no batch in doubt"
+                raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+            if self._sender is None:
+                self._sender = self._new_sender()
+            self._sender.resolve(is_committed=is_committed)
+
+    def check_resting(self) -> None:
+        """Raise MQRC_OBJECT_IN_USE while the channel is connected."""
+        if self.status in (Status.RUNNING, Status.PAUSED):
+            raise mq_error(rc.MQRC_OBJECT_IN_USE, f"channel {self._name} is {self.status}")
+
+    def next_due_ms(self) -> int | None:
+        """Return the clock's time of its next turn, None when it waits for messages alone.
+
+        So it is while a turn is under way: who works goes on by himself.
+        """
+        due_ms = None if self._working.locked() else self._next_ms()
+        return None if due_ms is None else due_ms - self._manager.ahead_ms
+
+    def run_due(self) -> None:
+        """Do all that is due now."""
+        while self._is_due() and self._working.acquire(blocking=False):
+            try:
+                self._turn()
+            finally:
+                self._working.release()
+
+    def standing(self) -> ChannelStatus:
+        """Return how the channel stands."""
+        state, sender, definition = self._state, self._sender, self._definition
+        is_in_doubt = bool(state.doubt_luw)
+        return ChannelStatus(
+            name=self._name,
+            is_sender=True,
+            status=self.status,
+            connection=definition.text("CONNAME"),
+            partner="" if sender is None else sender.partner,
+            transmission_queue=definition.text("XMITQ"),
+            message_count=0 if sender is None else sender.message_count,
+            batch_count=0 if sender is None else sender.batch_count,
+            sequence=state.sequence,
+            current_sequence=state.doubt_sequence if is_in_doubt else state.sequence,
+            luw=state.luw,
+            current_luw=state.doubt_luw if is_in_doubt else state.luw,
+            is_in_doubt=is_in_doubt,
+            short_retries_left=self._retries.short_left,
+            long_retries_left=self._retries.long_left,
+            failure=self._failure,
+        )
+
+    @property
+    def _state(self) -> ChannelRow:
+        return self._manager.shipments.state(self._name)
+
+    def _is_due(self) -> bool:
+        due_ms = self._next_ms()
+        return due_ms is not None and due_ms <= self._manager.now_ms()
+
+    def _next_ms(self) -> int | None:
+        if self.is_idle:
+            return None
+        if self._stop_wanted or self.is_woken:
+            return self._manager.now_ms()
+        if self.status is not Status.RUNNING:
+            return self._due_ms
+        open_until_ms = None if self._sender is None else self._sender.open_until_ms()
+        if open_until_ms is not None:
+            return open_until_ms
+        moments = (self._end_of("DISCINT", self._idle_ms), self._end_of("HBINT", self._silent_ms))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _end_of(self, keyword: str, since_ms: int) -> int | None:
+        """Return when an interval in seconds ends; 0 is for ever."""
+        seconds = self._definition.number(keyword)
+        return since_ms + ms_of_seconds(seconds) if seconds else None
+
+    def _turn(self) -> None:
+        try:
+            if self._stop_wanted:
+                self._end(Status.STOPPED)
+            elif self.status in (Status.STARTING, Status.RETRYING):
+                self._connect_sender()
+            elif self.status is Status.PAUSED:
+                assert self._sender is not None
+                self._note_sent(self._sender.go_on())
+            else:
+                self._move()
+        except (LinkDown, MQError) as error:
+            self._fail(error)
+
+    def _connect_sender(self) -> None:
+        definition = self._definition = find_named(self._manager, CHANNEL, self._name)
+        if self._intake is None:
+            self._intake = Intake(self._manager, definition.text("XMITQ"))
+        if self._sender is None:
+            self._sender = self._new_sender()
+        self._link = self._connect(definition)
+        self._sender.connect(self._link)
+        self._failure = ""
+        self._intake.has_work = True
+        self._note_sent(None)
+
+    def _new_sender(self) -> Sender:
+        queue = self._manager.registry.resolve(self._definition.text("XMITQ")).queue
+        return Sender(self._manager, self._definition, queue)
+
+    def _move(self) -> None:
+        """Take what has come and, when the batch is full or its time is over, send it."""
+        sender, intake, now_ms = self._sender, self._intake, self._manager.now_ms()
+        assert sender is not None
+        assert intake is not None
+        if intake.has_work:
+            # Before the look: who comes while it lasts says so again.
+            intake.has_work = False
+            if not sender.take():
+                intake.has_work = True
+        elif sender.open_until_ms() is None:
+            self._rest(now_ms)
+        open_until_ms = sender.open_until_ms()
+        if open_until_ms is not None and (intake.has_work or open_until_ms <= now_ms):
+            self._note_sent(sender.send())
+
+    def _note_sent(self, wait_ms: int | None) -> None:
+        now_ms = self._manager.now_ms()
+        if wait_ms is None:
+            self.status = Status.RUNNING
+            self._retries.renew(self._definition)
+            self._idle_ms = self._silent_ms = now_ms
+        else:
+            self.status, self._due_ms = Status.PAUSED, now_ms + wait_ms
+
+    def _rest(self, now_ms: int) -> None:
+        """Nothing to send: disconnect after DISCINT, else ask whether the partner is there."""
+        disconnect_ms = self._end_of("DISCINT", self._idle_ms)
+        if disconnect_ms is not None and disconnect_ms <= now_ms:
+            self._end(Status.INACTIVE)
+            self._note_stopped()
+            return
+        assert self._sender is not None
+        self._sender.ping()
+        self._silent_ms = now_ms
+
+    def _fail(self, error: LinkDown | MQError) -> None:
+        self._failure = str(error)
+        _LOG.warning("channel %s: %s", self._name, error)
+        self._disconnect()
+        wait_ms = None if self._stop_wanted else self._retries.next_wait_ms()
+        if self._manager.is_stopped:
+            self._end(Status.INACTIVE)
+        elif wait_ms is None:
+            self._end(Status.STOPPED)
+        else:
+            self.status, self._due_ms = Status.RETRYING, self._manager.now_ms() + wait_ms
+
+    def _end(self, status: Status) -> None:
+        self._disconnect()
+        intake, self._intake = self._intake, None
+        if intake is not None:
+            intake.close()
+        self.status, self._stop_wanted = status, False
+        if status is Status.STOPPED:
+            self._note_stopped()
+        self._manager.clock.detach(self)
+
+    def _disconnect(self) -> None:
+        self._link = None
+        try:
+            if self._sender is not None:
+                self._sender.close()
+        except MQError as error:
+            # What is still on the disk is found there at the next start.
+            _LOG.error("channel %s: messages not given back: %s", self._name, error)
+
+    def _note_stopped(self) -> None:
+        try:
+            self._manager.shipments.save(self._state._replace(is_started=0))
+        except MQError as error:
+            _LOG.error("channel %s would start with its queue manager: %s", self._name, error)

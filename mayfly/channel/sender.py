@@ -1,0 +1,234 @@
+"""The sending end: batches of a transmission queue, each at its partner exactly once.
+
+A batch goes in steps, and what the disk knows after each of them is enough to go on from there:
+
+1. its messages are taken off the queue, hidden but still in the store, and handed over;
+2. its name, sequence number and keys are made durable here: it is in doubt;
+3. the partner commits it together with its name;
+4. the messages and the doubt end here in one transaction.
+
+Cut before 2, both sides have it as it was; cut later, the partner's answer at the next start tells
+whether it is committed there.
+"""
+
+from __future__ import annotations
+
+from mayfly.channel.links import Link, Opening, Parcel, Standing
+from mayfly.channel.parcels import as_it_stands, parcel_of
+from mayfly.channel.undeliverable import add_exception, add_expiration_report
+from mayfly.engine.attributes.of_channels import DEAD_LETTERS, FAST
+from mayfly.engine.definitions import Definition
+from mayfly.engine.delivery import new_id
+from mayfly.engine.manager import Manager
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.shipments import Shipment
+from mayfly.engine.work import Work
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.channels import ChannelRow, packed_keys, save_channel
+from mayfly.store.units import StoredMessage
+
+_EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
+_DEAD_LETTERED = next_state(State.AVAILABLE, Event.DEAD_LETTER)
+_DISCARDED = next_state(State.AVAILABLE, Event.DISCARD)
+#: The part of a MsgId that no two have: it names a batch.
+_UNIQUE_FROM = 16
+
+
+class Sender:
+    """One channel's connection to its partner, from the negotiation to a failure or the end."""
+
+    def __init__(self, manager: Manager, definition: Definition, queue: LocalQueue) -> None:
+        """Take over what the last run has left in doubt; the queue is open for this sender."""
+        self._manager = manager
+        self._definition = definition
+        self._shipment: Shipment = manager.shipments.claimed(definition.name, queue)
+        self._link: Link | None = None
+        self._standing: Standing | None = None
+        self._taken: list[StoredMessage] = []
+        self._begun_ms = self.transit_ms = 0
+        self.message_count = self.batch_count = 0
+
+    @property
+    def state(self) -> ChannelRow:
+        """How far the channel has come, durably."""
+        return self._manager.shipments.state(self._definition.name)
+
+    @property
+    def partner(self) -> str:
+        """The name of the queue manager at the other end, empty before the negotiation."""
+        return "" if self._standing is None else self._standing.manager
+
+    def connect(self, link: Link) -> None:
+        """Negotiate, and settle what is in doubt as the partner tells it.
+
+        Raises LinkDown; MQRC_CHANNEL_CONFIG_ERROR when the sequence numbers differ, and whatever
+        the partner refuses it for.
+        """
+        self._link = link
+        name, state, definition = self._definition.name, self.state, self._definition
+        opening = Opening(
+            name,
+            self._manager.name,
+            state.sequence,
+            definition.number("BATCHSZ"),
+            self._max_message_bytes(),
+            bool(state.is_reset),
+        )
+        standing = link.negotiate(opening)
+        if state.doubt_luw:
+            self.resolve(is_committed=standing.luw == state.doubt_luw)
+        elif state.is_reset:
+            self._manager.shipments.save(state._replace(is_reset=0))
+        expected = self.state.sequence
+        if standing.sequence != expected:
+            said = f"{standing.manager} has committed up to {standing.sequence}, not {expected}"
+            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"sequence number of {name}: {said}")
+        self._standing = standing
+        self.ping()
+
+    def resolve(self, *, is_committed: bool) -> None:
+        """End the doubt: the messages are at the partner, or go back to their places."""
+        state = self.state
+        settled = state._replace(doubt_sequence=0, doubt_luw="", doubt_keys=b"")
+        if is_committed:
+            settled = settled._replace(sequence=state.doubt_sequence, luw=state.doubt_luw)
+            self._shipment.end(save_channel(settled))
+        else:
+            self._shipment.give_back(save_channel(settled))
+        self._manager.shipments.note(settled)
+
+    def take(self) -> bool:
+        """Take what is there for the batch; True when the queue holds no more for it."""
+        assert self._standing is not None
+        manager, standing = self._manager, self._standing
+        room = min(standing.batch_size, manager.registry.queue_manager.number("MAXUMSGS"))
+        room -= len(self._taken)
+        if manager.registry.resolve(self._xmitq).get_inhibited:
+            raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on {self._xmitq}")
+        if not self._taken:
+            self._begun_ms = manager.now_ms()
+        with manager.latch:
+            manager.check_running()
+            found = self._shipment.take(room)
+        manager.run_deferred()
+        self._taken += [row for _queue, row, _side in found]
+        return len(found) < room
+
+    def open_until_ms(self) -> int | None:
+        """Return until when a batch stays open for more messages (BATCHINT); None: none is."""
+        if not self._taken:
+            return None
+        return self._begun_ms + self._definition.number("BATCHINT")
+
+    def send(self) -> int | None:
+        """Hand the batch over; returns in how many ms to :meth:`go_on`, None when it is done."""
+        assert self._link is not None
+        now_ms = self._manager.now_ms()
+        parcels = [p for row in self._taken if (p := self._parcel(row, now_ms)) is not None]
+        if self._is_fast:
+            # Not twice, come what may; the others may wait for what the batch meets.
+            self._shipment.let_volatile_go()
+            parcels.sort(key=lambda parcel: not parcel.is_fast)
+        if not parcels:
+            self._taken = []
+            return None
+        self.message_count += len(parcels)
+        return self._after(self._link.send(parcels, self.transit_ms))
+
+    def go_on(self) -> int | None:
+        """Let the partner try again; as :meth:`send`."""
+        assert self._link is not None
+        return self._after(self._link.go_on())
+
+    def ping(self) -> None:
+        """Find out whether the partner is there, and how long the way takes: half a round trip.
+
+        It is measured by a call that does no work over there (E7).
+        """
+        assert self._link is not None
+        asked_ms = self._manager.now_ms()
+        self._link.ping(self._definition.name)
+        self.transit_ms = (self._manager.now_ms() - asked_ms) // 2
+
+    def close(self) -> None:
+        """End the connection; what is not in doubt goes back to its place."""
+        if self._link is not None:
+            self._link.close()
+        self._taken = []
+        if not self.state.doubt_luw and self._shipment.rows:
+            self._shipment.give_back()
+
+    def _after(self, wait_ms: int | None) -> int | None:
+        if wait_ms is None:
+            self._confirm()
+        return wait_ms
+
+    def _confirm(self) -> None:
+        """Steps 2 to 4 for what is part of the batch."""
+        assert self._link is not None
+        shipment, manager = self._shipment, self._manager
+        if shipment.rows:
+            state, wrap = self.state, self._definition.number("SEQWRAP")
+            sequence = (state.sequence + len(shipment.rows) - 1) % wrap + 1
+            with manager.latch:
+                luw = new_id(manager)[_UNIQUE_FROM:].hex().upper()
+            doubt = state._replace(
+                doubt_sequence=sequence, doubt_luw=luw, doubt_keys=packed_keys(shipment.keys())
+            )
+            manager.shipments.save(doubt)
+            self._link.confirm(luw, sequence)
+            self.resolve(is_committed=True)
+        self._taken = []
+        self.batch_count += 1
+
+    def _parcel(self, row: StoredMessage, now_ms: int) -> Parcel | None:
+        """Return a message as it is sent; None for one that ends here instead.
+
+        Raises why it can end nowhere.
+        """
+        try:
+            parcel = parcel_of(row, now_ms, is_fast_channel=self._is_fast)
+            if len(parcel.body) > self._max_message_bytes():
+                said = f"{len(parcel.body)} bytes for {self._definition.name}"
+                raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
+        except MQError as error:
+            self._set_aside(as_it_stands(row, now_ms, self._xmitq), row, error)
+            return None
+        if parcel.life_ms == 0:
+            self._discard(parcel, row)
+            return None
+        return parcel
+
+    def _discard(self, parcel: Parcel, row: StoredMessage) -> None:
+        """E26, E19: what has no life left is discarded, and its report is sent."""
+        work = Work()
+        with self._manager.latch:
+            self._shipment.leave(work, row.k, _EXPIRED, rc.MQRC_NONE)
+            add_expiration_report(self._manager, work, parcel)
+        self._manager.run(work)
+
+    def _set_aside(self, parcel: Parcel, row: StoredMessage, error: MQError) -> None:
+        work, manager = Work(), self._manager
+        use_dead_letters = self._definition.number("USEDLQ") == DEAD_LETTERS
+        with manager.latch:
+            is_letter = add_exception(
+                manager, work, parcel, error, use_dead_letters=use_dead_letters
+            )
+            outcome = _DEAD_LETTERED if is_letter else _DISCARDED
+            self._shipment.leave(work, row.k, outcome, error.reason)
+        manager.run(work)
+
+    def _max_message_bytes(self) -> int:
+        own = self._definition.number("MAXMSGL")
+        largest = own or self._manager.registry.queue_manager.number("MAXMSGL")
+        return largest if self._standing is None else min(largest, self._standing.max_message_bytes)
+
+    @property
+    def _is_fast(self) -> bool:
+        return self._definition.number("NPMSPEED") == FAST
+
+    @property
+    def _xmitq(self) -> str:
+        return self._shipment.queue.name

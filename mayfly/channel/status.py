@@ -1,0 +1,48 @@
+"""How a channel stands, as DISPLAY CHSTATUS shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """What a channel is doing."""
+
+    #: Not started, or ended after DISCINT without work.
+    INACTIVE = "INACTIVE"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    #: Waits before it tries to reach its partner again, or to send what was refused there.
+    RETRYING = "RETRYING"
+    #: Waits before a put is tried again at the receiver (MRTMR).
+    PAUSED = "PAUSED"
+    #: Ended by STOP CHANNEL, or after all retries; only START CHANNEL starts it again.
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatus:
+    """One channel at one moment.
+
+    ``message_count`` and ``batch_count`` run from the start of the channel; ``sequence`` and
+    ``luw`` are those of the last batch that both sides are sure of, ``current_*`` those of one in
+    doubt, else the same. ``failure`` says why it retries or has stopped.
+    """
+
+    name: str
+    is_sender: bool
+    status: Status
+    connection: str
+    partner: str
+    transmission_queue: str
+    message_count: int
+    batch_count: int
+    sequence: int
+    current_sequence: int
+    luw: str
+    current_luw: str
+    is_in_doubt: bool
+    short_retries_left: int
+    long_retries_left: int
+    failure: str

@@ -1,0 +1,81 @@
+"""``mayfly trigger``: start programs when queues have work for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Annotated
+
+import typer
+
+from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.show import print_json
+from mayfly.cli.signals import stop_event
+from mayfly.cli.user import user
+from mayfly.trigger_monitor import Outcome, TriggerMonitor
+
+trigger = typer.Typer(
+    name="trigger",
+    help="Start programs when queues have work for them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+QueueName = Annotated[str, typer.Argument(metavar="INITQ", help="The initiation queue.")]
+
+
+@trigger.callback()
+def _trigger() -> None:
+    """Start programs when queues have work for them."""
+
+
+@trigger.command()
+def run(
+    name: Name, queue: QueueName, *, path: FolderOption = None, as_json: JsonOption = False
+) -> None:
+    """Run a trigger monitor, as runmqtrm does, until interrupted; then tell what it did.
+
+    APPLICID of a process with APPLTYPE(UNIX) is a command line, run without a shell; the MQTMC2 is
+    its last argument. The next trigger message is taken when it has ended, or at once with
+    ENVRDATA('&'). What cannot be started goes to the dead-letter queue. See docs/TRIGGERING.md.
+
+    \b
+    Example:
+      mayfly trigger run QM1 INITQ
+    """
+    with (
+        opened(name, path) as manager,
+        TriggerMonitor(manager, queue, runs_commands=True, user=user()) as monitor,
+        stop_event() as stopped,
+        _watched(monitor, stopped),
+    ):
+        what = f"waits for trigger messages on {monitor.queue}; an interrupt ends it"
+        typer.echo(f"mayfly: {what}", err=True)
+        monitor.run()
+    if as_json:
+        print_json({outcome.value: monitor.counts[outcome] for outcome in Outcome})
+    else:
+        print(_summary(monitor))
+
+
+@contextmanager
+def _watched(monitor: TriggerMonitor, stopped: Event) -> Iterator[None]:
+    """Stop a monitor when the event is set: it waits on the thread that signals interrupt."""
+
+    def watch() -> None:
+        stopped.wait()
+        monitor.stop()
+
+    watcher = Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        watcher.join()
+
+
+def _summary(monitor: TriggerMonitor) -> str:
+    happened = [f"{monitor.counts[o]:,} {o.value.replace('_', ' ')}" for o in Outcome]
+    return ", ".join(text for text in happened if not text.startswith("0 ")) or "nothing to do"

@@ -1,0 +1,97 @@
+"""A message that was got goes elsewhere as the same message, its life running on.
+
+Whoever cannot use a message puts it on: with its ids, its context and its deadline, in the unit of
+work that got it, so that it is in one place whatever happens.
+"""
+
+from __future__ import annotations
+
+from mayfly.engine.core import Core
+from mayfly.engine.delivery import stored_id
+from mayfly.engine.disposal import send_report
+from mayfly.engine.message import Message
+from mayfly.engine.put import PutRequest
+from mayfly.engine.session import Session
+from mayfly.engine.work import Work
+from mayfly.lifetime.dead_letters import Refusal, behind_header
+from mayfly.lifetime.reports import Cause, Original
+from mayfly.lifetime.window import LONGEST_LIFE_MS
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import mq_error
+
+_OPEN = c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT
+_PUT = c.MQPMO_SYNCPOINT | c.MQPMO_SET_ALL_CONTEXT
+
+
+def forward(
+    core: Core,
+    session: Session,
+    name: str,
+    message: Message,
+    changed: tuple[Descriptor, bytes] | None = None,
+) -> None:
+    """Put a message on another queue, in the session's unit of work (E21, Q2).
+
+    MsgId, CorrelId, context, PutDate and PutTime stay, and so does its deadline, but for a CAPEXPRY
+    of the target. ``name`` may be ``QUEUE@MANAGER``; ``changed`` are another descriptor and body,
+    None for its own. Raises the reason codes of open and put; MQRC_UNKNOWN_OBJECT_NAME when the
+    name is blank or a model queue's, whose dynamic queue would end with the message.
+    """
+    if not name:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no queue is named for {message}")
+    core.registry.resolve_target(name)
+    descriptor, body = changed or (message.descriptor, message.body)
+    handle = session.open(name, _OPEN)
+    try:
+        handle.put(body, _request(message, descriptor, core.now_ms()), _PUT)
+    finally:
+        handle.close()
+
+
+def bury(core: Core, session: Session, message: Message, reason: int) -> None:
+    """Put a message on the dead-letter queue behind an MQDLH, in the session's unit of work (Q1).
+
+    The header names the queue it was got from, and the program of the session. Raises as
+    :func:`forward`.
+    """
+    by = session.context
+    refusal = Refusal(
+        reason, message.queue, core.name, by.put_appl_type, by.put_appl_name, core.now_ms()
+    )
+    dead, header = behind_header(message.descriptor, refusal)
+    name = core.registry.queue_manager.text("DEADQ")
+    forward(core, session, name, message, (dead, header + message.body))
+
+
+def report_exception(core: Core, session: Session, message: Message, reason: int) -> bool:
+    """Send the exception report that a message owes, in the session's unit of work.
+
+    ``reason`` is its Feedback, an MQRC_* or MQFB_*. Returns False when nobody takes the report.
+    """
+    original = Original(
+        message.descriptor, message.msg_id, message.correl_id, message.body, message.remaining_ms
+    )
+    work = Work()
+    with core.latch:
+        is_sent = send_report(core, work, Cause.EXCEPTION, original, reason)
+        session.unit_of_work.adopt(work)
+    return is_sent
+
+
+def _request(message: Message, descriptor: Descriptor, now_ms: int) -> PutRequest:
+    left_ms = None
+    if message.expire_at_ms is not None:
+        # It may end right now; a put takes no life of 0.
+        left_ms = min(max(message.expire_at_ms - now_ms, 1), LONGEST_LIFE_MS)
+    return PutRequest(
+        # A descriptor without date tells it by the moment of the put, which is another one now.
+        descriptor._replace(
+            put_date=descriptor.put_date or message.put_date,
+            put_time=descriptor.put_time or message.put_time,
+        ),
+        message.msg_id,
+        stored_id(message.correl_id),
+        left_ms,
+    )

@@ -1,0 +1,64 @@
+"""The fields of an MQMD that place a message in a group, and what its MsgFlags make of them."""
+
+from __future__ import annotations
+
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.headers import headers_length
+
+IN_GROUP = c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP
+IN_SEGMENTS = c.MQMF_SEGMENT | c.MQMF_LAST_SEGMENT
+#: MsgSeqNumber and Offset go so far.
+LARGEST = 999_999_999
+
+
+def as_placed(descriptor: Descriptor) -> Descriptor:
+    """Return a descriptor as its queue keeps it.
+
+    A last message is in a group and a last segment is a segment, too. Without the flags that call
+    for them GroupId is empty, MsgSeqNumber 1 and Offset 0, whatever was given.
+    """
+    flags = descriptor.msg_flags
+    if flags & c.MQMF_LAST_MSG_IN_GROUP:
+        flags |= c.MQMF_MSG_IN_GROUP
+    if flags & c.MQMF_LAST_SEGMENT:
+        flags |= c.MQMF_SEGMENT
+    has_group_id = flags & (IN_GROUP | IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED)
+    return descriptor._replace(
+        msg_flags=flags,
+        group_id=descriptor.group_id if has_group_id else b"",
+        msg_seq_number=descriptor.msg_seq_number if flags & IN_GROUP else 1,
+        offset=descriptor.offset if flags & IN_SEGMENTS else 0,
+    )
+
+
+def check_place(descriptor: Descriptor) -> None:
+    """Raise MQRC_MSG_SEQ_NUMBER_ERROR, MQRC_OFFSET_ERROR for a place beyond 999,999,999."""
+    number, offset = descriptor.msg_seq_number, descriptor.offset
+    if not 1 <= number <= LARGEST:
+        raise mq_error(rc.MQRC_MSG_SEQ_NUMBER_ERROR, f"MsgSeqNumber {number}")
+    if not 0 <= offset <= LARGEST:
+        raise mq_error(rc.MQRC_OFFSET_ERROR, f"Offset {offset}")
+
+
+def check_segment(descriptor: Descriptor, body: bytes) -> None:
+    """Raise what is wrong with a message as a segment; one that is none passes.
+
+    MQRC_SEGMENT_LENGTH_ZERO without data behind its headers, unless it is the last one,
+    MQRC_OFFSET_ERROR when it ends beyond 999,999,999, and MQRC_ORIGINAL_LENGTH_ERROR when a report
+    says of its segment that it is shorter than what the report holds of it.
+    """
+    flags, length = descriptor.msg_flags, len(body)
+    if not flags & c.MQMF_SEGMENT:
+        return
+    is_last = bool(flags & c.MQMF_LAST_SEGMENT)
+    if not is_last and length <= headers_length(descriptor.format, body, descriptor.encoding):
+        raise mq_error(rc.MQRC_SEGMENT_LENGTH_ZERO, f"a segment of {length} bytes has no data")
+    if descriptor.offset + length > LARGEST:
+        raise mq_error(rc.MQRC_OFFSET_ERROR, f"Offset {descriptor.offset} and {length} bytes")
+    if descriptor.msg_type == c.MQMT_REPORT:
+        original = descriptor.original_length
+        if original < max(length, 0 if is_last else 1):
+            raise mq_error(rc.MQRC_ORIGINAL_LENGTH_ERROR, f"OriginalLength {original}")

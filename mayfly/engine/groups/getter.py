@@ -1,0 +1,310 @@
+"""A get or browse that looks at groups: what is available to it, and how it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mayfly.engine.alive import DISCARD_BATCH, REFUSALS
+from mayfly.engine.core import Core
+from mayfly.engine.delivery import life_of
+from mayfly.engine.disposal import discard_expired, remove
+from mayfly.engine.get import GetRequest, GetResult, Getter, confirm_delivery, seen
+from mayfly.engine.groups.index import GroupIndex
+from mayfly.engine.groups.members import Entry, needed_by, returned_with
+from mayfly.engine.groups.position import Position
+from mayfly.engine.groups.reassembly import Whole, reassembled
+from mayfly.engine.holder import Holder
+from mayfly.engine.objects import Path
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.search import ANY
+from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine.work import Work
+from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import id_hash
+from mayfly.store.outlines import present
+from mayfly.store.units import StoredMessage
+
+_GOT = next_state(State.AVAILABLE, Event.GET)
+
+
+class Where(NamedTuple):
+    """Where a get looks: for what follows a ``position``, at one ``key``, or from ``low`` on.
+
+    ``mode`` is that of ``members.mode_of``.
+    """
+
+    mode: int
+    position: Position | None = None
+    key: int | None = None
+    low: int = 0
+
+
+class GroupGetter(Getter):
+    """One get by the rules of groups; it tries to take something whenever a message arrives."""
+
+    def __init__(
+        self,
+        core: Core,
+        path: Path,
+        request: GetRequest,
+        unit_of_work: UnitOfWork | None,
+        holder: Holder,
+        *,
+        index: GroupIndex,
+        where: Where,
+    ) -> None:
+        """Prepare a get; the index knows what is there."""
+        super().__init__(core, path, request, unit_of_work, holder)
+        self.takes_any = False
+        self._index = index
+        self._where = where
+        #: Where it goes on when it was cut.
+        self._low = where.low
+        self._told_count = 0
+        self._expired: list[Found] = []
+        match = request.match
+        self._msg_hash = None if match.msg_id is None else id_hash(match.msg_id)
+        self._correl_hash = None if match.correl_id is None else id_hash(match.correl_id)
+        placed = {"group_id": None, "msg_seq_number": None, "offset": None, "selector": None}
+        #: Whether the row must be read to know if it is wanted.
+        self._asks_row = match is not ANY and match._replace(**placed) != ANY
+        #: The key of what it found; in logical order that is the place of the group.
+        self.found_key: int | None = None
+        #: How long that was where it lay, of a report: what it is about.
+        self.found_bytes = 0
+        #: Whether what it took is part of its unit of work.
+        self.in_unit = False
+
+    def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
+        """Take what is available now, under the latch; None when there is nothing."""
+        queue = self.ready()
+        self.is_cut = not self._index.refresh(at_once=not in_parts)
+        if self.is_cut:
+            return None
+        own = []
+        if self._unit_of_work is not None:
+            own = self._index.include(self._unit_of_work.own_puts(queue))
+        try:
+            parts = self._find(queue, in_parts=in_parts)
+        finally:
+            for entry in own:
+                self._index.remove(entry)
+        self._discard(has_found=bool(parts))
+        if not parts:
+            return None
+        self.found_key = parts[0].key
+        return self.deliver(queue, parts)
+
+    def deliver(
+        self, queue: LocalQueue, parts: list[Entry]
+    ) -> tuple[GetResult, Work | None] | None:
+        """Take the message that these segments are, or the one message there is."""
+        rows = [self._row(entry) for entry in parts]
+        result, whole = self.look_at(queue, parts, rows)
+        if result.stays:
+            return result, None
+        side = parts[0].side
+        in_unit = self._is_in_unit(side)
+        position = self._where.position
+        if position is not None and position.in_unit != in_unit:
+            raise mq_error(
+                rc.MQRC_INCONSISTENT_UOW,
+                "a group is got either in a unit of work or outside of any, not in both",
+            )
+        self.in_unit = in_unit
+        work: Work | None = None
+        for entry, row in zip(parts[: whole.row_count], rows, strict=False):
+            if entry.pending is None:
+                self._index.remove(entry)
+                self.holder.forget_lock(row.k)
+                work = self._take_row((queue, row, side), work)
+            else:
+                assert self._unit_of_work is not None
+                self._unit_of_work.take_own(entry.pending)
+        unit_of_work = self._unit_of_work if in_unit else None
+        confirm_delivery(self._core, (queue, whole.row, side), work, unit_of_work)
+        return result, work
+
+    def look_at(
+        self, queue: LocalQueue, parts: list[Entry], rows: list[StoredMessage]
+    ) -> tuple[GetResult, Whole]:
+        """Return what is seen of the message that rows are, and that message."""
+        whole = reassembled(rows)
+        self.found_bytes = parts[whole.row_count - 1].end - parts[0].offset
+        result = seen(self._core, self._request, queue, whole.row)
+        if whole.warning and not result.warning:
+            result = result._replace(warning=whole.warning)
+        return result, whole
+
+    def _take_row(self, found: Found, work: Work | None) -> Work | None:
+        queue, row, side = found
+        if self._unit_of_work is not None and self.in_unit:
+            self._unit_of_work.take(queue, row, side)
+            return work
+        work = work or Work()
+        descriptor = unpack_descriptor(row.descriptor)
+        life = life_of(queue, row, descriptor, self._core.now_ms(), _GOT)
+        remove(self._core, work, found, life)
+        return work
+
+    def _is_in_unit(self, side: int) -> bool:
+        if self._unit_of_work is None:
+            return False
+        return side == PERSISTENT or not self._request.persistent_only_syncpoint
+
+    def _find(self, queue: LocalQueue, *, in_parts: bool) -> list[Entry]:
+        """Return the message that comes next, as its segments; nothing when there is none."""
+        now_ms = self._core.now_ms()
+        selector = self._request.match.selector
+        selects = None
+        if selector is not None:
+            selects = self._request.match.asker(self._core, queue, now_ms)
+        may_cut = in_parts and self._core.settings.discard_on_empty
+        refused_count = 0
+        if self._low == self._where.low:
+            self._told_count = self._index.told_count
+        for entry in self._candidates():
+            needed = needed_by(entry, self._mode_at())
+            if not self._are_there(needed, entry):
+                continue
+            if not self._is_wanted(entry) or (selects and not selects(self._row(entry))):
+                refused_count += 1
+                self._low = entry.key + 1
+            elif self._are_alive(needed, entry, queue, now_ms):
+                self._low = self._where.low
+                return returned_with(entry, self._mode_at())
+            if may_cut and (refused_count >= REFUSALS or len(self._expired) >= DISCARD_BATCH):
+                self.is_cut = True
+                return []
+        # Who waits from now on is told only of what comes from now on, maybe behind it.
+        self.is_cut = in_parts and self._told_count != self._index.told_count
+        self._low = self._where.low
+        return []
+
+    def _mode_at(self) -> int:
+        """Return the mode as it counts here: within a group that was begun it need not be whole."""
+        mode, position = self._where.mode, self._where.position
+        if position is None:
+            return mode
+        if position.in_message:
+            return 0
+        return mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE)
+
+    def _candidates(self) -> Iterator[Entry]:
+        """Yield what comes into question, in order; after each one the index may have changed."""
+        index, where = self._index, self._where
+        group_id = self._request.match.group_id
+        if where.position is not None:
+            yield from self._following(where.position)
+        elif where.key is not None:
+            entry = index.entry(where.key)
+            group = None if entry is None else entry.group
+            if entry is not None and (group is None or entry in group.available(where.mode)):
+                yield entry
+        elif group_id is not None:
+            while found := index.of_group_id(group_id, where.mode, self._low):
+                yield found[0]
+        else:
+            while (following := index.next(where.mode, self._low)) is not None:
+                yield following
+
+    def _following(self, position: Position) -> list[Entry]:
+        group = self._index.group(position.group_id, position.feedback)
+        if group is None:
+            return []
+        number = position.msg_seq_number
+        if self._mode_at():
+            return group.message(number)[:1]
+        return [e for e in group.messages.get(number, ()) if e.offset == position.offset]
+
+    def _are_there(self, needed: list[Entry], candidate: Entry) -> bool:
+        """Tell whether messages can be seen; those that cannot are forgotten, or passed over."""
+        home = self._index.home
+        hidden = home.hidden
+        stored: tuple[list[Entry], list[Entry]] = ([], [])
+        are_there = True
+        for entry in needed:
+            hider = hidden.get(entry.key, self.holder)
+            if hider is self.holder:
+                if entry.pending is None:
+                    stored[entry.side].append(entry)
+                continue
+            are_there = False
+            if isinstance(hider, Holder):
+                # Locked by a browse: its holder can see it, by this very index.
+                self._low = candidate.key + 1
+            else:
+                self._index.remove(entry)
+        for side in (VOLATILE, PERSISTENT):
+            if stored[side]:
+                keys = [entry.key for entry in stored[side]]
+                here = present(home.messages(side), keys)
+                for entry in stored[side]:
+                    if entry.key not in here:
+                        are_there = False
+                        self._index.remove(entry)
+        return are_there
+
+    def _is_wanted(self, entry: Entry) -> bool:
+        match = self._request.match
+        if (
+            match.msg_seq_number not in (None, entry.number)
+            or match.offset not in (None, entry.offset)
+            or self._msg_hash not in (None, entry.msg_hash)
+            or self._correl_hash not in (None, entry.correl_hash)
+        ):
+            return self._refuse()
+        return not self._asks_row or match.accepts(self._row(entry)) or self._refuse()
+
+    def _refuse(self) -> bool:
+        if self._where.position is not None:
+            raise mq_error(
+                rc.MQRC_MATCH_OPTIONS_ERROR, "the next message in logical order is another one"
+            )
+        return False
+
+    def _are_alive(self, needed: list[Entry], entry: Entry, queue: LocalQueue, now_ms: int) -> bool:
+        """Tell whether nothing has expired; what this get would have returned is discarded (E8).
+
+        Where something else has expired that it needs, it would have returned nothing.
+        """
+        dead = [e for e in needed if is_expired(e.expire_at_ms, now_ms)]
+        if not dead:
+            return True
+        returned = returned_with(entry, self._mode_at())
+        others = [e for e in dead if e not in returned]
+        for e in others:
+            self._index.spoil(e)
+        if others or any(e.pending for e in dead):
+            # An own put stays until its commit (E17).
+            self._low = entry.key + 1
+            return False
+        for e in dead:
+            self._expired.append((queue, self._row(e), e.side))
+            self._index.remove(e)
+        return False
+
+    def _discard(self, *, has_found: bool) -> None:
+        expired, self._expired = self._expired, []
+        if not expired:
+            return
+        if has_found or self._core.settings.discard_on_empty:
+            for _queue, row, _side in expired:
+                self.holder.forget_lock(row.k)
+            self._core.deferred.append(discard_expired(self._core, expired, self._core.now_ms()))
+        else:
+            for _queue, row, _side in expired:
+                self._index.lower(row.k)
+
+    def _row(self, entry: Entry) -> StoredMessage:
+        if entry.pending is not None:
+            return entry.pending.row
+        row = self._index.home.messages(entry.side).row(entry.key)
+        assert row is not None
+        return row

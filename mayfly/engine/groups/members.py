@@ -1,0 +1,192 @@
+"""A group as it lies on its queue, and which of its messages a get may return."""
+
+from __future__ import annotations
+
+from bisect import insort
+from operator import attrgetter
+
+from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
+from mayfly.engine.unit_of_work import Pending
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Grouping
+from mayfly.store.outlines import Outline
+
+#: The get options that look at groups and segments.
+GROUPING = (
+    c.MQGMO_LOGICAL_ORDER
+    | c.MQGMO_COMPLETE_MSG
+    | c.MQGMO_ALL_MSGS_AVAILABLE
+    | c.MQGMO_ALL_SEGMENTS_AVAILABLE
+)
+_by_offset = attrgetter("offset", "key")
+_by_key = attrgetter("key")
+
+
+def mode_of(options: int) -> int:
+    """Return the options of these that decide what is available; what others imply is left out."""
+    mode = options & GROUPING
+    if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_MSGS_AVAILABLE):
+        mode &= ~c.MQGMO_ALL_SEGMENTS_AVAILABLE
+    return mode
+
+
+class Entry:
+    """One message on the queue; ``group`` is None for one that is neither in a group nor a segment.
+
+    ``pending`` is an own uncommitted put, which is in memory only.
+    """
+
+    __slots__ = (
+        "correl_hash",
+        "end",
+        "expire_at_ms",
+        "flags",
+        "group",
+        "key",
+        "msg_hash",
+        "number",
+        "offset",
+        "pending",
+        "side",
+    )
+
+    def __init__(
+        self, outline: Outline, grouping: Grouping, side: int, pending: Pending | None = None
+    ) -> None:
+        """Take what is needed of a message; a report counts as long as its original."""
+        is_report = grouping.msg_type == c.MQMT_REPORT
+        length = grouping.original_length if is_report else outline.body_bytes
+        self.key, self.expire_at_ms = outline.k, outline.expire_at_ms
+        self.msg_hash, self.correl_hash = outline.msg_hash, outline.correl_hash
+        self.side = side
+        self.flags = grouping.msg_flags
+        self.number = grouping.msg_seq_number
+        self.offset = grouping.offset
+        self.end = grouping.offset + length
+        self.group: Group | None = None
+        self.pending = pending
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether it is a part of a message."""
+        return bool(self.flags & IN_SEGMENTS)
+
+    @property
+    def is_last_of_group(self) -> bool:
+        """Whether no other message of the group follows the one it is, or is a part of."""
+        return bool(self.flags & c.MQMF_LAST_MSG_IN_GROUP) or not self.flags & IN_GROUP
+
+
+class Group:
+    """What has one GroupId: the segments of each message by its number, in order of offset.
+
+    A message in segments that is in no group is one here, too: its only message.
+    """
+
+    __slots__ = ("feedback", "group_id", "last_number", "messages", "spoiled")
+
+    def __init__(self, group_id: bytes, feedback: int) -> None:
+        """Begin with nothing."""
+        self.group_id = group_id
+        self.feedback = feedback
+        self.messages: dict[int, list[Entry]] = {}
+        #: The number of the last message, once it is known.
+        self.last_number: int | None = None
+        #: What is known to have expired, so that what needs it cannot be had.
+        self.spoiled: set[Entry] = set()
+
+    def add(self, entry: Entry) -> None:
+        """Add a message or segment."""
+        entry.group = self
+        insort(self.messages.setdefault(entry.number, []), entry, key=_by_offset)
+        if entry.is_last_of_group:
+            self.last_number = entry.number
+
+    def remove(self, entry: Entry) -> None:
+        """Forget a message or segment."""
+        segments = self.messages[entry.number]
+        segments.remove(entry)
+        self.spoiled.discard(entry)
+        if not segments:
+            del self.messages[entry.number]
+        if entry.number == self.last_number and not any(e.is_last_of_group for e in segments):
+            self.last_number = None
+
+    def message(self, number: int) -> list[Entry]:
+        """Return a message whole, as its segments in order; nothing where one is missing."""
+        parts: list[Entry] = []
+        end = 0
+        for entry in self.messages.get(number, ()):
+            if entry.offset != end:
+                continue
+            parts.append(entry)
+            end = entry.end
+            if not entry.flags & c.MQMF_SEGMENT or entry.flags & c.MQMF_LAST_SEGMENT:
+                return parts
+        return []
+
+    def whole(self) -> list[Entry]:
+        """Return the whole group in logical order; nothing where anything is missing."""
+        if self.last_number is None or len(self.messages) < self.last_number:
+            return []
+        members: list[Entry] = []
+        for number in range(1, self.last_number + 1):
+            parts = self.message(number)
+            if not parts:
+                return []
+            members += parts
+        return members
+
+    def available(self, mode: int) -> list[Entry]:
+        """Return what of the group a get in this mode may begin with, by key.
+
+        In logical order that is its first message or segment alone; else all that the mode does not
+        keep back, of a message that is to be returned complete its first segment. What needs others
+        that have expired is not available.
+        """
+        found = self._present(mode)
+        if self.spoiled:
+            found = [
+                entry
+                for entry in found
+                if self.spoiled.intersection(needed_by(entry, mode)).issubset(
+                    returned_with(entry, mode)
+                )
+            ]
+        return found
+
+    def _present(self, mode: int) -> list[Entry]:
+        if mode & c.MQGMO_LOGICAL_ORDER:
+            return self._first(mode)
+        if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
+            found = self.whole()
+        elif mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE):
+            found = [entry for number in self.messages for entry in self.message(number)]
+        else:
+            found = [entry for entries in self.messages.values() for entry in entries]
+        if mode & c.MQGMO_COMPLETE_MSG:
+            found = [entry for entry in found if not entry.offset]
+        return sorted(found, key=_by_key)
+
+    def _first(self, mode: int) -> list[Entry]:
+        if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
+            return self.whole()[:1]
+        if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE):
+            return self.message(1)[:1]
+        return [entry for entry in self.messages.get(1, ()) if not entry.offset][:1]
+
+
+def returned_with(entry: Entry, mode: int) -> list[Entry]:
+    """Return what a get in this mode returns together with a message: all segments, or it alone."""
+    if entry.group is None or not mode & c.MQGMO_COMPLETE_MSG:
+        return [entry]
+    return entry.group.message(entry.number) or [entry]
+
+
+def needed_by(entry: Entry, mode: int) -> list[Entry]:
+    """Return what must be on the queue for a get in this mode to return a message."""
+    if entry.group is None or not mode & ~c.MQGMO_LOGICAL_ORDER:
+        return [entry]
+    if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
+        return entry.group.whole() or [entry]
+    return entry.group.message(entry.number) or [entry]

@@ -1,0 +1,233 @@
+"""Browse marks: what a handle has seen, and what the co-operating handles of a queue have (B7).
+
+A mark hides a message from browses of unmarked messages and from nothing else. It is in memory,
+like the handle it belongs to, and all of this is under the queue manager's latch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+from weakref import WeakSet
+
+from mayfly.engine.queues import Found, LocalQueue
+from mayfly.lifetime.window import is_expired
+from mayfly.store.units import StoredMessage
+
+#: Ends of marks that are kept for messages that are gone, at the most, beside one for each mark.
+_STALE_LAPSES = 1_000
+
+
+class _Marked:
+    """Who has marked one message: handles, each for itself, and one of them for its set."""
+
+    __slots__ = ("handles", "marker", "queue", "side", "until_ms")
+
+    def __init__(self, queue: LocalQueue, side: int) -> None:
+        """Begin with no mark."""
+        self.queue = queue
+        self.side = side
+        self.handles: set[object] = set()
+        self.marker: object | None = None
+        #: When the mark of the set lapses, None for never.
+        self.until_ms: int | None = None
+
+
+class _CoOperatingSet:
+    """All handles of one queue that were opened with MQOO_CO_OP: how many, and their marks."""
+
+    __slots__ = ("handle_count", "keys", "lapses")
+
+    def __init__(self) -> None:
+        """Begin with no handle."""
+        self.handle_count = 0
+        self.keys: set[int] = set()
+        #: A heap of (until_ms, key); some marks are gone or renewed since.
+        self.lapses: list[tuple[int, int]] = []
+
+
+class Marks:
+    """All browse marks of a queue manager, by the key of the message; a handle is its holder."""
+
+    def __init__(self) -> None:
+        """Begin with nothing marked."""
+        #: Empty as long as nobody marks, so that others need not ask for more.
+        self.marked: dict[int, _Marked] = {}
+        self._keys: dict[object, set[int]] = {}
+        self._sets: dict[int, _CoOperatingSet] = {}
+
+    def join(self, queue: LocalQueue) -> None:
+        """Count a handle that was opened with MQOO_CO_OP."""
+        self._sets.setdefault(queue.number, _CoOperatingSet()).handle_count += 1
+
+    def leave(self, queue: LocalQueue, holder: object, *, co_operates: bool) -> None:
+        """End the marks of a handle that is closed, and with the last one those of its set."""
+        for key in self._keys.pop(holder, ()):
+            self.marked[key].handles.discard(holder)
+            self._drop_bare(key)
+        if co_operates:
+            co_operating = self._sets[queue.number]
+            co_operating.handle_count -= 1
+            if not co_operating.handle_count:
+                del self._sets[queue.number]
+                for key in co_operating.keys:
+                    self.marked[key].marker = None
+                    self._drop_bare(key)
+
+    def mark(self, found: Found, holder: object) -> None:
+        """Mark a message for one handle."""
+        self._marked(found).handles.add(holder)
+        self._keys.setdefault(holder, set()).add(found[1].k)
+
+    def mark_for_set(self, found: Found, holder: object, until_ms: int | None) -> None:
+        """Mark a message for the set of a handle, up to a moment or for ever; renews its mark."""
+        queue, row, _side = found
+        marked, co_operating = self._marked(found), self._sets[queue.number]
+        marked.marker, marked.until_ms = holder, until_ms
+        co_operating.keys.add(row.k)
+        if until_ms is not None:
+            lapses = co_operating.lapses
+            heappush(lapses, (until_ms, row.k))
+            if len(lapses) > 2 * len(co_operating.keys) + _STALE_LAPSES:
+                lapses[:] = {lapse for lapse in lapses if self._stands(lapse)}
+                heapify(lapses)
+
+    def unmark(self, key: int, holder: object) -> None:
+        """End the mark of one handle on a message."""
+        marked = self.marked.get(key)
+        if marked is not None and holder in marked.handles:
+            marked.handles.discard(holder)
+            self._keys[holder].discard(key)
+            self._drop_bare(key)
+            marked.queue.reveal(key, marked.side)
+
+    def unmark_for_set(self, key: int) -> None:
+        """End the mark of a set on a message; whoever may wait for it is to be told."""
+        marked = self.marked.get(key)
+        if marked is not None and marked.marker is not None:
+            marked.marker = None
+            self._sets[marked.queue.number].keys.discard(key)
+            self._drop_bare(key)
+            marked.queue.reveal(key, marked.side)
+
+    def forget(self, keys: Iterable[int]) -> None:
+        """End all marks on messages that are got or leave their queue otherwise."""
+        for key in keys:
+            marked = self.marked.pop(key, None)
+            if marked is not None:
+                for holder in marked.handles:
+                    self._keys[holder].discard(key)
+                if marked.marker is not None:
+                    self._sets[marked.queue.number].keys.discard(key)
+
+    def is_of_another(self, key: int, holder: object) -> bool:
+        """Tell whether a message is marked for a set, and by another handle than this one."""
+        marked = self.marked.get(key)
+        return marked is not None and marked.marker not in (None, holder)
+
+    def next_lapse_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
+        """Return when the next mark lapses that somebody on its queue may wait for."""
+        return min(
+            (s.lapses[0][0] for n, s in self._sets.items() if s.lapses and is_waited_on(n)),
+            default=None,
+        )
+
+    def end_lapsed(self, now_ms: int, offer: Callable[[int], None]) -> None:
+        """End the marks whose time is over and ``offer`` their queues, by number, to who waits."""
+        for number, co_operating in list(self._sets.items()):
+            lapses = co_operating.lapses
+            has_lapsed = False
+            while lapses and lapses[0][0] <= now_ms:
+                lapse = heappop(lapses)
+                if self._stands(lapse):
+                    self.unmark_for_set(lapse[1])
+                    has_lapsed = True
+            if has_lapsed:
+                offer(number)
+
+    def _stands(self, lapse: tuple[int, int]) -> bool:
+        until_ms, key = lapse
+        marked = self.marked.get(key)
+        return marked is not None and marked.marker is not None and marked.until_ms == until_ms
+
+    def _marked(self, found: Found) -> _Marked:
+        queue, row, side = found
+        return self.marked.setdefault(row.k, _Marked(queue, side))
+
+    def _drop_bare(self, key: int) -> None:
+        marked = self.marked[key]
+        if not marked.handles and marked.marker is None:
+            del self.marked[key]
+
+
+class Unmarked:
+    """What a handle has not marked, nor its set: asked for by MQGMO_UNMARKED_BROWSE_MSG.
+
+    It remembers from where on there may be such a message, so that a browse from the start of the
+    queue does not walk over all that is marked; the queue tells what becomes visible before that.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_co_operates",
+        "_first",
+        "_holder",
+        "_marks",
+        "_now_ms",
+        "_queue",
+        "_valid_to_ms",
+    )
+
+    def __init__(
+        self,
+        marks: Marks,
+        queue: LocalQueue,
+        holder: object,
+        now_ms: Callable[[], int],
+        *,
+        co_operates: bool,
+    ) -> None:
+        """Begin at the start of a queue."""
+        self._marks = marks
+        self._queue = queue
+        self._holder = holder
+        self._now_ms = now_ms
+        self._co_operates = co_operates
+        self._first = queue.low
+        #: When the first of the messages that were passed over expires: its mark is over then.
+        self._valid_to_ms: int | None = None
+        if queue.watchers is None:
+            queue.watchers = WeakSet()
+        queue.watchers.add(self)
+
+    def hides(self, row: StoredMessage) -> bool:
+        """Tell whether a message is marked and alive; an expired one is met like any other."""
+        marked = self._marks.marked.get(row.k)
+        if marked is None or is_expired(row.expire_at_ms, self._now_ms()):
+            return False
+        if self._holder in marked.handles or (self._co_operates and marked.marker is not None):
+            end_ms, valid_to_ms = row.expire_at_ms, self._valid_to_ms
+            if end_ms is not None and (valid_to_ms is None or end_ms < valid_to_ms):
+                self._valid_to_ms = end_ms
+            return True
+        return False
+
+    def lower(self, key: int) -> None:
+        """Note that a message has become visible at a key."""
+        self._first = min(self._first, key)
+
+    lower_from = lower
+
+    def start_from(self, low: int) -> int:
+        """Return the lowest key from ``low`` on that may be there and unmarked."""
+        if self._queue.is_staging:
+            # Nobody tells what arrives there.
+            return low
+        if is_expired(self._valid_to_ms, self._now_ms()):
+            self._first, self._valid_to_ms = self._queue.low, None
+        return max(low, self._first)
+
+    def reach(self, low: int, key: int) -> None:
+        """Note that a search from ``low`` on for anything unmarked has ended at a key."""
+        if low <= self._first:
+            self._first = key

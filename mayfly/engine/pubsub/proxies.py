@@ -1,0 +1,126 @@
+"""Proxy subscriptions: a neighbour's wish to get what is published here, and how that travels.
+
+A publication leaves for a neighbour once, whatever the number of its proxies that match; the
+neighbour makes the copies for its own subscribers when it arrives (D25). On its way an MQRFH2 of
+its own stands before it, which says the topic.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.definitions import Definition
+from mayfly.engine.descriptors import Prepared
+from mayfly.engine.pubsub.subscriptions import (
+    CREATED_BY,
+    IGNORES_OWN,
+    OWNER,
+    PASSED_ON,
+    Subscription,
+    new_subscription_definition,
+)
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQENC_NORMAL
+from mayfly.mqi.descriptor import Descriptor, pack_descriptor
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.properties import (
+    FORMAT,
+    UTF_8,
+    escape,
+    pack_folder,
+    pack_header,
+    read_header,
+)
+
+PROXY = "PROXY"
+PUBLICATIONS = "SYSTEM.INTER.QMGR.PUBS"
+_NAME_START = "SYSTEM.PROXY"
+_FOLDER, _TOPIC, _SENDER = "mqps", "Top", "Via"
+_FORMAT, _ENCODING, _CCSID = "Fmt", "Enc", "Ccs"
+
+
+class Arrived(NamedTuple):
+    """A publication that has come from a neighbour, out of its envelope."""
+
+    topic: str
+    sender: str
+    descriptor: Descriptor
+    body: bytes
+
+
+def proxy_name(neighbour: str, topic: str) -> str:
+    """Return the name of a neighbour's proxy for a topic string."""
+    return f"{_NAME_START}/{neighbour}/{topic}"
+
+
+def publisher_name(neighbour: str) -> str:
+    """Return as whose a neighbour's publications are made here: it gets none of them back."""
+    return f"{_NAME_START}/{neighbour}"
+
+
+def proxy_definition(neighbour: str, topic: str) -> Definition:
+    """Return the subscription that a neighbour's subscribers have here."""
+    definition = new_subscription_definition(proxy_name(neighbour, topic))
+    definition.attributes.update(
+        {
+            CREATED_BY: PROXY,
+            "TOPICSTR": topic,
+            "DEST": PUBLICATIONS,
+            "DESTQMGR": neighbour,
+            "DESTCORL": PASSED_ON,
+            IGNORES_OWN: 1,
+            OWNER: publisher_name(neighbour),
+        }
+    )
+    return definition
+
+
+def is_proxy(subscription: Subscription) -> bool:
+    """Tell whether a subscription stands for those of a neighbour."""
+    return subscription.definition.attributes[CREATED_BY] == PROXY
+
+
+def neighbour_of(subscription: Subscription) -> str:
+    """Return whose a proxy is."""
+    return subscription.definition.text("DESTQMGR")
+
+
+def enveloped(
+    prepared: Prepared, body: bytes, topic: str, manager_name: str
+) -> tuple[Prepared, bytes]:
+    """Return a publication as it travels from this queue manager to a neighbour."""
+    inside = prepared.descriptor
+    said = {
+        _TOPIC: topic,
+        _SENDER: manager_name,
+        _FORMAT: inside.format,
+        _ENCODING: str(inside.encoding),
+        _CCSID: str(inside.coded_char_set_id),
+    }
+    elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in said.items())
+    # What follows is told in the folder: a reader must not take it for part of this header.
+    header = pack_header(pack_folder(f"<{_FOLDER}>{elements}</{_FOLDER}>"), "")
+    outside = inside._replace(format=FORMAT, encoding=MQENC_NORMAL, coded_char_set_id=UTF_8)
+    packed = pack_descriptor(outside)
+    return prepared._replace(descriptor=outside, packed=packed), header + body
+
+
+def out_of_envelope(descriptor: Descriptor, body: bytes) -> Arrived:
+    """Return the publication in an envelope.
+
+    Raises MQRC_RFH_FORMAT_ERROR when there is none, MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR.
+    """
+    if descriptor.format != FORMAT:
+        raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"Format {descriptor.format!r} is not {FORMAT!r}")
+    header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
+    found = {child.name: child.text for child in header.folders.get(_FOLDER, ())}
+    try:
+        original = descriptor._replace(
+            format=found[_FORMAT],
+            encoding=int(found[_ENCODING]),
+            coded_char_set_id=int(found[_CCSID]),
+        )
+        topic, sender = found[_TOPIC], found[_SENDER]
+    except (KeyError, ValueError) as error:
+        raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"{_FOLDER} folder {found}: {error}") from None
+    return Arrived(topic, sender, original, body[header.data_start :])

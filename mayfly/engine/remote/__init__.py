@@ -1,0 +1,1 @@
+"""Queues of other queue managers: which transmission queue leads there, and what travels on it."""

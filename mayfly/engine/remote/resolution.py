@@ -1,0 +1,144 @@
+"""Where a name leads: to a queue here, or through a transmission queue to another queue manager.
+
+A name may say its queue manager, as in ``ORDERS@QM2``; no object's own name has an ``@``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL, QREMOTE
+from mayfly.engine.definitions import Definition
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import (
+    MQOO_BROWSE,
+    MQOO_INPUT_AS_Q_DEF,
+    MQOO_INPUT_EXCLUSIVE,
+    MQOO_INPUT_SHARED,
+    MQOO_INQUIRE,
+    MQOO_SET,
+    MQOT_TOPIC,
+)
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.selectors import MQUS_TRANSMISSION
+
+_Find: TypeAlias = Callable[[str], Definition | None]
+_READS = MQOO_INPUT_AS_Q_DEF | MQOO_INPUT_SHARED | MQOO_INPUT_EXCLUSIVE | MQOO_BROWSE
+
+
+class Remote(NamedTuple):
+    """A queue of another queue manager, as the MQXQH names it."""
+
+    queue: str
+    manager: str
+
+
+class Route(NamedTuple):
+    """The objects passed, what holds the messages last; ``remote`` None for a queue here."""
+
+    objects: list[Definition]
+    remote: Remote | None
+
+
+def full_name(queue: str, manager: str, own_manager: str) -> str:
+    """Return the name of a queue with its queue manager, where that is another one."""
+    return queue if manager in ("", own_manager) else f"{queue}@{manager}"
+
+
+def route(find: _Find, queue_manager: Definition, name: str) -> Route:
+    """Return what a name leads to (C1, C2).
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_REMOTE_Q_NAME_ERROR for a remote
+    definition that is not complete, and the reason codes of :func:`_transmission_queue`.
+    """
+    own_name = queue_manager.name
+    queue, _, manager = name.partition("@")
+    passed: list[Definition] = []
+    transmission = ""
+    if manager not in ("", own_name):
+        alias = find(manager)
+        if alias is not None and alias.kind == QREMOTE and not alias.text("RNAME"):
+            passed.append(alias)
+            manager, transmission = alias.text("RQMNAME"), alias.text("XMITQ")
+    if manager in ("", own_name):
+        passed += _walk(find, queue)
+        last = passed[-1]
+        if last.kind == QLOCAL:
+            return Route(passed, None)
+        queue, manager, transmission = last.text("RNAME"), last.text("RQMNAME"), last.text("XMITQ")
+        if not queue or manager in ("", own_name):
+            said = f"{last.name}: RNAME({queue}) RQMNAME({manager}) name no queue elsewhere"
+            raise mq_error(rc.MQRC_REMOTE_Q_NAME_ERROR, said)
+    default = queue_manager.text("DEFXMITQ")
+    passed.append(_transmission_queue(find, transmission, manager, default))
+    return Route(passed, Remote(queue, manager))
+
+
+def check_remote_open(name: str, options: int) -> None:
+    """Raise MQRC_OPTION_NOT_VALID_FOR_TYPE for what cannot be done with a queue elsewhere (C3).
+
+    Attributes are those of its definition here, where there is one.
+    """
+    if options & _READS or ("@" in name and options & (MQOO_INQUIRE | MQOO_SET)):
+        said = f"open options {options:#x}: {name} is a queue of another queue manager"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+
+
+def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
+    """Return queue and queue manager that a ReplyToQ stands for, None when it says itself (P4)."""
+    definition = find(queue)
+    if definition is None or definition.kind != QREMOTE:
+        return None
+    return definition.text("RNAME") or queue, definition.text("RQMNAME")
+
+
+def _walk(find: _Find, name: str) -> Iterator[Definition]:
+    definition = find(name)
+    if definition is None or definition.kind == QMODEL:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {name!r} is not defined")
+    yield definition
+    if definition.kind == QALIAS:
+        target = definition.text("TARGET")
+        if definition.number("TARGTYPE") == MQOT_TOPIC:
+            raise mq_error(
+                rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
+                f"alias {name} leads to topic {target}: it can only be put to",
+            )
+        base = find(target)
+        if base is None:
+            raise mq_error(
+                rc.MQRC_UNKNOWN_ALIAS_BASE_Q, f"alias {name}: TARGET {target!r} is not defined"
+            )
+        if base.kind not in (QLOCAL, QREMOTE):
+            raise mq_error(
+                rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR, f"alias {name}: TARGET {target} is {base.kind}"
+            )
+        yield base
+
+
+def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> Definition:
+    """Return the queue whose messages travel to a queue manager: XMITQ, its namesake, DEFXMITQ.
+
+    Raises MQRC_UNKNOWN_REMOTE_Q_MGR when there is none; when the one found cannot be it,
+    MQRC_UNKNOWN_XMIT_Q, MQRC_XMIT_Q_TYPE_ERROR, MQRC_XMIT_Q_USAGE_ERROR, or for the default one
+    MQRC_UNKNOWN_DEF_XMIT_Q, MQRC_DEF_XMIT_Q_TYPE_ERROR, MQRC_DEF_XMIT_Q_USAGE_ERROR.
+    """
+    if named or find(manager) is not None:
+        name, unknown = named or manager, rc.MQRC_UNKNOWN_XMIT_Q
+        wrong_type, wrong_usage = rc.MQRC_XMIT_Q_TYPE_ERROR, rc.MQRC_XMIT_Q_USAGE_ERROR
+    elif default:
+        name, unknown = default, rc.MQRC_UNKNOWN_DEF_XMIT_Q
+        wrong_type, wrong_usage = rc.MQRC_DEF_XMIT_Q_TYPE_ERROR, rc.MQRC_DEF_XMIT_Q_USAGE_ERROR
+    else:
+        said = f"no transmission queue leads to {manager!r}"
+        raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, said)
+    definition = find(name)
+    if definition is None:
+        raise mq_error(unknown, f"transmission queue {name!r} is not defined")
+    if definition.kind != QLOCAL:
+        raise mq_error(wrong_type, f"transmission queue {name} is a {definition.kind}")
+    if definition.number("USAGE") != MQUS_TRANSMISSION:
+        raise mq_error(wrong_usage, f"{name} is not USAGE(XMITQ)")
+    return definition

@@ -1,0 +1,87 @@
+"""MQSTAT: what became of puts with MQPMO_ASYNC_RESPONSE, whose failures are not raised (P13)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mayfly.engine.attributes.attribute import QALIAS, QREMOTE
+from mayfly.engine.core import Core
+from mayfly.engine.objects import Path
+from mayfly.engine.put import PutRequest, PutResult
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+
+_OBJECT_TYPES: Final = {QALIAS: c.MQOT_ALIAS_Q, QREMOTE: c.MQOT_REMOTE_Q}
+
+
+class Status(NamedTuple):
+    """The first asynchronous put that went wrong, and how many went how, since it was asked last.
+
+    A failure replaces a warning that came before it. Without either, reason is 0 and object type
+    MQOT_NONE. ``queue`` and ``manager`` are where the name led to.
+    """
+
+    comp: int = c.MQCC_OK
+    reason: int = rc.MQRC_NONE
+    success_count: int = 0
+    warning_count: int = 0
+    failure_count: int = 0
+    object_type: int = c.MQOT_NONE
+    object_name: str = ""
+    queue: str = ""
+    manager: str = ""
+
+
+class AsyncPuts:
+    """The status of one session: its asynchronous puts are counted, their first error is kept."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin with nothing put."""
+        self._core = core
+        self._status = Status()
+
+    def take(self) -> Status:
+        """Return the status and begin anew."""
+        status, self._status = self._status, Status()
+        return status
+
+    def done(self, path: Path, result: PutResult) -> None:
+        """Count a put that has put its message, maybe with a warning."""
+        status = self._status
+        if not result.warning:
+            self._status = status._replace(success_count=status.success_count + 1)
+            return
+        self._status = status._replace(warning_count=status.warning_count + 1)
+        self._note(path, c.MQCC_WARNING, result.warning)
+
+    def failed(self, path: Path, error: MQError) -> None:
+        """Count a put that has put nothing."""
+        self._status = self._status._replace(failure_count=self._status.failure_count + 1)
+        self._note(path, c.MQCC_FAILED, error.reason)
+
+    def _note(self, path: Path, comp: int, reason: int) -> None:
+        if comp <= self._status.comp:
+            return
+        definition = self._core.registry.find(path.name)
+        kind = "" if definition is None else definition.kind
+        queue, manager = path.remote or (path.queue.name, self._core.name)
+        self._status = self._status._replace(
+            comp=comp,
+            reason=reason,
+            object_type=_OBJECT_TYPES.get(kind, c.MQOT_LOCAL_Q),
+            object_name=path.name,
+            queue=queue,
+            manager=manager,
+        )
+
+
+def is_asynchronous(path: Path, request: PutRequest, options: int) -> bool:
+    """Tell whether a put may be told of later: in a unit of work, or one that is not persistent.
+
+    Of a persistent message outside of syncpoint the program learns at once whether it is safe.
+    """
+    persistence = request.descriptor.persistence
+    if persistence == c.MQPER_PERSISTENCE_AS_Q_DEF:
+        persistence = path.default_persistence
+    return bool(options & c.MQPMO_SYNCPOINT) or persistence != c.MQPER_PERSISTENT

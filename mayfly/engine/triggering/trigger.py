@@ -1,0 +1,68 @@
+"""What the definition of a queue says of triggering, and when it has triggered last."""
+
+from __future__ import annotations
+
+from mayfly.engine.definitions import Definition
+from mayfly.mqi.constants import MQMDS_FIFO
+from mayfly.mqi.selectors import (
+    MQTC_ON,
+    MQTT_DEPTH,
+    MQTT_EVERY,
+    MQTT_NONE,
+    MQUS_TRANSMISSION,
+)
+from mayfly.store.keys import STAGING_NUMBER
+
+#: What must be altered for the conditions to be looked at again, though nothing arrives.
+CONDITIONS = frozenset("TRIGGER TRIGTYPE TRIGDPTH TRIGMPRI INITQ PROCESS USAGE".split())
+
+
+class Trigger:
+    """The trigger of a queue that has one; guarded by the latch.
+
+    ``least_priority`` is that of a message that qualifies. ``is_fifo`` tells that the place of a
+    message on the queue says nothing of its priority.
+    """
+
+    __slots__ = (
+        "initiation_queue",
+        "is_fifo",
+        "last_ms",
+        "least_priority",
+        "messages_needed",
+        "process",
+        "trigger_type",
+    )
+
+    def __init__(self, definition: Definition, last_ms: int | None) -> None:
+        """Take the attributes, and when the last trigger message was made, None for never."""
+        self.trigger_type = definition.number("TRIGTYPE")
+        self.least_priority = definition.number("TRIGMPRI")
+        self.is_fifo = definition.number("MSGDLVSQ") == MQMDS_FIFO
+        self.initiation_queue = definition.text("INITQ")
+        #: The process that must be defined; None on a transmission queue, which needs none (T1).
+        self.process: str | None = definition.text("PROCESS")
+        if definition.number("USAGE") == MQUS_TRANSMISSION:
+            self.process = None
+        #: How many qualifying messages let it trigger although none arrives.
+        self.messages_needed = definition.number("TRIGDPTH") if self.is_depth else 1
+        self.last_ms = last_ms
+
+    @property
+    def is_every(self) -> bool:
+        """Whether its type is EVERY."""
+        return self.trigger_type == MQTT_EVERY
+
+    @property
+    def is_depth(self) -> bool:
+        """Whether its type is DEPTH."""
+        return self.trigger_type == MQTT_DEPTH
+
+
+def trigger_of(definition: Definition, number: int, last_ms: int | None) -> Trigger | None:
+    """Return the trigger of a local queue, None when it has none; nor has the staging queue."""
+    if definition.number("TRIGGER") != MQTC_ON or number == STAGING_NUMBER:
+        return None
+    if definition.number("TRIGTYPE") == MQTT_NONE or not definition.text("INITQ"):
+        return None
+    return Trigger(definition, last_ms)

@@ -1,0 +1,274 @@
+"""When a queue triggers: at an arrival, or when what it takes comes true later (T1-T6)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from mayfly.engine.attributes.attribute import PROCESS, QLOCAL, Value
+from mayfly.engine.core import Core
+from mayfly.engine.definitions import Definition
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.triggering.qualifying import qualifying_count, qualifying_depth
+from mayfly.engine.triggering.trigger import CONDITIONS, Trigger, trigger_of
+from mayfly.engine.triggering.trigger_messages import put_trigger_messages
+from mayfly.engine.work import Work
+from mayfly.mqi.constants import MQQA_PUT_INHIBITED
+from mayfly.mqi.selectors import MQTC_OFF
+
+_SWITCH_OFF = (
+    "UPDATE object SET attributes = json_set(attributes, '$.TRIGGER', ?) "
+    "WHERE kind = ? AND name = ?"
+)
+
+
+class Triggering:
+    """Makes the trigger messages of a queue manager; everything but ``held`` is under its latch.
+
+    Whoever has called one of these with the latch held calls ``run_deferred`` afterwards: that a
+    queue is NOTRIGGER from now on is not on the disk before.
+    """
+
+    def __init__(self, core: Core) -> None:
+        """Begin with no queue that triggers."""
+        self._core = core
+        #: Keys of what has arrived on queues that trigger, and is still to be looked at.
+        self.arrived: dict[LocalQueue, list[int]] = {}
+        self._by_initiation_queue: defaultdict[str, set[LocalQueue]] = defaultdict(set)
+        #: Queues with messages that arrived since the last trigger message and made none.
+        self._waiting: set[LocalQueue] = set()
+        #: Queues whose definition is being changed, and whether one would have triggered meanwhile.
+        self._held: dict[LocalQueue, bool] = {}
+        #: What switches queues off, until it is on the disk.
+        self._switching: dict[LocalQueue, Work] = {}
+        self._is_looking = False
+
+    def fit(self, queue: LocalQueue) -> None:
+        """Give a queue the trigger that its definition says."""
+        before = queue.trigger
+        last_ms = None if before is None else before.last_ms
+        trigger = queue.trigger = trigger_of(queue.definition, queue.number, last_ms)
+        if trigger is not None:
+            self._by_initiation_queue[trigger.initiation_queue].add(queue)
+
+    def forget(self, queue: LocalQueue) -> None:
+        """Forget a queue that is deleted."""
+        self._waiting.discard(queue)
+        if queue.trigger is not None:
+            self._by_initiation_queue[queue.trigger.initiation_queue].discard(queue)
+            queue.trigger = None
+
+    def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
+        """Note messages that have arrived, or come back, in case their queue triggers."""
+        if queue.trigger is not None:
+            self.arrived.setdefault(queue, []).extend(keys)
+
+    def look_at_arrivals(self) -> None:
+        """Let the queues trigger on which messages have arrived.
+
+        What their trigger messages trigger in turn is seen to as well, each queue once: queues may
+        name each other as their initiation queues.
+        """
+        if self._is_looking or not self.arrived:
+            # Of a trigger message: whoever puts it looks again.
+            return
+        seen, self._is_looking = set[LocalQueue](), True
+        is_by_triggers = False
+        try:
+            while self.arrived:
+                arrived, self.arrived = self.arrived, {}
+                for queue, keys in arrived.items():
+                    if queue.trigger is not None and queue not in seen:
+                        self._note_arrivals(queue, queue.trigger, keys)
+                if is_by_triggers:
+                    seen.update(arrived)
+                is_by_triggers = True
+        finally:
+            self._is_looking = False
+
+    def input_closed(self, queue: LocalQueue) -> None:
+        """Note that nobody has a queue open for input any more: what is left may trigger (T2)."""
+        if queue.trigger is not None and not queue.trigger.is_every:
+            self._look_at(queue)
+
+    def input_opened(self, queue: LocalQueue) -> None:
+        """Note that somebody has a queue open for input: it may be a trigger monitor."""
+        if queue.name in self._by_initiation_queue:
+            self._look_at_those_of(queue)
+
+    def process_defined(self, name: str) -> None:
+        """Note a process that was not there before."""
+        for queues in list(self._by_initiation_queue.values()):
+            for queue in sorted(queues, key=_number):
+                if queue.trigger is not None and queue.trigger.process == name:
+                    self._look_at(queue)
+
+    @contextmanager
+    def held(self, queue: LocalQueue | None) -> Iterator[None]:
+        """Switch a queue not off while its definition is changed; call it without the latch.
+
+        Otherwise memory and disk could see the two changes in different orders.
+        """
+        if queue is None:
+            yield
+            return
+        while not self._hold(queue):
+            self._core.run_deferred()
+        try:
+            yield
+        finally:
+            with self._core.latch:
+                if self._held.pop(queue, False):
+                    # The change was refused.
+                    self._look_at(queue)
+
+    def changed(self, definition: Definition, before: dict[str, Value]) -> None:
+        """Note that a definition has changed, and is on the disk."""
+        queue = self._core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
+        if queue is None:
+            return
+        has_missed = self._held.pop(queue, False)
+        self.fit(queue)
+        after = definition.attributes
+        if has_missed or any(before[keyword] != after[keyword] for keyword in CONDITIONS):
+            self._look_at(queue)
+        if before["PUT"] != after["PUT"]:
+            self._look_at_those_of(queue)
+
+    def next_due_ms(self) -> int | None:
+        """Return when TRIGINT has passed for a queue that waits for it, None when none does."""
+        since = [
+            queue.trigger.last_ms
+            for queue in self._waiting
+            if queue.trigger is not None and queue.trigger.last_ms is not None
+        ]
+        return min(since) + self._interval_ms() if since else None
+
+    def run(self) -> None:
+        """Let the queues trigger for which TRIGINT has passed; call it without the latch."""
+        core = self._core
+        with core.latch:
+            now_ms = core.now_ms()
+            for queue in sorted(self._waiting, key=_number):
+                trigger = queue.trigger
+                if trigger is None or trigger.last_ms is None:
+                    self._waiting.discard(queue)
+                elif trigger.last_ms + self._interval_ms() <= now_ms:
+                    self._waiting.discard(queue)
+                    self._look_at(queue)
+        core.run_deferred()
+
+    def _note_arrivals(self, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> None:
+        core = self._core
+        count = qualifying_count(core, queue, trigger, keys)
+        if not count:
+            return
+        if trigger.is_every:
+            self._trigger(queue, trigger, count)
+        elif queue.input_count:
+            # Whoever has it open finds them, or leaves them behind at the close.
+            return
+        elif trigger.is_depth:
+            self._look_at(queue)
+        elif self._is_first_to_come(queue, trigger, count):
+            self._trigger(queue, trigger, 1)
+        elif queue not in self._waiting:
+            self._waiting.add(queue)
+            core.must_wake = True
+
+    def _is_first_to_come(self, queue: LocalQueue, trigger: Trigger, count: int) -> bool:
+        """Tell whether nothing was there before, or no trigger message of late speaks of it."""
+        if qualifying_depth(self._core, queue, trigger, count + 1) <= count:
+            return True
+        last_ms = trigger.last_ms
+        return last_ms is None or last_ms + self._interval_ms() <= self._core.now_ms()
+
+    def _look_at(self, queue: LocalQueue) -> None:
+        """Let a queue trigger if it has what it takes, whether or not something arrives."""
+        core, trigger = self._core, queue.trigger
+        if trigger is None or (queue.input_count and not trigger.is_every):
+            return
+        needed = trigger.messages_needed
+        if qualifying_depth(core, queue, trigger, needed) >= needed:
+            self._trigger(queue, trigger, 1)
+
+    def _look_at_those_of(self, initiation_queue: LocalQueue) -> None:
+        queues = self._by_initiation_queue.get(initiation_queue.name, set())
+        for queue in sorted(queues, key=_number):
+            trigger = queue.trigger
+            if trigger is None or trigger.initiation_queue != initiation_queue.name:
+                queues.discard(queue)
+            else:
+                self._look_at(queue)
+
+    def _trigger(self, queue: LocalQueue, trigger: Trigger, count: int) -> None:
+        """Make trigger messages, if there is somebody to read them (T1)."""
+        core = self._core
+        if core.is_closing or core.is_stopped or not self._is_served(queue, trigger):
+            return
+        if queue in self._held and trigger.is_depth:
+            self._held[queue] = True
+            return
+        definition = queue.definition
+        work, kept = put_trigger_messages(core, definition, trigger.initiation_queue, count)
+        # What is lost is as if there had been none: the next arrival tries again (T9).
+        trigger.last_ms = core.now_ms() if kept else None
+        self._waiting.discard(queue)
+        if not kept:
+            return
+        if not core.run_at_once(work):
+            # The dead-letter queue is a shared one.
+            core.deferred.append(work)
+        if trigger.is_depth:
+            self._switch_off(queue)
+
+    def _is_served(self, queue: LocalQueue, trigger: Trigger) -> bool:
+        registry = self._core.registry
+        initiation_queue = registry.by_name(trigger.initiation_queue)
+        if initiation_queue is None or initiation_queue is queue:
+            return False
+        if not initiation_queue.input_count or initiation_queue.home is not queue.home:
+            return False
+        if initiation_queue.definition.number("PUT") == MQQA_PUT_INHIBITED:
+            return False
+        return trigger.process is None or (PROCESS, trigger.process) in registry.named
+
+    def _switch_off(self, queue: LocalQueue) -> None:
+        """Make a queue NOTRIGGER (T4), at once in memory and then on the disk."""
+        core, definition = self._core, queue.definition
+        definition.attributes = {**definition.attributes, "TRIGGER": MQTC_OFF}
+        queue.trigger = None
+        work = Work()
+        work.unit.statements.append((_SWITCH_OFF, (MQTC_OFF, definition.kind, definition.name)))
+        work.effects.append(partial(self._switched, queue))
+        self._switching[queue] = work
+        core.deferred.append(work)
+
+    def _hold(self, queue: LocalQueue) -> bool:
+        """Begin to hold a queue; False when something must be run before."""
+        core = self._core
+        with core.latch:
+            core.wait_while(
+                lambda: self._is_switching(queue) and self._switching[queue] not in core.deferred
+            )
+            if self._is_switching(queue):
+                return False
+            self._held[queue] = False
+            return True
+
+    def _is_switching(self, queue: LocalQueue) -> bool:
+        work = self._switching.get(queue)
+        # One that a full disk has refused is not tried again: the next change is saved whole.
+        return work is not None and work.unit.error is None and not self._core.is_stopped
+
+    def _switched(self, queue: LocalQueue) -> None:
+        self._switching.pop(queue, None)
+
+    def _interval_ms(self) -> int:
+        return self._core.registry.queue_manager.number("TRIGINT")
+
+
+def _number(queue: LocalQueue) -> int:
+    return queue.number

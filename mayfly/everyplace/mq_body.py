@@ -1,0 +1,62 @@
+"""A message of MQ Everyplace as the body of an MQ message: JSON, not as MQ Everyplace wrote it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.fields import (
+    Field,
+    FieldType,
+    MessageFields,
+    MessageUid,
+    check_field,
+    restored,
+)
+from mayfly.mqi.reasons import MQRC_FORMAT_ERROR
+
+#: The field for the body of an MQ message that is not of Everyplace's types.
+MQ_DATA = "MQ_Data"
+
+
+def fields_as_body(message: MessageFields) -> bytes:
+    """Return a message as the body of an MQ message, its identity included."""
+    fields = {name: [kind, _json_of(value)] for name, (kind, value) in message.fields().items()}
+    return json.dumps({"uid": message.uid, "fields": fields}).encode()
+
+
+def fields_of_body(body: bytes) -> MessageFields:
+    """Return the message that a body holds.
+
+    Raises EveryplaceError with MQRC_FORMAT_ERROR when ``fields_as_body`` has not written it.
+    """
+    try:
+        told: dict[str, Any] = json.loads(body)
+        origin, created_ms, serial = told["uid"]
+        uid = MessageUid(str(origin), int(created_ms), int(serial))
+        fields = {name: _field(name, *field) for name, field in told["fields"].items()}
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        EveryplaceError,
+    ) as error:
+        raise EveryplaceError(
+            MQRC_FORMAT_ERROR, f"body {body[:40]!r} holds no Everyplace fields: {error!r}"
+        ) from error
+    return restored(uid, fields)
+
+
+def _field(name: str, kind_name: str, told: Any) -> Field:
+    kind = FieldType(kind_name)
+    value = base64.b64decode(told, validate=True) if kind is FieldType.BYTES else told
+    check_field(name, kind, value)
+    return Field(kind, value)
+
+
+def _json_of(value: object) -> object:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value

@@ -1,0 +1,56 @@
+"""Expiration reports of messages that came from MQ and expire on a queue of MQ Everyplace (E19)."""
+
+from __future__ import annotations
+
+from mayfly.engine.disposal import send_report
+from mayfly.engine.manager import Manager
+from mayfly.engine.message import Message
+from mayfly.engine.work import Work
+from mayfly.everyplace.fields import MSG_CORREL_ID, MessageFields
+from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body
+from mayfly.everyplace.rules import QueueEntry, QueueRule
+from mayfly.lifetime.reports import Cause, Original, is_owed
+from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
+
+#: What the sender asked for, as MQ keeps it, and the MsgId it knows the message by.
+MQ_DESCRIPTOR, MQ_MSG_ID = "MQ_Descriptor", "MQ_MsgId"
+
+
+class ReportsToMq(QueueRule):
+    """Sends the expiration report that a message from MQ asked for when it expires here.
+
+    Without it nobody is told: Everyplace itself knows rules, no reports.
+    """
+
+    def __init__(self, manager: Manager) -> None:
+        """Put reports on queues of, or by way of, an MQ queue manager."""
+        self._manager = manager
+
+    def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
+        """Send the report, to the dead-letter queue where it cannot be delivered (R4)."""
+        original = _original_of(message)
+        if original is None:
+            return
+        work = Work()
+        with self._manager.latch:
+            send_report(self._manager, work, Cause.EXPIRATION, original)
+        self._manager.run(work)
+
+
+def remember_sender(got: Message, message: MessageFields) -> None:
+    """Note in a message what a report about it will need, if it asks for one."""
+    if is_owed(Cause.EXPIRATION, got.descriptor):
+        message.put_array_of_byte(MQ_DESCRIPTOR, pack_descriptor(got.descriptor))
+        message.put_array_of_byte(MQ_MSG_ID, got.msg_id)
+
+
+def _original_of(message: MessageFields) -> Original | None:
+    if not message.contains(MQ_DESCRIPTOR):
+        return None
+    data, correl_id = fields_as_body(message), b""
+    if message.contains(MQ_DATA):
+        data = message.get_array_of_byte(MQ_DATA)
+    if message.contains(MSG_CORREL_ID):
+        correl_id = message.get_array_of_byte(MSG_CORREL_ID)
+    descriptor = unpack_descriptor(message.get_array_of_byte(MQ_DESCRIPTOR))
+    return Original(descriptor, message.get_array_of_byte(MQ_MSG_ID), correl_id, data, 0)

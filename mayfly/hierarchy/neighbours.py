@@ -1,0 +1,115 @@
+"""The neighbours of a queue manager: its parent, its children, and the proxies that each has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mayfly.engine.administration import define, erase, save
+from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes.attribute import CHILD, QLOCAL
+from mayfly.engine.core import Core
+from mayfly.engine.definitions import Definition
+from mayfly.engine.pubsub.proxies import (
+    PUBLICATIONS,
+    is_proxy,
+    neighbour_of,
+    proxy_definition,
+)
+from mayfly.engine.pubsub.subscription_administration import (
+    create_subscription,
+    remove_subscription,
+)
+from mayfly.engine.pubsub.subscriptions import Subscription
+from mayfly.hierarchy.announcements import REQUESTS
+from mayfly.mqi.errors import MQError
+
+_QUEUES = (PUBLICATIONS, REQUESTS)
+
+
+class Neighbours:
+    """Who is connected to a queue manager in the tree; what is said here is on disk."""
+
+    def __init__(self, core: Core) -> None:
+        """Look at what the store knows."""
+        self._core = core
+
+    @property
+    def parent(self) -> str:
+        """PARENT of the queue manager, empty at the top of the tree."""
+        return self._core.registry.queue_manager.text("PARENT")
+
+    @property
+    def children(self) -> list[str]:
+        """The queue managers that have said that this one is their parent."""
+        with self._core.latch:
+            return sorted(name for kind, name in self._core.registry.named if kind == CHILD)
+
+    def all(self) -> list[str]:
+        """Return parent and children."""
+        return [name for name in (self.parent, *self.children) if name]
+
+    def make_queues(self) -> None:
+        """Define the queues of publications and announcements where they are missing."""
+        for name in _QUEUES:
+            if self._core.registry.find(name) is None:
+                define(self._core, QLOCAL, name, {"MAXDEPTH": 999_999_999, "DEFPSIST": 1})
+
+    def add_child(self, name: str) -> None:
+        """Note a child, durably."""
+        child = Definition(CHILD, name, defaults_of(CHILD))
+        save(self._core, child, 0)
+        with self._core.latch:
+            self._core.registry.named[CHILD, name] = child
+
+    def drop(self, name: str) -> None:
+        """Forget a neighbour with its proxies."""
+        self.give(name, frozenset())
+        child = self._core.registry.named.get((CHILD, name))
+        if child is not None:
+            erase(self._core, child)
+            with self._core.latch:
+                del self._core.registry.named[CHILD, name]
+
+    def topics_for(self, neighbour: str) -> frozenset[str]:
+        """Return what is subscribed to here and behind all neighbours but that one."""
+        with self._core.latch:
+            return frozenset(
+                subscription.topic
+                for subscription in self._core.registry.subscriptions.all()
+                if not (is_proxy(subscription) and neighbour_of(subscription) == neighbour)
+            )
+
+    def give(self, neighbour: str, topics: Iterable[str]) -> MQError | None:
+        """Let a neighbour have proxies for these topics and no others; return why one failed."""
+        wanted = set(topics)
+        for subscription in self._proxies(neighbour):
+            if subscription.topic in wanted:
+                wanted.discard(subscription.topic)
+            else:
+                remove_subscription(self._core, subscription)
+        failure: MQError | None = None
+        for topic in sorted(wanted):
+            definition = proxy_definition(neighbour, topic)
+            try:
+                create_subscription(self._core, definition, is_durable=True, takes_retained=False)
+            except MQError as error:
+                failure = error
+        return failure
+
+    def strangers(self) -> set[str]:
+        """Return whose proxies are here although they are no neighbours."""
+        known = self.all()
+        with self._core.latch:
+            return {
+                neighbour_of(subscription)
+                for subscription in self._core.registry.subscriptions.all()
+                if is_proxy(subscription) and neighbour_of(subscription) not in known
+            }
+
+    def _proxies(self, neighbour: str) -> list[Subscription]:
+        with self._core.latch:
+            return [
+                subscription
+                for subscription in self._core.registry.subscriptions.all()
+                if is_proxy(subscription) and neighbour_of(subscription) == neighbour
+            ]

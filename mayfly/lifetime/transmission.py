@@ -1,0 +1,40 @@
+"""The second Expiry of a message that travels: the one in the MQXQH, counted down by who reads it.
+
+Only the outer Expiry, that of the message on its transmission queue, decides when it is discarded
+(E25); the embedded one is the message's own, and is 0 once it has elapsed (E26).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mayfly.lifetime.times import ms_of_tenths, tenths_of_ms
+from mayfly.mqi.structures import XQH
+
+#: Where the embedded Expiry stands in the data; shorter data has none.
+EXPIRY_AT = XQH.offset_of("MsgDesc.Expiry")
+EXPIRY_END = EXPIRY_AT + 4
+
+
+def embedded_expiry(body: bytes, *, big_endian: bool) -> int:
+    """Return the embedded Expiry of data that is long enough for one, in tenths."""
+    return int.from_bytes(body[EXPIRY_AT:EXPIRY_END], _order(big_endian), signed=True)
+
+
+def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
+    """Return data with an MQXQH as it is after so much waiting (E24).
+
+    An embedded MQEI_UNLIMITED is left alone (E27), and so is data too short to have an Expiry.
+    """
+    if len(body) < EXPIRY_END:
+        return body
+    tenths = embedded_expiry(body, big_endian=big_endian)
+    if tenths <= 0:
+        return body
+    left_ms = max(ms_of_tenths(tenths) - waited_ms, 0)
+    left = tenths_of_ms(left_ms).to_bytes(4, _order(big_endian), signed=True)
+    return body[:EXPIRY_AT] + left + body[EXPIRY_END:]
+
+
+def _order(big_endian: bool) -> Literal["big", "little"]:
+    return "big" if big_endian else "little"

@@ -1,0 +1,108 @@
+"""MQGMO_CONVERT: data returned in the character set and the encoding of the getter's MD (G7).
+
+Text (MQSTR) is converted, and MQ headers with what follows them, each by what the one before it
+says; data without a format never are, other formats not here (MQRC_FORMAT_ERROR). What cannot be
+converted is returned as it was put, with a warning, and described as what it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.get import GetResult
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.pymqi.coded_headers import HEADERS, CodedHeader
+from mayfly.pymqi.coding import Coding, cut_to, decoded
+
+_TEXT = "MQSTR"
+
+
+class Returned(NamedTuple):
+    """What a get returns: data, the descriptor that says what they are, their length, a warning."""
+
+    body: bytes
+    descriptor: Descriptor
+    data_length: int
+    reason: int
+
+
+class _Made(NamedTuple):
+    """Data converted as far as possible; the last ``text_bytes`` of them are converted text."""
+
+    body: bytes
+    coding: Coding
+    reason: int = rc.MQRC_NONE
+    text_bytes: int = 0
+
+
+def converted(result: GetResult, wanted: Coding, room_bytes: int | None, options: int) -> Returned:
+    """Return what a get with MQGMO_CONVERT returns of a message, into a buffer of a length.
+
+    ``reason`` is the get's own, MQRC_TRUNCATED_MSG_ACCEPTED where the data have grown beyond the
+    buffer and may be cut, or says why not all is converted: MQRC_FORMAT_ERROR,
+    MQRC_SOURCE_CCSID_ERROR, MQRC_TARGET_CCSID_ERROR, MQRC_NOT_CONVERTED,
+    MQRC_CONVERTED_STRING_TOO_BIG, MQRC_CONVERTED_MSG_TOO_BIG.
+    """
+    body, descriptor = result.message.body, result.message.descriptor
+    as_it_is = Returned(body, descriptor, result.data_length, result.warning)
+    source = Coding.of(descriptor.encoding, descriptor.coded_char_set_id)
+    if not body or source == wanted or result.stays:
+        return as_it_is
+    is_cut = len(body) < result.data_length
+    try:
+        made = _part(descriptor.format, body, source, wanted, is_cut=is_cut)
+    except MQError as error:
+        return as_it_is._replace(reason=error.reason)
+    described = descriptor._replace(
+        encoding=made.coding.encoding, coded_char_set_id=made.coding.ccsid
+    )
+    if room_bytes is None or len(made.body) <= room_bytes:
+        length = result.data_length if is_cut else len(made.body)
+        return Returned(made.body, described, length, made.reason or result.warning)
+    if not options & c.MQGMO_ACCEPT_TRUNCATED_MSG:
+        return as_it_is._replace(reason=rc.MQRC_CONVERTED_MSG_TOO_BIG)
+    shown = _fitting(made, room_bytes, wanted)
+    return Returned(shown, described, result.data_length, rc.MQRC_TRUNCATED_MSG_ACCEPTED)
+
+
+def _part(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> _Made:
+    """Convert data of a format and what follows; raises why nothing of it is converted."""
+    if not format_name or source == wanted:
+        return _Made(raw, source)
+    if format_name == _TEXT:
+        text = _text(raw, source, wanted, is_cut=is_cut)
+        return _Made(text, wanted, text_bytes=len(text))
+    layout = HEADERS.get(format_name)
+    if layout is None:
+        raise mq_error(rc.MQRC_FORMAT_ERROR, f"format {format_name!r}")
+    header = CodedHeader(layout, raw, source)
+    rest, behind = raw[header.length :], header.coding_behind
+    made = _Made(rest, behind)
+    if rest:
+        try:
+            made = _part(header.format_behind, rest, behind, wanted, is_cut=is_cut)
+        except MQError as error:
+            made = _Made(rest, behind, error.reason)
+    packed = header.packed(wanted, made.coding if rest else None)
+    return made._replace(body=packed + made.body, coding=wanted)
+
+
+def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:
+    codec = source.codec(rc.MQRC_SOURCE_CCSID_ERROR)
+    target = wanted.codec(rc.MQRC_TARGET_CCSID_ERROR)
+    try:
+        return decoded(raw, codec, is_cut=is_cut).encode(target)
+    except UnicodeError as error:
+        raise mq_error(rc.MQRC_NOT_CONVERTED, str(error)) from None
+
+
+def _fitting(made: _Made, room_bytes: int, wanted: Coding) -> bytes:
+    """Return what fits a buffer, no half character at its end."""
+    start = len(made.body) - made.text_bytes
+    if room_bytes <= start:
+        return made.body[:room_bytes]
+    codec = wanted.codec(rc.MQRC_TARGET_CCSID_ERROR)
+    return made.body[:start] + cut_to(made.body[start:], room_bytes - start, codec)

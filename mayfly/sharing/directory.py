@@ -1,0 +1,92 @@
+"""Where names lead in a queue-sharing group: to shared queues, and to those of other members."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mayfly.engine.definitions import Definition
+from mayfly.engine.objects import Path, Registry
+from mayfly.engine.queues import LocalQueue
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.selectors import MQQSGD_SHARED
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
+    from mayfly.sharing.member import Member
+
+
+class GroupDirectory:
+    """The shared queues of a group and its open members; guarded by the latch they share."""
+
+    def __init__(self, group: Core) -> None:
+        """Begin without members."""
+        self.group = group
+        self.members: dict[str, Member] = {}
+
+    def admit(self, member: Member) -> None:
+        """Let the names of a member lead to it."""
+        registries = [self.group.registry, *(m.registry for m in self.members.values())]
+        for registry in registries:
+            registry.followers.append(member.registry)
+        member.registry.followers = registries[1:]
+        self.members[member.name] = member
+        self.group.registry.changed()
+
+    def dismiss(self, member: Member) -> None:
+        """Forget a member that has ended."""
+        if self.members.get(member.name) is member:
+            del self.members[member.name]
+            for registry in (self.group.registry, *(m.registry for m in self.members.values())):
+                registry.followers.remove(member.registry)
+            self.group.registry.changed()
+
+    def find(self, name: str) -> Definition | None:
+        """Return the definition of a shared queue."""
+        definition = self.group.registry.find(name)
+        is_shared = definition is not None and _is_shared(definition)
+        return definition if is_shared else None
+
+    def definitions(self) -> dict[str, Definition]:
+        """Return those of all shared queues, by name."""
+        return {d.name: d for d in self.group.registry.definitions() if _is_shared(d)}
+
+    def queue(self, name: str) -> LocalQueue | None:
+        """Return a shared queue."""
+        return None if self.find(name) is None else self.group.registry.by_name(name)
+
+    def path(self, asker: Registry, name: str) -> Path | None:
+        """Return what QUEUE@MANAGER leads to when the manager is of the group, else None.
+
+        A shared queue is meant itself, whichever member is named; otherwise it is a queue of that
+        member, which must be open. Raises MQRC_UNKNOWN_OBJECT_NAME when that has none of the name.
+        """
+        queue_name, _, manager = name.partition("@")
+        member = self.members.get(manager)
+        if manager != self.group.name and (member is None or member.registry is asker):
+            return None
+        shared = self.queue(queue_name)
+        if shared is not None:
+            return Path(queue_name, [shared.definition], shared, asker.version, None)
+        if member is None or not member.is_usable:
+            return None
+        there = member.registry.resolve_target(queue_name)
+        if there.remote is not None:
+            return None
+        passed = [d for n in there.names if (d := member.registry.find(n)) is not None]
+        return Path(there.name, passed, there.queue, asker.version, None)
+
+    def refreshed(self, asker: Registry, path: Path) -> Path:
+        """Return a path to a queue of another member as its definitions stand now.
+
+        Raises MQRC_Q_DELETED when the queue is gone, or the member that has it.
+        """
+        home = path.queue.home
+        again = None if home is None else self.path(asker, f"{path.name}@{home.name}")
+        if again is None or again.queue is not path.queue:
+            raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} of another member is gone")
+        return again
+
+
+def _is_shared(definition: Definition) -> bool:
+    return definition.attributes.get("QSGDISP") == MQQSGD_SHARED

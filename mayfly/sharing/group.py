@@ -1,0 +1,128 @@
+"""The queue-sharing group: the store of the shared queues, and who its members are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
+from mayfly.engine.manager import SETTLE_MS
+from mayfly.engine.session import Session
+from mayfly.lifetime.times import Clock
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.sharing.directory import GroupDirectory
+from mayfly.sharing.joint import Joint
+from mayfly.sharing.sharer import Sharer
+from mayfly.sharing.waits import FIRST_SHARED
+from mayfly.store.intents import carried_out, forget_intents, intents_of
+from mayfly.store.keys import LARGEST_QUEUE_NUMBER
+from mayfly.store.units import Unit
+
+if TYPE_CHECKING:
+    from mayfly.sharing.member import Member
+
+
+class QueueSharingGroup(Sharer):
+    """Shared queues of several queue managers in this process; a context manager.
+
+    ``QueueSharingGroup("QSG1", folder)`` keeps them in the folder, without one in memory. Queue
+    managers are opened with ``sharing_group=``; closing the group closes them first.
+    """
+
+    takes_connections = False
+
+    def __init__(
+        self, name: str, path: str | FilePath | None = None, clock: Clock | None = None
+    ) -> None:
+        """Open the group; raises as ``engine.manager.Manager``."""
+        # On z/OS nobody defines a staging queue: delayed messages wait with the members.
+        super().__init__(name, path, clock, platform="zos")
+
+    def session(
+        self,
+        user: str | None = None,
+        transacted: bool = False,
+        program: str = "mayfly",
+        *,
+        groups: Sequence[str] = (),
+    ) -> Session:
+        """Raise MQRC_FUNCTION_NOT_SUPPORTED: programs connect to a member."""
+        raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, f"{self.name}: connect to a member of it")
+
+    def next_due_ms(self) -> int | None:
+        """Return the clock's time of the next due work, None when nothing is to come.
+
+        A wait ends when no member has a message to release that was due before its end.
+        """
+        with self.latch:
+            if self.is_stopped:
+                return None
+            since_ms, end_ms = self.store.unsettled_since_ms, self.waits.next_end_ms()
+            moments = []
+            if since_ms is not None:
+                moments.append(max(since_ms + SETTLE_MS, self._postponed_to_ms))
+            if end_ms is not None and self._is_decided(0, end_ms):
+                moments.append(end_ms)
+        return min(moments) - self.ahead_ms if moments else None
+
+    def run_deferred(self) -> None:
+        """Run the works found under the latch, those of members too: whoever came may run them."""
+        super().run_deferred()
+        for member in list(self.directory.members.values()):
+            if member.deferred and not member.is_stopped:
+                member.run_deferred()
+
+    def close(self) -> None:
+        """Close the members, then the store of the shared queues."""
+        for member in list(self.directory.members.values()):
+            member.close()
+        super().close()
+
+    def clock_for(self, name: str, clock: Clock | None) -> Clock:
+        """Return the clock of a member to be; raises ValueError for another, or a name in use."""
+        if clock is not None and clock is not self.clock:
+            raise ValueError(f"clock: {name} has that of its queue-sharing group {self.name}")
+        if name in self.directory.members or name == self.name:
+            raise ValueError(f"name {name!r} is in use in queue-sharing group {self.name}")
+        return self.clock
+
+    def agree_on_time(self, member: Member) -> None:
+        """Let nobody of the group be behind a member that is being opened, nor that one behind."""
+        with self.latch:
+            everybody = [self, member, *self.directory.members.values()]
+            ahead_ms = max(sharer.ahead_ms for sharer in everybody)
+            for sharer in everybody:
+                sharer.ahead_ms = ahead_ms
+
+    def intents_of(self, name: str) -> list[tuple[int, Unit]]:
+        """Return what was decided and a member of this name may not have carried out."""
+        with self.latch:
+            return intents_of(self.store.persistent, name)
+
+    def carried_out_by(self, member: Member) -> set[int]:
+        """Return the intents that a member says it has carried out."""
+        with self.latch:
+            return carried_out(member.store.persistent)
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Remove intents that were carried out."""
+        unit = Unit()
+        unit.statements.append(forget_intents(numbers))
+        self.store.group.commit(unit)
+
+    def tidy(self) -> None:
+        """Remove what members have carried out, as one of them ends."""
+        if self.joint is not None and self.is_usable:
+            self.joint.clean_up()
+
+    def _load(self) -> None:
+        self.home = self.registry.home = self
+        self.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
+        self.joint = Joint(self)
+        self.directory = GroupDirectory(self)
+        super()._load()
+
+    def _is_decided(self, _queue_number: int, end_ms: int) -> bool:
+        releases = (m.release_due_ms() for m in self.directory.members.values() if m.is_usable)
+        return all(due_ms is None or end_ms < due_ms for due_ms in releases)

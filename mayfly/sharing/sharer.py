@@ -1,0 +1,59 @@
+"""What members and their group have in common: works that change the stores of several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mayfly.engine.manager import Manager
+from mayfly.engine.work import Work
+from mayfly.mqi.errors import MQError
+
+if TYPE_CHECKING:
+    from mayfly.sharing.joint import Joint
+
+
+class Sharer(Manager):
+    """A queue manager that may be one of several whose stores change together."""
+
+    #: How they do; None outside of a group.
+    joint: Joint | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it takes new work."""
+        return not (self.is_stopped or self.is_closing)
+
+    def enter(self, work: Work) -> None:
+        """Begin to run a work; call it with the latch held.
+
+        Raises MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING; the work stays as it is then.
+        """
+        self._enter(())
+        self.under_way.add(work)
+
+    def leave(self, work: Work) -> None:
+        """End to run a work whose effect is left open."""
+        with self.latch:
+            self.under_way.discard(work)
+        self._settle(())
+
+    def settle(self, work: Work) -> None:
+        """Let a work that is durable take effect, and run what that leads to."""
+        led_to = self._settle([work])
+        if led_to:
+            try:
+                self.run(*led_to)
+            except MQError as error:
+                self._survive_a_full_disk(error)
+
+    def release_due_ms(self) -> int | None:
+        """Return when delayed messages are released next, None when none waits for it."""
+        due_ms = self._delay_processor.next_due_ms()
+        return None if due_ms is None else max(due_ms, self._postponed_to_ms)
+
+    def _run_across(self, works: Sequence[Work]) -> bool:
+        if self.joint is None or not any(work.elsewhere for work in works):
+            return False
+        self.joint.run(self, works)
+        return True

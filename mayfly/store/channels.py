@@ -1,0 +1,56 @@
+"""How far each channel has come, as the store holds it."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mayfly.store.claims import Statement
+
+CHANNELS = "SELECT * FROM channel"
+_SAVE = "INSERT OR REPLACE INTO channel VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_FORGET = "DELETE FROM channel WHERE name = ?"
+
+
+class ChannelRow(NamedTuple):
+    """A row of the table ``channel``; see schema.sql."""
+
+    name: str
+    is_sender: int
+    partner: str
+    sequence: int = 0
+    luw: str = ""
+    is_started: int = 0
+    is_reset: int = 0
+    doubt_sequence: int = 0
+    doubt_luw: str = ""
+    doubt_keys: bytes = b""
+
+    @property
+    def keys(self) -> list[int]:
+        """The keys of the messages in doubt."""
+        keys = array("q")
+        keys.frombytes(self.doubt_keys)
+        if sys.byteorder == "big":
+            keys.byteswap()
+        return keys.tolist()
+
+
+def packed_keys(numbers: Iterable[int]) -> bytes:
+    """Return keys as a row holds them, 8 bytes each, lowest first."""
+    keys = array("q", numbers)
+    if sys.byteorder == "big":
+        keys.byteswap()
+    return keys.tobytes()
+
+
+def save_channel(row: ChannelRow) -> Statement:
+    """Return what makes the state of a channel durable."""
+    return _SAVE, row
+
+
+def forget_channel(name: str) -> Statement:
+    """Return what removes all that is known of a channel."""
+    return _FORGET, (name,)

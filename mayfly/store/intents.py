@@ -1,0 +1,132 @@
+"""Changes of several stores that happen together: those of the others, written down in one of them.
+
+In a queue-sharing group a unit of work may change the store of the group and those of members. The
+transaction of the group's part is the decision: it also holds what each member's store is to change
+(an intent). A member notes in the transaction of its own part that it has carried that intent out.
+So a kill between the two leaves an intent, which the member carries out when it is opened again.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from mayfly.lifetime.life import LifeRecord
+from mayfly.store.messages import Messages
+from mayfly.store.units import Bulk, EndedRows, Move, Run, StoredMessage, Unit
+
+Statement: TypeAlias = tuple[str, tuple[Any, ...]]
+
+_INTEND = "INSERT INTO intent VALUES (?, ?, ?)"
+_INTENTS = "SELECT number, changes FROM intent WHERE member = ? ORDER BY number"
+_FORGET = "DELETE FROM intent WHERE number IN (SELECT value FROM json_each(?))"
+_CARRY_OUT = "INSERT INTO carried_out VALUES (?)"
+_CARRIED_OUT = "SELECT number FROM carried_out"
+_FORGET_CARRIED_OUT = "DELETE FROM carried_out WHERE number IN (SELECT value FROM json_each(?))"
+_GROUP_OF = "SELECT value FROM meta WHERE name = 'sharing_group'"
+_JOIN = "INSERT OR REPLACE INTO meta VALUES ('sharing_group', ?)"
+#: How bytes stand in JSON.
+_BYTES = "base64"
+
+
+def intend(number: int, member: str, unit: Unit) -> Statement:
+    """Return what writes down, under a number, all that a unit is to change in a member's store."""
+    return _INTEND, (number, member, pack_unit(unit))
+
+
+def forget_intents(numbers: Iterable[int]) -> Statement:
+    """Return what removes intents; their members have carried them out."""
+    return _FORGET, (json.dumps(list(numbers)),)
+
+
+def carry_out(number: int) -> Statement:
+    """Return what notes in a member's store that the transaction has carried an intent out."""
+    return _CARRY_OUT, (number,)
+
+
+def forget_carried_out(numbers: Iterable[int]) -> Statement:
+    """Return what removes such notes; the intents are gone, durably."""
+    return _FORGET_CARRIED_OUT, (json.dumps(list(numbers)),)
+
+
+def join_group(group: str) -> Statement:
+    """Return what makes a store that of a member of a queue-sharing group."""
+    return _JOIN, (group,)
+
+
+def group_of(messages: Messages) -> str:
+    """Return the queue-sharing group that a store belongs to, empty for none."""
+    rows = messages.fetch(_GROUP_OF, ())
+    return str(rows[0][0]) if rows else ""
+
+
+def intents_of(messages: Messages, member: str) -> list[tuple[int, Unit]]:
+    """Return the intents for a member in a group's store, in their order."""
+    rows = messages.fetch(_INTENTS, (member,))
+    return [(number, unpack_unit(changes)) for number, changes in rows]
+
+
+def carried_out(messages: Messages) -> set[int]:
+    """Return the numbers of the intents that a member's store says it has carried out."""
+    return {number for (number,) in messages.fetch(_CARRIED_OUT, ())}
+
+
+def pack_unit(unit: Unit) -> str:
+    """Return all that a unit is to change on the disk, as JSON.
+
+    What it changes in memory is left out, its effect on the totals is not: at the next start they
+    say what was lost.
+    """
+    deltas = [
+        (number, d.puts, d.present, d.present_volatile, list(d.ended.items()))
+        for number, d in unit.deltas.items()
+    ]
+    return json.dumps(
+        {
+            "inserts": unit.inserts,
+            "deletes": unit.deletes,
+            "backouts": unit.backouts,
+            "lives": unit.lives,
+            "moves": unit.moves,
+            "bulks": unit.bulks,
+            "ended_rows": unit.ended_rows,
+            "deltas": deltas,
+            "statements": unit.statements,
+        },
+        default=_from_bytes,
+    )
+
+
+def unpack_unit(packed: str) -> Unit:
+    """Return the unit that :func:`pack_unit` has packed."""
+    said = json.loads(packed, object_hook=_to_bytes)
+    unit = Unit()
+    unit.inserts = [StoredMessage(*row) for row in said["inserts"]]
+    unit.deletes = [(key,) for (key,) in said["deletes"]]
+    unit.backouts = [(key,) for (key,) in said["backouts"]]
+    unit.lives = [LifeRecord(*life) for life in said["lives"]]
+    unit.moves = [Move(*move) for move in said["moves"]]
+    unit.bulks = [
+        Bulk._make([*bulk, None if run is None else Run(*run)]) for *bulk, run in said["bulks"]
+    ]
+    unit.ended_rows = [
+        EndedRows._make([*ended, [tuple(descriptor) for descriptor in descriptors]])
+        for *ended, descriptors in said["ended_rows"]
+    ]
+    unit.statements = [(sql, tuple(bindings)) for sql, bindings in said["statements"]]
+    for number, puts, present, present_volatile, ended in said["deltas"]:
+        delta = unit.delta(number)
+        delta.puts, delta.present, delta.present_volatile = puts, present, present_volatile
+        delta.ended = dict(ended)
+    return unit
+
+
+def _from_bytes(value: object) -> dict[str, str]:
+    assert isinstance(value, bytes)
+    return {_BYTES: b64encode(value).decode()}
+
+
+def _to_bytes(value: dict[str, Any]) -> Any:
+    return b64decode(value[_BYTES]) if value.keys() == {_BYTES} else value

@@ -1,0 +1,180 @@
+"""The monitor itself: waits on an initiation queue and starts what its messages name."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+from mayfly.engine.forwarding import bury
+from mayfly.engine.get import GetRequest
+from mayfly.engine.manager import Manager
+from mayfly.engine.message import Message
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
+from mayfly.trigger_monitor.messages import trigger_message_of
+from mayfly.trigger_monitor.programs import CannotStart, Program, Programs
+
+_LOG = logging.getLogger("mayfly.trigger_monitor")
+_NO_PROGRAMS: Mapping[str, Program] = {}
+
+
+class Outcome(StrEnum):
+    """What a monitor counts."""
+
+    #: A program was started, whatever became of it.
+    STARTED = "started"
+    #: Of those: it raised, or ended with another code than 0 while the monitor waited for it.
+    FAILED = "failed"
+    #: The trigger message went to the dead-letter queue.
+    DEAD_LETTERED = "dead_lettered"
+    #: It did not, as no dead-letter queue takes it.
+    LOST = "lost"
+
+
+class TriggerMonitor:
+    """Starts programs for the trigger messages of one queue, one after the other.
+
+    A context manager; used by one thread but for :meth:`stop`. ``counts`` can be read from any.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        queue: str,
+        programs: Mapping[str, Program] = _NO_PROGRAMS,
+        *,
+        runs_commands: bool = False,
+        user: str | None = None,
+    ) -> None:
+        """Open the initiation queue, which may let queues trigger at once (T2).
+
+        ``programs`` are callables by ApplId; with ``runs_commands`` every other ApplId of type
+        MQAT_UNIX is a command line. ``user`` is in whose name it reads, None for who opened the
+        queue manager. Raises the reason codes of an open for input.
+        """
+        self._manager = manager
+        self._programs = Programs(programs, runs_commands=runs_commands)
+        self._session = manager.session(user, transacted=True, program="mayfly trigger")
+        try:
+            self._handle = self._session.open(queue, c.MQOO_INPUT_SHARED)
+        except MQError:
+            self._session.close()
+            raise
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.counts = Counter(dict.fromkeys(Outcome, 0))
+
+    @property
+    def queue(self) -> str:
+        """The initiation queue."""
+        return self._handle.queue_name
+
+    def run_once(self) -> Counter[Outcome]:
+        """See to the trigger messages that are there and return what happened; waits for none.
+
+        Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED, MQRC_CONNECTION_BROKEN.
+        """
+        before = self.counts.copy()
+        while (message := self._next(0)) is not None:
+            self._deal_with(message)
+        return self.counts - before
+
+    def run(self) -> None:
+        """See to trigger messages as they come, until :meth:`stop`; raises as :meth:`run_once`."""
+        while (message := self._next(c.MQWI_UNLIMITED)) is not None:
+            self._deal_with(message)
+
+    def start(self) -> None:
+        """Let a thread do what :meth:`run` does; raises RuntimeError for a second one."""
+        if self._thread is not None:
+            raise RuntimeError(f"the trigger monitor of {self.queue} was started before")
+        self._thread = threading.Thread(target=self._serve, name="mayfly-trigger", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it from any thread, for good: a callable in work ends first, a command runs on.
+
+        From inside of a callable it does not wait.
+        """
+        self._stopped.set()
+        self._programs.stop()
+        with suppress(MQError):
+            self._handle.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def close(self) -> None:
+        """Stop, and disconnect from the queue manager."""
+        self.stop()
+        self._session.close(commit=False)
+
+    def __enter__(self) -> Self:
+        """Return the monitor."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop and disconnect."""
+        self.close()
+
+    def _serve(self) -> None:
+        try:
+            self.run()
+        except ConnectionBroken as error:
+            _LOG.info("the trigger monitor of %s ends: %s", self.queue, error)
+        except MQError as error:
+            _LOG.error("the trigger monitor of %s stops: %s", self.queue, error)
+
+    def _next(self, wait_ms: int) -> Message | None:
+        """Take the next trigger message in the unit of work; None for none, or once stopped."""
+        if self._stopped.is_set():
+            return None
+        options = c.MQGMO_SYNCPOINT | (c.MQGMO_WAIT if wait_ms else c.MQGMO_NO_WAIT)
+        try:
+            return self._handle.get(GetRequest(wait_ms=wait_ms), options).message
+        except NoMessage:
+            return None
+        except MQError:
+            if self._stopped.is_set():
+                return None
+            raise
+
+    def _deal_with(self, message: Message) -> None:
+        try:
+            trigger = trigger_message_of(message)
+            see_to_end = self._programs.start(trigger, self._manager.name)
+        except MQError as error:
+            self._refuse(message, c.MQFB_TM_ERROR, error)
+            return
+        except CannotStart as error:
+            self._refuse(message, error.feedback, error)
+            return
+        # The program is not part of the unit of work.
+        self._session.commit()
+        self.counts[Outcome.STARTED] += 1
+        if not see_to_end():
+            self.counts[Outcome.FAILED] += 1
+
+    def _refuse(self, message: Message, feedback: int, why: Exception) -> None:
+        """Put a trigger message on the dead-letter queue; where that fails, it is lost (T9)."""
+        _LOG.warning("%s: %s", message, why)
+        try:
+            bury(self._manager, self._session, message, feedback)
+            outcome = Outcome.DEAD_LETTERED
+        except ConnectionBroken:
+            raise
+        except MQError as error:
+            _LOG.error("%s is lost: %s", message, error)
+            outcome = Outcome.LOST
+        self._session.commit()
+        self.counts[outcome] += 1

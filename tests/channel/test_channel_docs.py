@@ -1,0 +1,44 @@
+"""docs/CHANNELS.md says what is so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mayfly import channel
+from mayfly.channel import Status
+from mayfly.engine.attributes import attributes_of
+from mayfly.engine.attributes.attribute import CHANNEL
+from mayfly.mqsc.display import CHANNEL_STATUS_KEYWORDS
+
+DOCS = (Path(__file__).parents[2] / "docs/CHANNELS.md").read_text("utf-8")
+
+
+def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    [block] = [rest.split("```")[0] for rest in DOCS.split("```python\n")[1:]]
+    names: dict[str, object] = {}
+    exec(compile(block, "docs/CHANNELS.md", "exec"), names)
+    assert capsys.readouterr().out == "b'two coffees' 200\nRUNNING 1 1 False\n"
+
+
+def test_every_attribute_and_its_default_is_listed() -> None:
+    for keyword, attribute in attributes_of(CHANNEL).items():
+        assert f"`{keyword}" in DOCS or keyword in ("CHLTYPE", "DESCR"), keyword
+        if type(attribute.default) is int and not attribute.words:
+            assert str(attribute.default) in DOCS, keyword
+
+
+def test_every_status_is_listed() -> None:
+    shown_in_definitions = {"CHLTYPE", "CONNAME", "RQMNAME", "XMITQ"}
+    assert not [word for word in Status if str(word) not in DOCS]
+    assert not [
+        word
+        for word in CHANNEL_STATUS_KEYWORDS
+        if word not in shown_in_definitions and f"`{word}`" not in DOCS
+    ]
+
+
+def test_public_names_are_there_once() -> None:
+    assert len(set(channel.__all__)) == len(channel.__all__)
+    assert all(hasattr(channel, name) for name in channel.__all__)

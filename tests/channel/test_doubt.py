@@ -1,0 +1,203 @@
+"""A batch that is cut off at any of its steps is at the partner once, or back in its place once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.channel import LinkDown, Opening, connect_local
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.testing import VirtualClock
+from tests.channel.scene import (
+    CHANNEL,
+    XMITQ,
+    bodies,
+    cut_once,
+    done,
+    put,
+    sending,
+    standing,
+    through,
+)
+
+PLACES = [
+    "before connect",
+    "before negotiate",
+    "behind negotiate",
+    "before send",
+    "behind send",
+    "before confirm",
+    "behind confirm",
+]
+#: Where the sender cannot know whether its partner has committed.
+IN_DOUBT = PLACES[-2:]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_cut_anywhere_each_persistent_message_arrives_once_and_in_order(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, place: str
+) -> None:
+    through(one, cut_once(place))
+    for body in (b"a", b"b", b"c"):
+        put(one, body)
+    one.channels.start(CHANNEL)
+    status = standing(one)
+    assert (status.status, status.is_in_doubt) == ("RETRYING", place in IN_DOUBT)
+    assert bodies(two) == ([b"a", b"b", b"c"] if place == "behind confirm" else [])
+    assert one.counts(XMITQ).locked == (3 if place in IN_DOUBT else 0)
+    # Put meanwhile, and behind the others.
+    put(one, b"d")
+    clock.advance(60_000)
+    assert bodies(two) == [b"a", b"b", b"c", b"d"]
+    assert (one.curdepth(XMITQ), standing(one).sequence) == (0, 4)
+    assert standing(one).is_in_doubt is False
+
+
+@pytest.mark.parametrize("place", IN_DOUBT)
+def test_E15_what_is_in_doubt_is_not_seen_not_got_and_does_not_expire(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, place: str
+) -> None:
+    done(one, "ALTER QMGR EXPRYINT(1)")
+    through(one, cut_once(place))
+    put(one, b"x", time_to_live_ms=30_000)
+    one.channels.start(CHANNEL)
+    one.channels.stop(CHANNEL)
+    clock.advance(30_000)
+    assert (one.counts(XMITQ).locked, bodies(one, XMITQ)) == (1, [])
+    one.channels.start(CHANNEL)
+    # Nothing of it is left either way, but only where it was not committed did it expire.
+    assert (bodies(two), one.counts(XMITQ).locked, one.curdepth(XMITQ)) == ([], 0, 0)
+    assert standing(one).sequence == (1 if place == "behind confirm" else 0)
+
+
+@pytest.mark.parametrize("place", IN_DOUBT)
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_RESOLVE_settles_it_without_the_partner(
+    one: QueueManager, two: QueueManager, place: str, is_committed: bool
+) -> None:
+    through(one, cut_once(place))
+    put(one, b"x")
+    one.channels.start(CHANNEL)
+    action = "COMMIT" if is_committed else "BACKOUT"
+    done(one, f"RESOLVE CHANNEL({CHANNEL}) ACTION({action})")
+    assert one.curdepth(XMITQ) == (0 if is_committed else 1)
+    assert standing(one).is_in_doubt is False
+    result = one.mqsc(f"RESOLVE CHANNEL({CHANNEL}) ACTION({action})")
+    assert not result.ok
+    assert "no batch in doubt" in result.text
+
+
+def test_a_wrong_resolution_shows_in_the_sequence_numbers_and_RESET_brings_them_together(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    through(one, cut_once("behind confirm"))
+    put(one, b"x")
+    one.channels.start(CHANNEL)
+    one.channels.resolve(CHANNEL, is_committed=False)
+    clock.advance(60_000)
+    assert standing(one).status == "RETRYING"
+    assert "QM2 has committed up to 1, not 0" in standing(one).failure
+    with pytest.raises(MQError) as found:
+        one.channels.resolve(CHANNEL, is_committed=True)
+    assert found.value.reason == rc.MQRC_CHANNEL_CONFIG_ERROR
+    done(one, f"RESET CHANNEL({CHANNEL}) SEQNUM(5)")
+    clock.advance(60_000)
+    # The operator has said so: it goes a second time.
+    assert bodies(two) == [b"x", b"x"]
+    assert (standing(one).sequence, standing(two).sequence) == (5, 5)
+
+
+def test_RESET_is_refused_while_a_batch_is_in_doubt_and_DELETE_as_well(
+    one: QueueManager, two: QueueManager
+) -> None:
+    through(one, cut_once("before confirm"))
+    put(one, b"x")
+    one.channels.start(CHANNEL)
+    one.channels.stop(CHANNEL)
+    for command in (f"RESET CHANNEL({CHANNEL})", f"DELETE CHANNEL({CHANNEL})"):
+        result = one.mqsc(command)
+        assert not result.ok
+        assert one.counts(XMITQ).locked == 1
+    one.channels.resolve(CHANNEL, is_committed=False)
+    done(one, f"DELETE CHANNEL({CHANNEL})")
+    assert bodies(one, XMITQ) != []
+
+
+@pytest.mark.parametrize("speed", ["FAST", "NORMAL"])
+@pytest.mark.parametrize("place", PLACES)
+def test_non_persistent_messages_are_never_doubled_and_inside_the_batch_not_lost(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, place: str, speed: str
+) -> None:
+    done(one, f"ALTER CHANNEL({CHANNEL}) NPMSPEED({speed})")
+    through(one, cut_once(place))
+    put(one, b"kept")
+    put(one, b"maybe", persistent=False)
+    one.channels.start(CHANNEL)
+    clock.advance(60_000)
+    # Outside the batch, what was on its way is gone when the link was.
+    is_lost = speed == "FAST" and place == "before send"
+    assert sorted(bodies(two)) == [b"kept"] + [b"maybe"] * (not is_lost)
+    assert one.curdepth(XMITQ) == 0
+
+
+def test_the_sequence_number_wraps(one: QueueManager, two: QueueManager) -> None:
+    done(one, f"ALTER CHANNEL({CHANNEL}) SEQWRAP(100)\nRESET CHANNEL({CHANNEL}) SEQNUM(100)")
+    one.channels.start(CHANNEL)
+    put(one, b"a")
+    assert (standing(one).sequence, standing(two).sequence) == (100, 100)
+    put(one, b"b")
+    assert (standing(one).sequence, standing(two).sequence) == (1, 1)
+
+
+def test_a_receiver_that_was_replaced_takes_nothing_more(
+    one: QueueManager, two: QueueManager
+) -> None:
+    """A sender that was cut off and comes back late cannot commit behind its successor's back."""
+    definition = one.registry.named["CHANNEL", CHANNEL]
+    opening = Opening(CHANNEL, "QM1", 0, 50, 1_000, False)
+    old, new = connect_local(definition), connect_local(definition)
+    old.negotiate(opening)
+    new.negotiate(opening)
+    with pytest.raises(LinkDown):
+        old.send([], 0)
+    with pytest.raises(LinkDown):
+        old.confirm("LUW", 1)
+    assert new.negotiate(opening).luw == ""
+
+
+@contextmanager
+def full_disk(manager: QueueManager) -> Iterator[None]:
+    """Leave the disk of a queue manager without a free page."""
+    writer = manager.store.persistent.writer
+    [(pages,)] = writer.execute("PRAGMA page_count").fetchall()
+    writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    try:
+        yield
+    finally:
+        writer.execute("PRAGMA max_page_count = 1000000").fetchall()
+
+
+def test_a_disk_that_is_full_when_the_partner_has_committed_leaves_the_batch_hidden(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    """Seen again, the messages would go a second time."""
+    with sending(clock, tmp_path) as one:
+        for body in (b"a", b"b", b"c"):
+            put(one, body, persistent=body != b"c")
+        shipment = one.shipments.claimed(CHANNEL, one.registry.queue(XMITQ))
+        with one.latch:
+            assert len(shipment.take(10)) == 3
+        large = "INSERT INTO meta VALUES ('large', zeroblob(4000000))", ()
+        with full_disk(one), pytest.raises(MQError) as found:
+            shipment.end(large)
+        assert found.value.reason == rc.MQRC_STORAGE_MEDIUM_FULL
+        assert (one.counts(XMITQ).locked, one.curdepth(XMITQ), bodies(one, XMITQ)) == (3, 0, [])
+        assert one.verify().ok
+        shipment.end()
+        assert (one.counts(XMITQ).locked, one.curdepth(XMITQ)) == (0, 0)
+        assert one.verify().ok

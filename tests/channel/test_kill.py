@@ -1,0 +1,83 @@
+"""kill -9 of the process that runs both ends, again and again: each message is there once (E29)."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.testing import VirtualClock
+from tests.channel.scene import CHANNEL, XMITQ, bodies, standing
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_and_kill(folder: Path, journals: Path, seed: str, after_seconds: float) -> None:
+    """Let the load run on the folder for so long, and kill it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.channel.load", str(folder), str(journals), seed],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(after_seconds)
+    process.kill()
+    complaint = process.communicate()[1]
+    assert not complaint, complaint
+    assert process.returncode == -9
+
+
+def journalled(journals: Path) -> tuple[set[str], set[str]]:
+    """Return the labels that were committed, and those of which nobody knows."""
+    done: set[str] = set()
+    begun: set[str] = set()
+    for journal in journals.glob("*"):
+        for line in journal.read_text().splitlines():
+            is_done, labels = json.loads(line)
+            (done if is_done else begun).update(labels)
+    return done, begun - done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [5, pytest.param(100, marks=pytest.mark.soak)])
+def test_killed_at_any_moment_every_persistent_message_arrives_exactly_once(
+    tmp_path: Path, rounds: int
+) -> None:
+    seed = int(os.environ.get("MAYFLY_KILL_SEED") or Random().randrange(10**6))
+    random, journals = Random(seed), tmp_path / "journals"
+    journals.mkdir()
+    with_seed = f"again with MAYFLY_KILL_SEED={seed}"
+    in_doubt_count = 0
+    for number in range(rounds):
+        run_and_kill(tmp_path, journals, f"{seed}.{number}", random.uniform(0.05, 0.3))
+        clock = VirtualClock(0)
+        # Alone, the sender shows what it holds in doubt; then its partner is there.
+        one = QueueManager("QM1", tmp_path / "1", clock)
+        in_doubt_count += standing(one).is_in_doubt
+        with one, QueueManager("QM2", tmp_path / "2", clock) as two:
+            one.channels.start(CHANNEL)
+            assert (one.curdepth(XMITQ), standing(one).is_in_doubt) == (0, False), with_seed
+            check(two, journals, with_seed)
+            for manager in (one, two):
+                found = manager.verify()
+                assert found.ok, f"{found.problems}; {with_seed}"
+    # Enough has happened for all of this to mean something.
+    assert in_doubt_count > rounds // 6, with_seed
+
+
+def check(two: QueueManager, journals: Path, with_seed: str) -> None:
+    committed, unknown = journalled(journals)
+    arrived = Counter(body.decode() for body in bodies(two))
+    assert not {label for label, count in arrived.items() if count > 1}, f"doubled; {with_seed}"
+    assert not committed - arrived.keys(), f"lost; {with_seed}"
+    assert not arrived.keys() - committed - unknown, f"out of nowhere; {with_seed}"

@@ -1,0 +1,206 @@
+"""A message that cannot be put at the receiver: retries, dead letters, reports (Q1-Q6, R5, E21)."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.dead_letter.letters import dead_letter_of
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
+from tests.channel.scene import (
+    CHANNEL,
+    XMITQ,
+    bodies,
+    by_hand,
+    done,
+    messages,
+    put,
+    standing,
+)
+from tests.channel.test_moving import TRANSIT, outcomes, put_by_hand
+
+DEAD = "SYSTEM.DEAD.LETTER.QUEUE"
+NO_LETTERS = f"ALTER CHANNEL({CHANNEL}) USEDLQ(NO)"
+
+
+def test_Q1_E21_it_becomes_a_dead_letter_there_and_its_life_goes_on(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    put(one, b"x", queue="MISSING@QM2", time_to_live_ms=20_000, format_name="MQSTR")
+    clock.advance(5_000)
+    one.channels.start(CHANNEL)
+    [message] = messages(two, DEAD)
+    letter = dead_letter_of(message)
+    assert letter is not None
+    assert (letter.reason, letter.target, letter.target_manager) == (
+        rc.MQRC_UNKNOWN_OBJECT_NAME,
+        "MISSING",
+        "QM2",
+    )
+    assert (letter.data, letter.original.format, message.remaining_ms) == (b"x", "MQSTR", 15_000)
+    assert (letter.original.user_identifier, message.persistent) == ("alice", True)
+    assert (standing(one).status, standing(one).sequence) == ("RUNNING", 1)
+    clock.advance(15_000)
+    assert bodies(two, DEAD) == []
+
+
+@pytest.mark.parametrize(("late_ms", "is_letter"), [(1_999, False), (2_000, True)])
+def test_a_full_queue_is_tried_again_MRRTY_times_every_MRTMR_ms(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, late_ms: int, is_letter: bool
+) -> None:
+    done(two, f"ALTER CHANNEL({CHANNEL}) MRRTY(2) MRTMR(1000)\nALTER QLOCAL(IN) MAXDEPTH(1)")
+    put(one, b"fits")
+    put(one, b"full")
+    one.channels.start(CHANNEL)
+    assert [standing(m).status for m in (one, two)] == ["PAUSED", "PAUSED"]
+    assert bodies(two) == []
+    clock.advance(late_ms)
+    assert len(bodies(two, DEAD)) == is_letter
+    done(two, "ALTER QLOCAL(IN) MAXDEPTH(2)")
+    clock.advance(1)
+    if not is_letter:
+        assert bodies(two, DEAD) == []
+    assert bodies(two) == [b"fits"] + [b"full"] * (not is_letter)
+    assert standing(one).status == "RUNNING"
+
+
+def test_MQRO_DISCARD_MSG_drops_it_and_an_exception_report_is_put_for_real(
+    one: QueueManager, two: QueueManager
+) -> None:
+    report = c.MQRO_EXCEPTION_WITH_FULL_DATA | c.MQRO_DISCARD_MSG
+    msg_id = put(one, b"x", queue="MISSING@QM2", report=report, reply_to_q="BACK")
+    one.channels.start(CHANNEL)
+    assert bodies(two, DEAD) == []
+    done(two, "DEFINE CHANNEL(HOME) CHLTYPE(SDR) CONNAME(QM1) XMITQ(QM1)")
+    done(one, "DEFINE CHANNEL(HOME) CHLTYPE(RCVR)")
+    two.channels.start("HOME")
+    [got] = messages(one, "BACK")
+    assert (got.descriptor.msg_type, got.descriptor.feedback) == (
+        c.MQMT_REPORT,
+        rc.MQRC_UNKNOWN_OBJECT_NAME,
+    )
+    assert (got.correl_id, got.body) == (msg_id, b"x")
+
+
+@pytest.mark.parametrize("script", [NO_LETTERS, "ALTER QMGR DEADQ('')", "ALTER QMGR DEADQ(GONE)"])
+def test_Q5_persistent_without_a_dead_letter_queue_holds_the_channel_up_and_nothing_is_lost(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, script: str
+) -> None:
+    done(two, script)
+    put(one, b"good")
+    put(one, b"bad", queue="MISSING@QM2")
+    put(one, b"behind")
+    one.channels.start(CHANNEL)
+    assert standing(one).status == "RETRYING"
+    assert f"({rc.MQRC_UNKNOWN_OBJECT_NAME})" in standing(one).failure
+    # The whole batch went back, in its order.
+    assert (bodies(two), one.curdepth(XMITQ), one.counts(XMITQ).locked) == ([], 3, 0)
+    done(two, "DEFINE QLOCAL(MISSING)")
+    clock.advance(59_999)
+    assert bodies(two) == []
+    clock.advance(1)
+    assert (bodies(two), bodies(two, "MISSING")) == ([b"good", b"behind"], [b"bad"])
+    assert standing(one).status == "RUNNING"
+
+
+def test_Q5_non_persistent_is_dropped_and_the_channel_goes_on(
+    one: QueueManager, two: QueueManager
+) -> None:
+    done(two, NO_LETTERS)
+    for speed in ("FAST", "NORMAL"):
+        done(one, f"ALTER CHANNEL({CHANNEL}) NPMSPEED({speed})")
+        one.channels.stop(CHANNEL)
+        put(one, b"bad", queue="MISSING@QM2", persistent=False)
+        put(one, b"good", persistent=False)
+        one.channels.start(CHANNEL)
+        assert standing(one).status == "RUNNING"
+    assert bodies(two) == [b"good", b"good"]
+    assert one.curdepth(XMITQ) == 0
+
+
+def test_R5_a_message_whose_exception_report_reaches_no_queue_stays_where_it_is(
+    one: QueueManager, two: QueueManager
+) -> None:
+    done(two, "ALTER QMGR DEADQ('')\nDELETE QLOCAL(QM1)")
+    report = c.MQRO_EXCEPTION | c.MQRO_DISCARD_MSG
+    put(one, b"x", queue="MISSING@QM2", report=report, reply_to_q="BACK")
+    one.channels.start(CHANNEL)
+    assert standing(one).status == "RETRYING"
+    assert one.curdepth(XMITQ) == 1
+    # A non-persistent one is given up, and so is its report.
+    one.channels.stop(CHANNEL)
+    done(one, f"CLEAR QLOCAL({XMITQ})")
+    put(one, b"y", queue="MISSING@QM2", report=report, reply_to_q="BACK", persistent=False)
+    one.channels.start(CHANNEL)
+    assert (standing(one).status, one.curdepth(XMITQ)) == ("RUNNING", 0)
+
+
+def test_MCAUSER_is_asked_for_its_authority(one: QueueManager, two: QueueManager) -> None:
+    done(two, "DEFINE QLOCAL(CLOSED)")
+    done(two, "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('mca') AUTHADD(CONNECT,SETALL)")
+    done(two, "SET AUTHREC PROFILE(IN) OBJTYPE(QUEUE) PRINCIPAL('mca') AUTHADD(PUT,SETALL)")
+    done(two, f"ALTER CHANNEL({CHANNEL}) MCAUSER('mca')")
+    put(one, b"may")
+    put(one, b"may not", queue="CLOSED@QM2")
+    one.channels.start(CHANNEL)
+    assert (bodies(two), bodies(two, "CLOSED")) == ([b"may"], [])
+    [message] = messages(two, DEAD)
+    letter = dead_letter_of(message)
+    assert letter is not None
+    assert letter.reason == rc.MQRC_NOT_AUTHORIZED
+
+
+@pytest.mark.parametrize(
+    ("data", "format_name"),
+    [(b"no header", "MQXMIT"), (by_hand(b"x"), "MQSTR"), (b"XQH " + bytes(500), "MQXMIT")],
+)
+def test_what_is_no_message_for_a_channel_is_dead_lettered_where_it_is(
+    two: QueueManager, clock: VirtualClock, data: bytes, format_name: str
+) -> None:
+    settings: dict[str, str | int | bool] = {
+        "xqh.enforce_format": False,
+        "xqh.check_expiry": False,
+        "xqh.expiry_conflict": "allow",
+    }
+    with QueueManager("QM1", clock=clock, settings=settings) as one:
+        done(one, f"DEFINE QLOCAL({XMITQ}) USAGE(XMITQ)\nALTER QMGR DEADQ({DEAD})")
+        done(one, f"DEFINE CHANNEL({CHANNEL}) CHLTYPE(SDR) CONNAME(QM2) XMITQ({XMITQ})")
+        put_by_hand(one, data, descriptor=TRANSIT._replace(format=format_name))
+        put(one, b"good")
+        one.channels.start(CHANNEL)
+        assert bodies(two) == [b"good"]
+        [message] = messages(one, DEAD)
+        letter = dead_letter_of(message)
+        assert letter is not None
+        assert (letter.reason, letter.target) == (c.MQFB_XMIT_Q_MSG_ERROR, XMITQ)
+        assert (letter.data, letter.original.format) == (data, format_name)
+        assert outcomes(one, XMITQ) == ["dead_lettered", "transmitted"]
+        assert one.verify().ok
+
+
+def test_what_is_too_long_for_the_channel_is_dead_lettered_where_it_is(
+    one: QueueManager, two: QueueManager
+) -> None:
+    done(two, f"ALTER CHANNEL({CHANNEL}) MAXMSGL(10)")
+    done(one, f"ALTER QMGR DEADQ({DEAD})")
+    put(one, b"0123456789")
+    put(one, b"0123456789+")
+    one.channels.start(CHANNEL)
+    assert bodies(two) == [b"0123456789"]
+    [message] = messages(one, DEAD)
+    letter = dead_letter_of(message)
+    assert letter is not None
+    assert letter.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+
+
+def test_without_a_dead_letter_queue_there_it_holds_the_sender_up(
+    one: QueueManager, two: QueueManager
+) -> None:
+    done(two, f"ALTER CHANNEL({CHANNEL}) MAXMSGL(1)")
+    put(one, b"long")
+    put(one, b"s", persistent=False)
+    one.channels.start(CHANNEL)
+    assert (standing(one).status, one.curdepth(XMITQ), bodies(two)) == ("RETRYING", 2, [])
+    assert [m.backout_count for m in messages(one, XMITQ)] == [1, 1]

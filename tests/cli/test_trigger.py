@@ -1,0 +1,87 @@
+"""trigger run: starts the command of a process for what is on a queue, until it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mayfly.cli.outcomes import ExitCode
+from mayfly.mqi import reasons as rc
+from tests.cli.conftest import COMMAND, Invoke, environment
+
+WAIT_SECONDS = 60
+
+
+@pytest.fixture
+def triggering(queue: Invoke, tmp_path: Path) -> Invoke:
+    """QM1 with Q1, which has a message and triggers a command that says its queue, and Q2."""
+    script = tmp_path / "serve.py"
+    script.write_text("import sys; print('serves', sys.argv[-1][8:56].strip(), flush=True)")
+    line = shlex.join([sys.executable, str(script)]).replace("'", "''")
+    commands = [
+        "DEFINE QLOCAL(INITQ)",
+        f"DEFINE PROCESS(SERVE) APPLICID('{line}')",
+        "DEFINE PROCESS(NOBODY) APPLICID('/nowhere/at/all')",
+        "ALTER QLOCAL(Q1) TRIGGER INITQ(INITQ) PROCESS(SERVE)",
+        "DEFINE QLOCAL(Q2) TRIGGER INITQ(INITQ) PROCESS(NOBODY)",
+        "ALTER QMGR DEADQ(SYSTEM.DEAD.LETTER.QUEUE)",
+    ]
+    answer = queue("mqsc", "QM1", *(word for command in commands for word in ("-c", command)))
+    assert answer.exit_code == 0, answer.output
+    for name in ("Q1", "Q2"):
+        assert queue("put", "QM1", name, "hello").exit_code == 0
+    return queue
+
+
+def test_help_has_an_example(mayfly: Invoke) -> None:
+    answer = mayfly("trigger", "run", "--help")
+    assert answer.exit_code == 0
+    assert "  mayfly trigger run " in answer.output.partition("Example")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("NOWHERE", rc.MQRC_UNKNOWN_OBJECT_NAME), ("no queue", rc.MQRC_UNKNOWN_OBJECT_NAME)],
+)
+def test_a_wrong_queue_is_refused_by_its_reason(queue: Invoke, name: str, reason: int) -> None:
+    answer = queue("trigger", "run", "QM1", name)
+    assert answer.exit_code == ExitCode.MQ
+    assert f"({reason})" in answer.output
+    assert name in answer.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_a_monitor_and_it_tells_what_it_did(
+    triggering: Invoke, home: Path, number: signal.Signals
+) -> None:
+    as_json = ["--json"] if number == signal.SIGINT else []
+    with subprocess.Popen(
+        [*COMMAND, "trigger", "run", "QM1", "INITQ", *as_json],
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        waits = "mayfly: waits for trigger messages on INITQ; an interrupt ends it\n"
+        assert process.stderr.readline() == waits
+        assert process.stderr.readline() == "serves Q1\n"
+        assert "/nowhere/at/all" in process.stderr.readline()
+        process.send_signal(number)
+        said, complaint = process.communicate(timeout=WAIT_SECONDS)
+    assert (process.returncode, complaint) == (0, "")
+    if as_json:
+        done = {"started": 1, "failed": 0, "dead_lettered": 1, "lost": 0}
+        assert json.loads(said) == done
+    else:
+        assert said == "1 started, 1 dead lettered\n"
+    letters = triggering("dlq", "list", "QM1", "--json")
+    # Trigger messages are not persistent.
+    assert letters.exit_code == ExitCode.NOTHING

@@ -1,0 +1,121 @@
+"""What the network machine knows by itself of each message: when it is over, and where it was met.
+
+It works deadlines out anew, from what was put and by which clock, and asks no Everyplace code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from mayfly.everyplace import (
+    EveryplaceQueueManager,
+    MessageFields,
+    MessageUid,
+    QueueEntry,
+    QueueRule,
+)
+
+
+class Place(NamedTuple):
+    """A queue at a queue manager."""
+
+    manager: EveryplaceQueueManager
+    queue: str
+
+    def now_ms(self) -> int:
+        """Return what its clock says."""
+        return self.manager.clock.now_ms()
+
+    def shown(self) -> set[MessageUid]:
+        """Return what a browse shows: no moment at which anything is checked (M11)."""
+        return {message.uid for message in self.manager.browse_messages(self.queue)}
+
+
+class Life(NamedTuple):
+    """What was put where: its own end, and when it was put by each queue manager's clock."""
+
+    place: Place
+    end_ms: int | None
+    put_ms: dict[str, int]
+    #: Whether it is known to have arrived at its put; on a bad network it may be later, or never.
+    is_there: bool
+
+
+class Watcher(QueueRule):
+    """Notes what expired at a place, and what of it was not over there by the model's reckoning."""
+
+    def __init__(self, model: NetworkModel, interval_ms: int | None) -> None:
+        self.fired: Counter[MessageUid] = Counter()
+        self.early: list[MessageUid] = []
+        self.interval_ms = interval_ms
+        self._model = model
+
+    def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
+        # Noted, as an error in a rule is only logged (M17).
+        if not self._model.may_be_over(message.uid, Place(entry.owner, entry.queue), self):
+            self.early.append(message.uid)
+        self.fired[message.uid] += 1
+
+
+class NetworkModel:
+    """The lives of all messages, and a watcher at each place."""
+
+    def __init__(self) -> None:
+        self.lives: dict[MessageUid, Life] = {}
+        self.got: Counter[MessageUid] = Counter()
+        self.watchers: dict[Place, Watcher] = {}
+
+    def watch(
+        self, manager: EveryplaceQueueManager, queue: str, interval_ms: int | None
+    ) -> Watcher:
+        """Return the rule of a place, whose queue has this interval."""
+        watcher = self.watchers[Place(manager, queue)] = Watcher(self, interval_ms)
+        return watcher
+
+    def may_be_over(self, uid: MessageUid, place: Place, watcher: Watcher) -> bool:
+        """Tell whether a message can be expired at a place now: it has arrived at its put or later.
+
+        Its own end overrides the interval (M3); both at their last millisecond.
+        """
+        life = self.lives.get(uid)
+        if life is None:
+            # Expired during the very put; the machine looks at that itself.
+            return True
+        if life.end_ms is not None:
+            return life.end_ms <= place.now_ms()
+        if watcher.interval_ms is None:
+            return False
+        return life.put_ms[place.manager.name] + watcher.interval_ms <= place.now_ms()
+
+    def is_surely_over(self, uid: MessageUid, place: Place) -> bool:
+        """Tell whether a message must be expired at a place: put there, or by its own end."""
+        life = self.lives[uid]
+        known = life.end_ms is not None or (life.place == place and life.is_there)
+        return known and self.may_be_over(uid, place, self.watchers[place])
+
+    def overdue(self, place: Place) -> set[MessageUid]:
+        """Return what a browse of a place shows though it is over."""
+        return {uid for uid in place.shown() if self.is_surely_over(uid, place)}
+
+    def overdue_locked(self, locked: set[MessageUid], place: Place) -> set[MessageUid]:
+        """Return which locked messages are over and were not met; a browse shows none of them."""
+        fired = self.watchers[place].fired
+        return {uid for uid in locked if self.is_surely_over(uid, place) and uid not in fired}
+
+    def fired_count(self, place: Place) -> int:
+        """Return how many messages have expired at a place."""
+        return self.watchers[place].fired.total()
+
+    def has_fired(self, uid: MessageUid) -> bool:
+        """Tell whether a message expired anywhere."""
+        return any(uid in watcher.fired for watcher in self.watchers.values())
+
+    def note_got(self, message: MessageFields, place: Place) -> None:
+        """Check that a message could be got: once, alive, where it was sent, unmet by the rule."""
+        life = self.lives[message.uid]
+        assert life.place.queue == place.queue
+        assert not self.is_surely_over(message.uid, place)
+        assert message.uid not in self.watchers[place].fired
+        self.got[message.uid] += 1
+        assert self.got[message.uid] == 1

@@ -1,0 +1,24 @@
+"""docs/HIERARCHY.md says what is so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mayfly import QueueManager
+from mayfly.engine.pubsub.proxies import PUBLICATIONS
+from mayfly.hierarchy.announcements import REQUESTS
+from mayfly.testing import VirtualClock
+
+DOCS = (Path(__file__).parents[2] / "docs/HIERARCHY.md").read_text("utf-8")
+
+
+def test_the_commands_connect_a_child_with_its_parent() -> None:
+    first, second = DOCS.split("```\n")[1].splitlines()
+    clock = VirtualClock()
+    with QueueManager("TOP", clock=clock) as top, QueueManager("CHILD", clock=clock) as child:
+        assert top.mqsc(first).ok
+        assert child.mqsc(second).ok
+        assert child.mqsc("DISPLAY PUBSUB").rows[1] == {"QMNAME": "TOP", "TYPE": "PARENT"}
+        for name in (PUBLICATIONS, REQUESTS):
+            assert f"`{name}`" in DOCS
+            assert top.curdepth(name) == 0

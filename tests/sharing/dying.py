@@ -1,0 +1,68 @@
+"""A process with a group and two members that is killed as one of their stores commits.
+
+Called as ``python -m tests.sharing.dying FOLDER WHO COUNT WORK``: when WHO commits for the COUNT-th
+time since WORK began, the kernel ends the process, before that commit is on the disk.
+"""
+
+import os
+import signal
+import sys
+from itertools import count
+from pathlib import Path
+
+from mayfly import QueueManager, QueueSharingGroup
+from mayfly.engine.manager import Manager
+from mayfly.testing import VirtualClock
+from tests.sharing.scene import PRIVATE, SHARED
+from tests.spec.scene import START_MS
+
+DELAY_MS = 1_000
+MOVED = 3
+
+
+def unit(qm1: QueueManager, qm2: QueueManager, _clock: VirtualClock) -> None:
+    """Get from a private queue and put on the shared one; get from that, put on a private one."""
+    with qm1.session(transacted=True) as one:
+        for _ in range(MOVED):
+            message = one.get(PRIVATE)
+            assert message is not None
+            one.put(SHARED, message.body, persistent=True)
+    with qm2.session(transacted=True) as two:
+        for _ in range(MOVED):
+            message = two.get(SHARED)
+            assert message is not None
+            two.put(PRIVATE, message.body, persistent=True)
+            two.put("PRIVATE.Q@QM1", message.body + b" copy", persistent=True)
+
+
+def release(_qm1: QueueManager, _qm2: QueueManager, clock: VirtualClock) -> None:
+    """Let the delayed messages go."""
+    clock.advance(DELAY_MS)
+
+
+WORKS = {"unit": unit, "release": release}
+
+
+def kill_at_commit(manager: Manager, number: int) -> None:
+    """End the process as a store commits for the n-th time from now."""
+    commits = count(1)
+
+    def committing() -> bool:
+        if next(commits) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return False
+
+    manager.store.persistent.writer.set_commit_hook(committing)
+
+
+def main() -> None:
+    folder, who, number, work = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    clock = VirtualClock(START_MS)
+    group = QueueSharingGroup("QSG1", folder / "QSG1", clock)
+    qm1, qm2 = (QueueManager(n, folder / n, sharing_group=group) for n in ("QM1", "QM2"))
+    kill_at_commit({"QSG1": group, "QM1": qm1, "QM2": qm2}[who], number)
+    WORKS[work](qm1, qm2, clock)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""docs/REMOTE_QUEUES.md says what is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine.settings import SETTINGS
+
+ROOT = Path(__file__).parents[2]
+DOCS = (ROOT / "docs/REMOTE_QUEUES.md").read_text("utf-8")
+
+
+def test_the_program_prints_what_is_said(
+    queue_manager: QueueManager, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = DOCS.split("```python\n")[1].split("```")[0]
+    exec(compile(program, "docs/REMOTE_QUEUES.md", "exec"), {"manager": queue_manager})
+    printed = capsys.readouterr().out.strip()
+    assert f"It prints `{printed}`" in DOCS
+
+
+def test_every_proof_is_there() -> None:
+    tests = (ROOT / "tests/spec/test_transmission.py").read_text("utf-8")
+    named = re.findall(r"`(test_\w+)`", DOCS)
+    assert len(named) > 10
+    assert not [name for name in named if f"def {name}(" not in tests]
+
+
+def test_every_setting_is_there() -> None:
+    names = [setting.name for setting in SETTINGS if setting.name.startswith("xqh.")]
+    assert len(names) == 3
+    assert not [name for name in names if f"`{name}`" not in DOCS]

@@ -1,0 +1,67 @@
+"""What the tests of triggering share: a queue that triggers, and a monitor that only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mayfly.engine.attributes.attribute import PROCESS, Value
+from mayfly.engine.get import GetRequest
+from mayfly.engine.handles import Handle
+from mayfly.engine.manager import Manager
+from mayfly.engine.message import Message
+from mayfly.engine.named_objects import define_named
+from mayfly.engine.session import Session
+from mayfly.mqi import selectors as s
+from mayfly.mqi.errors import NoMessage
+from mayfly.mqi.structures import TM
+from tests.spec.scene import INPUT, local
+
+INITQ, PROGRAM = "INITQ", "PROGRAM"
+FIRST, EVERY, DEPTH = s.MQTT_FIRST, s.MQTT_EVERY, s.MQTT_DEPTH
+ON, OFF = s.MQTC_ON, s.MQTC_OFF
+
+
+def triggering(qm: Manager, name: str = "Q1", **attributes: Value) -> str:
+    """Define a queue that triggers, and what it needs; return its name."""
+    if qm.registry.find(INITQ) is None:
+        local(qm, INITQ)
+        define_named(qm, PROCESS, PROGRAM, {"APPLICID": "serve it"})
+    given: dict[str, Value] = {"TRIGGER": ON, "INITQ": INITQ, "PROCESS": PROGRAM}
+    return local(qm, name, **{**given, **attributes})
+
+
+class Monitor:
+    """Has an initiation queue open and remembers for which queues trigger messages have come."""
+
+    def __init__(self, session: Session, queue: str = INITQ) -> None:
+        self.handle: Handle = session.open(queue, INPUT)
+        self.messages: list[Message] = []
+
+    def read(self) -> list[str]:
+        """Return the queues of the trigger messages that have come since the last call."""
+        found: list[str] = []
+        while True:
+            try:
+                message = self.handle.get(GetRequest()).message
+            except NoMessage:
+                return found
+            self.messages.append(message)
+            found.append(str(TM.unpack(message.body)["QName"]))
+
+
+@contextmanager
+def serving(session: Session, queue: str = "Q1") -> Iterator[Handle]:
+    """Have a queue open for input, as the program does that was started."""
+    handle = session.open(queue, INPUT)
+    try:
+        yield handle
+    finally:
+        handle.close()
+
+
+def control(qm: Manager, queue: str = "Q1") -> Value:
+    """Return what TRIGGER of a queue is now."""
+    definition = qm.registry.find(queue)
+    assert definition is not None
+    return definition.attributes["TRIGGER"]

@@ -1,0 +1,53 @@
+"""Staged messages are found by their id whatever moves them between two reads."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from mayfly import QueueManager
+from mayfly.store.delayed import DelayedMessages
+from mayfly.store.keys import id_hash, key_of_delayed_id
+from mayfly.store.units import StoredMessage
+
+
+class MovedBetween(DelayedMessages):
+    """Moves a message to another key, as another transaction does, behind its first read."""
+
+    key: int | None = None
+
+    def row(self, key: int) -> StoredMessage | None:
+        """Read, then move."""
+        found = super().row(key)
+        self._move()
+        return found
+
+    def by_msg_id(self, msg_hash: int, low: int, high: int, limit: int) -> list[StoredMessage]:
+        """Read, then move."""
+        found = super().by_msg_id(msg_hash, low, high, limit)
+        self._move()
+        return found
+
+    def _move(self) -> None:
+        key, self.key = self.key, None
+        if key is not None:
+            moved = "UPDATE message SET k = k + 1000, msg_hash = ? WHERE k = ?"
+            row = super().row(key)
+            assert row is not None
+            self.writer.execute(moved, (id_hash(row.msg_id), key))
+
+
+def test_D3_a_message_that_is_rescheduled_between_two_reads_is_found() -> None:
+    """It may be met at both its places; who changes it looks again when that has settled."""
+    with QueueManager("QM1") as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        with manager.session() as session:
+            msg_id = session.put("Q1", b"x", delay_ms=60_000)
+        key = key_of_delayed_id(msg_id)
+        assert key is not None
+        messages = manager.store.volatile
+        messages.__class__ = MovedBetween
+        cast("MovedBetween", messages).key = key
+        found = messages.by_delayed_id(msg_id, key, (key, key + 2_000), 10)
+        messages.__class__ = DelayedMessages
+        assert {row.msg_id for row in found} == {msg_id}
+        assert found[-1].k in (key, key + 1_000)
