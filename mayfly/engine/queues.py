@@ -49,6 +49,7 @@ class LocalQueue:
         "high",
         "home",
         "input_count",
+        "is_staging",
         "locked",
         "low",
         "number",
@@ -66,6 +67,8 @@ class LocalQueue:
         """Begin empty; the manager sets the counters when it opens a store."""
         self.definition = definition
         self.number = number
+        #: Whether delayed messages wait here.
+        self.is_staging = number == STAGING_NUMBER
         #: Whose store holds it, in a queue-sharing group; else None.
         self.home: Core | None = None
         self.low, self.high = queue_range(number)
@@ -93,11 +96,6 @@ class LocalQueue:
     def name(self) -> str:
         """The name of the queue."""
         return self.definition.name
-
-    @property
-    def is_staging(self) -> bool:
-        """Whether delayed messages wait here."""
-        return self.number == STAGING_NUMBER
 
     @property
     def is_open(self) -> bool:

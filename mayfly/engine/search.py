@@ -163,8 +163,9 @@ def _side(
 ) -> Iterator[tuple[StoredMessage, int]]:
     hidden = core.hidden
     fetch = _fetcher(core, queue, side, match)
-    is_any = match._replace(selector=None) == ANY
-    low, first = max(low, queue.first[side]), queue.first[side]
+    is_any = match is ANY or match._replace(selector=None) == ANY
+    first = queue.first[side]
+    low = max(low, first)
     ids = side, match.msg_id, match.correl_id
     has_note = False
     if not (is_any or queue.is_staging) and _has_only_ids(match):
