@@ -96,7 +96,8 @@ class Channels:
         }
         with self._accepting:
             receivers = {p: r for (channel, p), r in self._receivers.items() if channel == name}
-        states |= {partner: receiver.state for partner, receiver in receivers.items()}
+        # Of one that has committed nothing yet, only the receiver itself knows.
+        states = {partner: receiver.state for partner, receiver in receivers.items()} | states
         return [
             self._receiver_status(states[partner], receivers.get(partner))
             for partner in sorted(states)
@@ -118,12 +119,7 @@ class Channels:
         """
         shipments = self._manager.shipments
         if self._definition(name).number("CHLTYPE") == SENDER:
-            self._sender(name).check_resting()
-            state = shipments.state(name)
-            if state.doubt_luw:
-                said = f"channel {name} has a batch in doubt: RESOLVE CHANNEL first"
-                raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
-            shipments.save(state._replace(sequence=sequence - 1, is_reset=1))
+            self._sender(name).reset(sequence)
             return
         with self._accepting:
             self._cut_off(name)
@@ -155,6 +151,8 @@ class Channels:
             self._cut_off(name)
             self._manager.shipments.forget(name)
             self._senders.pop(name, None)
+            self._stopped_receivers.discard(name)
+            self._receivers = {key: r for key, r in self._receivers.items() if key[0] != name}
 
     def restart(self) -> None:
         """Start the senders that ran when the queue manager was last open."""

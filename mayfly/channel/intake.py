@@ -17,6 +17,8 @@ class Intake:
     def __init__(self, manager: Manager, name: str) -> None:
         """Open it; raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_XMIT_Q_USAGE_ERROR."""
         self._manager = manager
+        #: As the channel's definition names the queue.
+        self.name = name
         path = manager.registry.resolve(name)
         if path.queue.definition.number("USAGE") != MQUS_TRANSMISSION:
             raise mq_error(rc.MQRC_XMIT_Q_USAGE_ERROR, f"{name} is not USAGE(XMITQ)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mayfly.channel.links import Parcel
+from mayfly.engine.descriptors import Context, prepare
 from mayfly.engine.remote.wrapping import (
     TRANSMISSION_FORMAT,
     Embedded,
@@ -15,7 +16,13 @@ from mayfly.lifetime.times import ms_of_tenths
 from mayfly.lifetime.transmission import embedded_expiry
 from mayfly.lifetime.window import remaining_ms
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQFB_XMIT_Q_MSG_ERROR, MQFMT_MD_EXTENSION, MQPER_PERSISTENT
+from mayfly.mqi.constants import (
+    MQAT_QMGR,
+    MQFB_XMIT_Q_MSG_ERROR,
+    MQFMT_MD_EXTENSION,
+    MQPER_PERSISTENT,
+    MQPMO_SET_ALL_CONTEXT,
+)
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import is_big_endian
@@ -27,6 +34,7 @@ _EXPIRY = XQH.offset_of("MsgDesc.Expiry")
 _MSG_ID, _CORREL_ID = XQH.offset_of("MsgDesc.MsgId"), XQH.offset_of("MsgDesc.CorrelId")
 _PUT_DATE, _PUT_TIME = XQH.offset_of("MsgDesc.PutDate"), XQH.offset_of("MsgDesc.PutTime")
 _FORMAT = XQH.offset_of("MsgDesc.Format")
+_NOBODY = Context("", MQAT_QMGR, "", "")
 _ID_BYTES, _NUMBER_BYTES, _TIME_BYTES, _FORMAT_BYTES = 24, 4, 8, 8
 
 
@@ -41,14 +49,18 @@ def parcel_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Parc
         if descriptor.format != TRANSMISSION_FORMAT:
             raise mq_error(rc.MQRC_XQH_ERROR, f"Format {descriptor.format!r} is not MQXMIT")
         embedded = _unwrapped(seen_in_transit(row, now_ms).body, descriptor.encoding)
+        remote = embedded.remote
+        # No name has it, and behind it that of another queue manager would be looked for.
+        if "@" in remote.queue or "@" in remote.manager:
+            raise mq_error(rc.MQRC_XQH_ERROR, f"{remote.queue!r}, {remote.manager!r}: no names")
     except MQError as error:
         raise MQError(MQFB_XMIT_Q_MSG_ERROR, str(error)) from error
     lives = [remaining_ms(row.expire_at_ms, now_ms)]
     if embedded.expiry_tenths >= 0:
         lives.append(ms_of_tenths(embedded.expiry_tenths))
     return Parcel(
-        embedded.remote.queue,
-        embedded.remote.manager,
+        remote.queue,
+        remote.manager,
         embedded.descriptor,
         embedded.msg_id,
         embedded.correl_id,
@@ -75,7 +87,7 @@ def as_it_stands(row: StoredMessage, now_ms: int, queue: str) -> Parcel:
 def _unwrapped(body: bytes, encoding: int) -> Embedded:
     """Return what :func:`unwrapped` does; most messages of a program share most of their header."""
     if len(body) < _HEADER_BYTES:
-        return unwrapped(body, encoding)
+        return _checked(unwrapped(body, encoding))
     ids_end, times_end = _CORREL_ID + _ID_BYTES, _PUT_TIME + _TIME_BYTES
     shared = b"".join(
         (
@@ -90,7 +102,7 @@ def _unwrapped(body: bytes, encoding: int) -> Embedded:
     )
     like = _like(shared, encoding)
     if like is None:
-        return unwrapped(body, encoding)
+        return _checked(unwrapped(body, encoding))
     big_endian = is_big_endian(encoding)
     return like._replace(
         descriptor=like.descriptor._replace(
@@ -108,4 +120,14 @@ def _unwrapped(body: bytes, encoding: int) -> Embedded:
 def _like(header: bytes, encoding: int) -> Embedded | None:
     """Return what a header says without ids and times; None when more than it has to be read."""
     format_name = header[_FORMAT : _FORMAT + _FORMAT_BYTES]
-    return None if format_name == MQFMT_MD_EXTENSION else unwrapped(header, encoding)
+    return None if format_name == MQFMT_MD_EXTENSION else _checked(unwrapped(header, encoding))
+
+
+def _checked(embedded: Embedded) -> Embedded:
+    """Return it unless no queue at all could take it, not even a dead-letter queue.
+
+    Report options are left to the receiver: what they ask for is owed by it.
+    """
+    descriptor = embedded.descriptor._replace(report=0)
+    prepare(descriptor, 0, 0, _NOBODY, MQPMO_SET_ALL_CONTEXT)
+    return embedded

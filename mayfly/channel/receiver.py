@@ -105,6 +105,10 @@ class Receiver:
             except MQError as error:
                 if error.reason in GONE:
                     self._end_on(error)
+                if error.reason == rc.MQRC_SYNCPOINT_LIMIT_REACHED:
+                    # MAXUMSGS is less now: not the message's fault. The next start agrees on less.
+                    self._end()
+                    raise
                 if error.reason in _PASSING and self._tries < self._definition.number("MRRTY"):
                     self._tries += 1
                     self.is_paused = True

@@ -73,8 +73,7 @@ class RunningChannel:
                 manager.shipments.save(self._state._replace(is_started=1))
             self._due_ms, self._stop_wanted = manager.now_ms(), False
             if self.is_idle:
-                if not self._state.doubt_luw:
-                    self._sender = None
+                self._let_sender_go()
                 self._retries.renew(self._definition)
                 self.status, self._failure = Status.STARTING, ""
                 manager.clock.attach(self)
@@ -84,8 +83,8 @@ class RunningChannel:
         """End after the batch under way, or cut it off, what is in doubt staying so."""
         if self.is_idle:
             with self._working:
-                self.status = Status.STOPPED
-                self._note_stopped()
+                # Somebody may have started it meanwhile.
+                self._end(Status.STOPPED)
             return
         self._stop_wanted = True
         link = self._link
@@ -114,6 +113,21 @@ class RunningChannel:
             if self._sender is None:
                 self._sender = self._new_sender()
             self._sender.resolve(is_committed=is_committed)
+
+    def reset(self, sequence: int) -> None:
+        """Set the number of the next message.
+
+        Raises MQRC_OBJECT_IN_USE while the channel runs, MQRC_CHANNEL_CONFIG_ERROR when a batch is
+        in doubt.
+        """
+        # A turn under way would save what it knew before, or lose its doubt to this.
+        with self._working:
+            self.check_resting()
+            state = self._state
+            if state.doubt_luw:
+                said = f"channel {self._name} has a batch in doubt: RESOLVE CHANNEL first"
+                raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+            self._manager.shipments.save(state._replace(sequence=sequence - 1, is_reset=1))
 
     def check_resting(self) -> None:
         """Raise MQRC_OBJECT_IN_USE while the channel is connected."""
@@ -201,8 +215,12 @@ class RunningChannel:
 
     def _connect_sender(self) -> None:
         definition = self._definition = find_named(self._manager, CHANNEL, self._name)
+        transmission_queue = definition.text("XMITQ")
+        if self._intake is not None and self._intake.name != transmission_queue:
+            self._let_sender_go()
+            self._let_queue_go()
         if self._intake is None:
-            self._intake = Intake(self._manager, definition.text("XMITQ"))
+            self._intake = Intake(self._manager, transmission_queue)
         if self._sender is None:
             self._sender = self._new_sender()
         self._link = self._connect(definition)
@@ -265,9 +283,7 @@ class RunningChannel:
 
     def _end(self, status: Status) -> None:
         self._disconnect()
-        intake, self._intake = self._intake, None
-        if intake is not None:
-            intake.close()
+        self._let_queue_go()
         self.status, self._stop_wanted = status, False
         if status is Status.STOPPED:
             self._note_stopped()
@@ -281,6 +297,16 @@ class RunningChannel:
         except MQError as error:
             # What is still on the disk is found there at the next start.
             _LOG.error("channel %s: messages not given back: %s", self._name, error)
+
+    def _let_sender_go(self) -> None:
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.hand_over()
+
+    def _let_queue_go(self) -> None:
+        intake, self._intake = self._intake, None
+        if intake is not None:
+            intake.close()
 
     def _note_stopped(self) -> None:
         try:

@@ -43,6 +43,7 @@ class Sender:
         """Take over what the last run has left in doubt; the queue is open for this sender."""
         self._manager = manager
         self._definition = definition
+        self._queue = queue
         self._shipment: Shipment = manager.shipments.claimed(definition.name, queue)
         self._link: Link | None = None
         self._standing: Standing | None = None
@@ -79,6 +80,9 @@ class Sender:
         standing = link.negotiate(opening)
         if state.doubt_luw:
             self.resolve(is_committed=standing.luw == state.doubt_luw)
+            if self._shipment.queue is not self._queue:
+                # XMITQ was altered while the batch was in doubt.
+                self._shipment = self._manager.shipments.claimed(name, self._queue)
         elif state.is_reset:
             self._manager.shipments.save(state._replace(is_reset=0))
         expected = self.state.sequence
@@ -159,6 +163,11 @@ class Sender:
         self._taken = []
         if not self.state.doubt_luw and self._shipment.rows:
             self._shipment.give_back()
+
+    def hand_over(self) -> None:
+        """Leave what is in doubt, after :meth:`close`, to the sender that comes next."""
+        if self.state.doubt_luw:
+            self._manager.shipments.keep(self._definition.name, self._shipment)
 
     def _after(self, wait_ms: int | None) -> int | None:
         if wait_ms is None:

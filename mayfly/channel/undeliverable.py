@@ -7,7 +7,7 @@ import logging
 from mayfly.channel.links import Parcel
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, stored_id
-from mayfly.engine.disposal import as_given, dead_letter, send_report
+from mayfly.engine.disposal import as_given, behind_transit, dead_letter, send_report
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work
@@ -59,7 +59,8 @@ def add_exception(
     one, and when its report reaches no queue; nothing is added then. Call it with the latch held.
     """
     reason, report = error.reason, parcel.descriptor.report
-    is_sent = send_report(core, work, Cause.EXCEPTION, _original(parcel), reason)
+    original = behind_transit(_original(parcel))
+    is_sent = send_report(core, work, Cause.EXCEPTION, original, reason)
     is_discarded = bool(report & MQRO_DISCARD_MSG)
     is_letter = (
         not is_discarded and use_dead_letters and _is_dead_lettered(core, work, parcel, reason)
@@ -77,9 +78,9 @@ def add_exception(
 def _is_dead_lettered(core: Core, work: Work, parcel: Parcel, reason: int) -> bool:
     window = window_at_put(core.now_ms(), parcel.life_ms)
     ids = Ids(parcel.msg_id, stored_id(parcel.correl_id))
-    message = Outgoing(as_given(core, parcel.descriptor), window, ids, parcel.body)
     target = full_name(parcel.queue, parcel.manager, core.name)
     try:
+        message = Outgoing(as_given(core, parcel.descriptor), window, ids, parcel.body)
         dead_letter(core, work, message, reason, target)
     except MQError as error:
         _LOG.warning("dead-letter queue refuses a message for %s: %s", target, error)

@@ -157,7 +157,7 @@ class Cursor:
                 self._holder.check()
                 self._check_get()
                 if unit_of_work is not None:
-                    unit_of_work.check_room()
+                    unit_of_work.check_room(queue=self._path.queue)
                 found = self._at_cursor()
                 self._marks.check_own(found[1].k)
                 result = seen(core, request, found[0], found[1])

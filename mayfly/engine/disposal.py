@@ -49,7 +49,7 @@ def discard_expired(
         descriptor = unpack_descriptor(row.descriptor)
         remove(core, work, (queue, row, side), life_of(queue, row, descriptor, now_ms, _EXPIRED))
         if descriptor.report:
-            original = _behind_transit(original_of(queue, row, descriptor, now_ms))
+            original = behind_transit(original_of(queue, row, descriptor, now_ms))
             send_report(core, work, Cause.EXPIRATION, original)
     return work
 
@@ -80,8 +80,8 @@ def original_of(
     return Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
 
 
-def _behind_transit(original: Original) -> Original:
-    """Return the message within one that expires on its way (R8), asking for what that one does."""
+def behind_transit(original: Original) -> Original:
+    """Return the message within one that ends on its way (R8), asking for what that one does."""
     embedded = embedded_or_none(original.body, original.descriptor)
     if embedded is None:
         return original

@@ -221,7 +221,7 @@ class Getter:
         if path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {path.name}")
         if self._unit_of_work is not None:
-            self._unit_of_work.check_room()
+            self._unit_of_work.check_room(queue=path.queue)
         return path.queue
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:

@@ -125,6 +125,8 @@ class Shipment:
                 self._let_go()
                 for queue, row, side in rows:
                     core.reveal(queue, row.k, side)
+                    core.triggering.note(queue, [row.k])
+                core.triggering.look_at_arrivals()
                 core.waits.offer(self.queue.number)
             core.run_deferred()
 
@@ -213,3 +215,7 @@ class Shipments:
     def claimed(self, name: str, queue: LocalQueue) -> Shipment:
         """Return what a sender holds in doubt since the last start, or a new, empty shipment."""
         return self._in_doubt.pop(name, None) or Shipment(self._core, queue)
+
+    def keep(self, name: str, shipment: Shipment) -> None:
+        """Keep what a sender that ends holds in doubt for the one that claims it next."""
+        self._in_doubt[name] = shipment

@@ -176,11 +176,15 @@ class UnitOfWork:
         self._through.append(pending)
         self._operation_count += 1
 
-    def check_room(self, operation_count: int = 1) -> None:
+    def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> None:
         """Raise MQRC_SYNCPOINT_LIMIT_REACHED unless MAXUMSGS allows so many operations more.
 
-        Raises MQRC_HCONN_ERROR once its session is closed: nobody would end it again.
+        Those on a queue of another member of the group count there. Raises MQRC_HCONN_ERROR once
+        its session is closed: nobody would end it again.
         """
+        if queue is not None and queue.home is not self._core.home:
+            self.at(queue.home).check_room(operation_count)
+            return
         if self.is_ended:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")
         limit = self._core.registry.queue_manager.number("MAXUMSGS")

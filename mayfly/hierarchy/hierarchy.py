@@ -49,7 +49,10 @@ class Hierarchy:
         self._wanted: dict[str, frozenset[str]] = {}
         #: Who was asked for its topics since this was opened.
         self._asked: set[str] = set()
-        self._working = threading.Lock()
+        #: Who is still to be told that it is no neighbour.
+        self._left: set[str] = set()
+        self._working, self._attaching = threading.Lock(), threading.Lock()
+        self._is_closed = False
         self._is_attached = self._has_arrivals = False
         self._parent = ""
         self._seen_count = -1
@@ -60,6 +63,8 @@ class Hierarchy:
 
     def close(self) -> None:
         """End with the queue manager."""
+        with self._attaching:
+            self._is_closed = True
         if self._is_attached:
             self._manager.clock.detach(self)
         with self._working:
@@ -83,9 +88,8 @@ class Hierarchy:
     @property
     def _is_wanted(self) -> bool:
         manager = self._manager
-        return (
-            manager.registry.queue_manager.number("PSMODE") == PUBSUB_EVERYWHERE
-            and not manager.is_stopped
+        return manager.registry.queue_manager.number("PSMODE") == PUBSUB_EVERYWHERE and not (
+            self._is_closed or manager.is_stopped
         )
 
     def _has_news(self) -> bool:
@@ -138,11 +142,16 @@ class Hierarchy:
         """Leave the old parent when PARENT has changed."""
         before, self._parent = self._parent, self._neighbours.parent
         if before and before != self._parent:
-            self._told.pop(before, None)
-            self._asked.discard(before)
-            self._tell(before, Announcement(self._manager.name, frozenset(), leaves=True))
+            self._leave(before)
         for stranger in self._neighbours.strangers():
             self._neighbours.drop(stranger)
+            self._leave(stranger)
+
+    def _leave(self, name: str) -> None:
+        self._told.pop(name, None)
+        self._wanted.pop(name, None)
+        self._asked.discard(name)
+        self._left.add(name)
 
     def _connect(self) -> None:
         manager = self._manager
@@ -178,7 +187,7 @@ class Hierarchy:
 
     def _hear(self, announcement: Announcement) -> None:
         sender = announcement.sender
-        if sender == self._manager.name or not sender:
+        if sender == self._manager.name:
             raise mq_error(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"{sender!r} is no neighbour")
         if announcement.leaves:
             self._neighbours.drop(sender)
@@ -187,6 +196,10 @@ class Hierarchy:
             self._asked.discard(sender)
             return
         if sender not in self._neighbours.all():
+            if announcement.parent != self._manager.name:
+                # It was sent before it knew that this one has left.
+                self._leave(sender)
+                return
             self._neighbours.add_child(sender)
         if announcement.asks:
             self._told.pop(sender, None)
@@ -201,14 +214,23 @@ class Hierarchy:
             self._fail(f"proxies of {neighbour}", failure)
 
     def _announce(self) -> None:
+        for stranger in self._left.difference(self._neighbours.all()):
+            if self._tell(stranger, self._news(frozenset(), leaves=True)):
+                self._left.discard(stranger)
         for neighbour in self._neighbours.all():
+            self._left.discard(neighbour)
             topics = self._neighbours.topics_for(neighbour)
             if topics == self._told.get(neighbour):
                 continue
             asks = neighbour not in self._asked
-            if self._tell(neighbour, Announcement(self._manager.name, topics, asks=asks)):
+            if self._tell(neighbour, self._news(topics, asks=asks)):
                 self._told[neighbour] = topics
                 self._asked.add(neighbour)
+
+    def _news(
+        self, topics: frozenset[str], *, asks: bool = False, leaves: bool = False
+    ) -> Announcement:
+        return Announcement(self._manager.name, self._parent, topics, asks, leaves)
 
     def _tell(self, neighbour: str, news: Announcement) -> bool:
         """Send an announcement; False when there is no way, and it is to be tried again."""
@@ -273,8 +295,12 @@ class Hierarchy:
     def _wake(self) -> None:
         self._wake_manager()
         if self._is_attached or self._is_wanted:
-            if not self._is_attached:
-                self._is_attached = True
-                self._manager.clock.attach(self)
+            if self._is_wanted and self._session is None:
+                # Before its clock competes: who has said PSMODE(ENABLED) may count on the queues.
+                self.run_due()
+            with self._attaching:
+                if not self._is_attached and not self._is_closed:
+                    self._is_attached = True
+                    self._manager.clock.attach(self)
             if self._has_news():
                 self._manager.clock.wake(self)

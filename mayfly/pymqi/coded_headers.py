@@ -29,7 +29,7 @@ _UTF_16 = (1200, 13488, 17584)
 class CodedHeader:
     """The header at the start of data, and what it says of the data behind it."""
 
-    def __init__(self, layout: Layout, raw: bytes, source: Coding) -> None:
+    def __init__(self, layout: Layout, raw: memoryview, source: Coding) -> None:
         """Read it.
 
         Raises MQRC_SOURCE_CCSID_ERROR, MQRC_NOT_CONVERTED when it is damaged or cut.
@@ -41,7 +41,7 @@ class CodedHeader:
         )
         if version not in layout.versions or len(raw) < layout.length(version):
             raise self._damaged(f"version {version}, {len(raw)} bytes")
-        self._fixed = raw[: layout.length(version)]
+        self._fixed = bytes(raw[: layout.length(version)])
         codec = source.codec(rc.MQRC_SOURCE_CCSID_ERROR)
         self._values = {
             field.name: self._value(field, data, codec)
@@ -54,7 +54,7 @@ class CodedHeader:
         self.length = self._number("StrucLength", len(self._fixed))
         if not len(self._fixed) <= self.length <= len(raw):
             raise self._damaged(f"StrucLength {self.length}")
-        self._area = raw[len(self._fixed) : self.length]
+        self._area = bytes(raw[len(self._fixed) : self.length])
 
     @property
     def format_behind(self) -> str:

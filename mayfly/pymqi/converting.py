@@ -7,6 +7,7 @@ converted is returned as it was put, with a warning, and described as what it is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mayfly.engine.get import GetResult
@@ -36,6 +37,14 @@ class _Made(NamedTuple):
     coding: Coding
     reason: int = rc.MQRC_NONE
     text_bytes: int = 0
+
+
+class _Placed(NamedTuple):
+    """A header, where it begins in the data, and what it is coded in."""
+
+    start: int
+    coding: Coding
+    header: CodedHeader
 
 
 def converted(result: GetResult, wanted: Coding, room_bytes: int | None, options: int) -> Returned:
@@ -70,24 +79,51 @@ def converted(result: GetResult, wanted: Coding, room_bytes: int | None, options
 
 def _part(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> _Made:
     """Convert data of a format and what follows; raises why nothing of it is converted."""
-    if not format_name or source == wanted:
-        return _Made(raw, source)
-    if format_name == _TEXT:
-        text = _text(raw, source, wanted, is_cut=is_cut)
-        return _Made(text, wanted, text_bytes=len(text))
-    layout = HEADERS.get(format_name)
-    if layout is None:
-        raise mq_error(rc.MQRC_FORMAT_ERROR, f"format {format_name!r}")
-    header = CodedHeader(layout, raw, source)
-    rest, behind = raw[header.length :], header.coding_behind
-    made = _Made(rest, behind)
-    if rest:
+    headers: list[_Placed] = []
+    start, coding, view = 0, source, memoryview(raw)
+    try:
+        while start < len(raw) and coding != wanted and format_name in HEADERS:
+            header = CodedHeader(HEADERS[format_name], view[start:], coding)
+            headers.append(_Placed(start, coding, header))
+            start += header.length
+            format_name, coding = header.format_behind, header.coding_behind
+        made = _last(format_name, raw[start:], coding, wanted, is_cut=is_cut)
+    except MQError as error:
+        if not start:
+            raise
+        made = _Made(raw[start:], coding, error.reason)
+    return _behind(headers, raw, made, wanted)
+
+
+def _behind(headers: Sequence[_Placed], raw: bytes, made: _Made, wanted: Coding) -> _Made:
+    """Return data behind their headers, which raise where the first of them cannot be converted.
+
+    Another that cannot is left as it was, with all that follows it.
+    """
+    parts = [made.body]
+    for start, coding, header in reversed(headers):
+        has_rest = start + header.length < len(raw)
         try:
-            made = _part(header.format_behind, rest, behind, wanted, is_cut=is_cut)
+            packed = header.packed(wanted, made.coding if has_rest else None)
         except MQError as error:
-            made = _Made(rest, behind, error.reason)
-    packed = header.packed(wanted, made.coding if rest else None)
-    return made._replace(body=packed + made.body, coding=wanted)
+            if not start:
+                raise
+            made = _Made(b"", coding, error.reason)
+            parts = [raw[start:]]
+        else:
+            made = made._replace(coding=wanted)
+            parts.append(packed)
+    return made._replace(body=b"".join(reversed(parts)))
+
+
+def _last(format_name: str, raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> _Made:
+    """Convert data that begin with no header."""
+    if not (raw and format_name) or source == wanted:
+        return _Made(raw, source)
+    if format_name != _TEXT:
+        raise mq_error(rc.MQRC_FORMAT_ERROR, f"format {format_name!r}")
+    text = _text(raw, source, wanted, is_cut=is_cut)
+    return _Made(text, wanted, text_bytes=len(text))
 
 
 def _text(raw: bytes, source: Coding, wanted: Coding, *, is_cut: bool) -> bytes:

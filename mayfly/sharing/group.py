@@ -59,7 +59,8 @@ class QueueSharingGroup(Sharer):
             if self.is_stopped:
                 return None
             since_ms, end_ms = self.store.unsettled_since_ms, self.waits.next_end_ms()
-            moments = []
+            lapse_ms = self.marks.next_lapse_ms(self.waits.is_waited_on)
+            moments = [] if lapse_ms is None else [lapse_ms]
             if since_ms is not None:
                 moments.append(max(since_ms + SETTLE_MS, self._postponed_to_ms))
             if end_ms is not None and self._is_decided(0, end_ms):

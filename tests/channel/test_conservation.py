@@ -182,6 +182,8 @@ class TwoManagers(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.armed = ""
+        # Anew, or the end of HBINT may find out just now that the receiver has died.
+        self.one.channels.stop(CHANNEL)
         self.one.channels.start(CHANNEL)
         self.clock.advance(60_000)
         assert self.one.curdepth(XMITQ) == 0

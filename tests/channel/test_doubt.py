@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import LinkDown, Opening, connect_local
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
@@ -143,6 +145,74 @@ def test_non_persistent_messages_are_never_doubled_and_inside_the_batch_not_lost
     is_lost = speed == "FAST" and place == "before send"
     assert sorted(bodies(two)) == [b"kept"] + [b"maybe"] * (not is_lost)
     assert one.curdepth(XMITQ) == 0
+
+
+def test_T2_what_RESOLVE_gives_back_comes_anew_and_triggers(
+    one: QueueManager, two: QueueManager
+) -> None:
+    done(
+        one,
+        "DEFINE QLOCAL(INITQ)\n"
+        f"ALTER QLOCAL({XMITQ}) TRIGGER TRIGTYPE(FIRST) INITQ(INITQ) TRIGDATA('{CHANNEL}')",
+    )
+    through(one, cut_once("before confirm"))
+    one.channels.start(CHANNEL)
+    put(one, b"x")
+    one.channels.stop(CHANNEL)
+    with one.session() as session:
+        session.open("INITQ", c.MQOO_INPUT_SHARED)
+        assert one.curdepth("INITQ") == 0
+        one.channels.resolve(CHANNEL, is_committed=False)
+        assert one.curdepth("INITQ") == 1
+
+
+@pytest.mark.parametrize("place", ["before connect", *IN_DOUBT])
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_another_transmission_queue_is_taken_up_behind_what_is_in_doubt_on_the_old_one(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, place: str, is_stopped: bool
+) -> None:
+    done(
+        one,
+        "DEFINE QLOCAL(OTHER) USAGE(XMITQ)\n"
+        "DEFINE QREMOTE(BY.OTHER) RNAME(IN) RQMNAME(QM2) XMITQ(OTHER)",
+    )
+    through(one, cut_once(place))
+    put(one, b"old")
+    one.channels.start(CHANNEL)
+    if is_stopped:
+        one.channels.stop(CHANNEL)
+    done(one, f"ALTER CHANNEL({CHANNEL}) XMITQ(OTHER)")
+    put(one, b"new", queue="BY.OTHER")
+    one.channels.start(CHANNEL)
+    put(one, b"newer", queue="BY.OTHER")
+    is_there = place == "behind confirm"
+    assert bodies(two) == [*([b"old"] if is_there else []), b"new", b"newer"]
+    assert (one.counts(XMITQ).locked, one.curdepth(XMITQ)) == (0, 0 if is_there else 1)
+
+
+def test_RESET_waits_for_the_turn_under_way_and_is_refused_behind_it(
+    one: QueueManager, two: QueueManager
+) -> None:
+    refused: list[int] = []
+
+    def reset() -> None:
+        try:
+            one.channels.reset(CHANNEL, 5)
+        except MQError as error:
+            refused.append(error.reason)
+
+    operator = threading.Thread(target=reset)
+
+    def at(where: str) -> None:
+        if where == "before negotiate":
+            operator.start()
+            operator.join(0.1)
+
+    through(one, at)
+    one.channels.start(CHANNEL)
+    operator.join()
+    assert refused == [rc.MQRC_OBJECT_IN_USE]
+    assert standing(one).status == "RUNNING"
 
 
 def test_the_sequence_number_wraps(one: QueueManager, two: QueueManager) -> None:

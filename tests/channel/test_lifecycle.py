@@ -11,6 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.channel import LinkDown
 from mayfly.testing import VirtualClock
+from mayfly.trigger_monitor import Outcome, TriggerMonitor
 from tests.channel.scene import (
     CHANNEL,
     START_MS,
@@ -200,6 +201,68 @@ def test_a_channel_that_ran_starts_with_its_queue_manager(
     with QueueManager("QM1", tmp_path, clock) as one:
         put(one, b"c")
         assert (standing(one).status, bodies(two)) == ("INACTIVE", [b"a", b"b"])
+
+
+def test_a_receiver_defined_anew_is_not_stopped_like_the_deleted_one(
+    one: QueueManager, two: QueueManager
+) -> None:
+    done(
+        two,
+        f"STOP CHANNEL({CHANNEL})\nDELETE CHANNEL({CHANNEL})\n"
+        f"DEFINE CHANNEL({CHANNEL}) CHLTYPE(RCVR)",
+    )
+    one.channels.start(CHANNEL)
+    assert standing(one).status == "RUNNING"
+
+
+def test_the_status_of_a_receiver_is_that_of_the_present_one(
+    one: QueueManager, two: QueueManager
+) -> None:
+    one.channels.start(CHANNEL)
+    assert standing(two).status == "RUNNING"
+    put(one, b"x")
+    assert standing(two).sequence == 1
+    done(two, f"RESET CHANNEL({CHANNEL}) SEQNUM(10)")
+    assert (standing(two).status, standing(two).sequence) == ("INACTIVE", 9)
+    done(two, f"DELETE CHANNEL({CHANNEL})\nDEFINE CHANNEL({CHANNEL}) CHLTYPE(RCVR)")
+    assert two.channels.status(CHANNEL) == []
+
+
+def test_a_MAXUMSGS_that_becomes_smaller_makes_smaller_batches_and_no_dead_letters(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    one.channels.start(CHANNEL)
+    done(two, "ALTER QMGR MAXUMSGS(3)")
+    with one.session(transacted=True) as session:
+        for n in range(7):
+            session.put("IN@QM2", b"%d" % n, persistent=True)
+        session.commit()
+    assert (standing(one).status, bodies(two)) == ("RETRYING", [])
+    clock.advance(60_000)
+    assert bodies(two) == [b"%d" % n for n in range(7)]
+    assert two.curdepth("SYSTEM.DEAD.LETTER.QUEUE") == 0
+    assert standing(one).batch_count == 3
+
+
+def test_T2_a_running_channel_has_a_FIRST_queue_open_and_its_end_lets_it_trigger_again(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    done(
+        one,
+        "DEFINE QLOCAL(INITQ)\n"
+        f"ALTER QLOCAL({XMITQ}) TRIGGER TRIGTYPE(FIRST) INITQ(INITQ) TRIGDATA('{CHANNEL}')",
+    )
+    programs = {"": lambda trigger: one.channels.start(trigger.trigger_data)}
+    with TriggerMonitor(one, "INITQ", programs) as monitor:
+        put(one, b"1")
+        assert (bodies(two), monitor.run_once()[Outcome.STARTED]) == ([], 1)
+        put(one, b"2")
+        assert (bodies(two), one.curdepth("INITQ")) == ([b"1", b"2"], 0)
+        clock.advance(6_000_000)
+        assert (standing(one).status, one.curdepth("INITQ")) == ("INACTIVE", 0)
+        put(one, b"3")
+        assert monitor.run_once()[Outcome.STARTED] == 1
+    assert bodies(two) == [b"1", b"2", b"3"]
 
 
 def test_with_the_clock_of_the_machine_it_runs_on_its_own_thread(tmp_path: Path) -> None:

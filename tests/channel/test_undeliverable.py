@@ -195,6 +195,43 @@ def test_what_is_too_long_for_the_channel_is_dead_lettered_where_it_is(
     assert letter.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        by_hand(b"x", queue="@" * 48),
+        by_hand(b"x", queue="IN@QM3"),
+        by_hand(b"x", Persistence=7),
+        by_hand(b"x", MsgType=0),
+        by_hand(b"x", Feedback=-5),
+        by_hand(b"x", Priority=-5),
+    ],
+)
+def test_what_no_queue_of_the_partner_could_take_does_not_hold_up_the_others(
+    one: QueueManager, two: QueueManager, data: bytes
+) -> None:
+    done(one, f"ALTER QMGR DEADQ({DEAD})")
+    put_by_hand(one, data)
+    put(one, b"good")
+    one.channels.start(CHANNEL)
+    assert (standing(one).status, bodies(two)) == ("RUNNING", [b"good"])
+    [message] = messages(one, DEAD)
+    letter = dead_letter_of(message)
+    assert letter is not None
+    assert (letter.reason, letter.data) == (c.MQFB_XMIT_Q_MSG_ERROR, data)
+
+
+def test_R8_the_report_on_what_is_too_long_is_about_the_message_as_it_was_put(
+    one: QueueManager, two: QueueManager
+) -> None:
+    done(one, f"ALTER CHANNEL({CHANNEL}) MAXMSGL(10)\nALTER QMGR DEADQ({DEAD})")
+    report = c.MQRO_EXCEPTION_WITH_FULL_DATA
+    put(one, b"0123456789+", report=report, reply_to_q="BACK", format_name="MQSTR")
+    one.channels.start(CHANNEL)
+    [answer] = messages(one, "BACK")
+    assert answer.descriptor.feedback == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+    assert (answer.descriptor.format, answer.body) == ("MQSTR", b"0123456789+")
+
+
 def test_without_a_dead_letter_queue_there_it_holds_the_sender_up(
     one: QueueManager, two: QueueManager
 ) -> None:

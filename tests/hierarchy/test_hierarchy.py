@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.get import GetRequest
 from mayfly.engine.pubsub.proxies import PUBLICATIONS, proxy_name
 from mayfly.engine.put import PutRequest
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
@@ -14,8 +16,9 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import pack_folder, pack_header
 from mayfly.testing import VirtualClock
-from tests.hierarchy.scene import bodies, connect, proxies, run, subscribe
+from tests.hierarchy.scene import bodies, connect, proxies, run, subscribe, wait_until
 
 Tree = tuple[QueueManager, QueueManager, QueueManager]
 
@@ -243,16 +246,184 @@ def test_display_pubsub_shows_the_neighbours(tree: Tree) -> None:
     ]
 
 
+def test_D25_a_delayed_copy_survives_the_proxy_that_it_was_made_for(
+    tree: Tree, clock: VirtualClock
+) -> None:
+    """The neighbour has a second subscriber, who subscribed before the publication and stays."""
+    top, left, _right = tree
+    run(top, "ALTER TOPIC(SYSTEM.BASE.TOPIC) NPMSGDLV(ALLAVAIL)")
+    subscribe(left, "news/#", "LEAVES")
+    subscribe(left, "news/+", "STAYS")
+    with top.session(transacted=True) as session:
+        session.publish("news/sport", b"goal", delay_ms=5_000)
+        session.commit()
+    run(left, "DELETE SUB('LEAVES')")
+    clock.advance(5_000)
+    assert bodies(left, "STAYS") == [b"goal"]
+    assert bodies(left, "LEAVES") == []
+
+
+def test_D25_a_delayed_copy_goes_when_nobody_there_subscribes_any_more(
+    tree: Tree, clock: VirtualClock
+) -> None:
+    top, left, right = tree
+    run(top, "ALTER TOPIC(SYSTEM.BASE.TOPIC) NPMSGDLV(ALLAVAIL)")
+    subscribe(left, "news/#", "LEAVES")
+    with top.session() as session:
+        session.publish("news/sport", b"goal", delay_ms=5_000)
+    run(left, "DELETE SUB('LEAVES')")
+    subscribe(right, "news/#", "OTHER")
+    clock.advance(5_000)
+    assert (bodies(left, "LEAVES"), bodies(right, "OTHER")) == ([], [])
+    assert top.curdepth("SYSTEM.DDELAY.LOCAL.QUEUE") == 0
+
+
+def test_arrival_is_confirmed_where_the_subscriber_is(tree: Tree) -> None:
+    top, left, _right = tree
+    run(top, "DEFINE QLOCAL(REPORTS)")
+    subscribe(left, "news/#", "NEWS")
+    with top.session() as session:
+        session.publish("news/sport", b"goal", report=c.MQRO_COA, reply_to_q="REPORTS")
+        report = session.get("REPORTS")
+        assert session.get("REPORTS") is None
+    assert report is not None
+    assert report.descriptor.put_appl_name == "LEFT"
+
+
+def test_delivery_is_confirmed_by_the_subscriber(tree: Tree) -> None:
+    top, left, _right = tree
+    run(top, "DEFINE QLOCAL(REPORTS)")
+    subscribe(left, "news/#", "NEWS")
+    with top.session() as session:
+        session.publish("news/sport", b"goal", report=c.MQRO_COD, reply_to_q="REPORTS")
+    assert top.curdepth("REPORTS") == 0
+    assert bodies(left, "NEWS") == [b"goal"]
+    assert top.curdepth("REPORTS") == 1
+
+
+def test_an_envelope_is_checked(tree: Tree) -> None:
+    top, _left, _right = tree
+    run(top, "ALTER QMGR DEADQ(SYSTEM.DEAD.LETTER.QUEUE)")
+    good = {"Top": "a", "Via": "LEFT", "Fmt": "MQSTR", "Enc": "546", "Ccs": "1208", "Rep": "0"}
+    bad = [("Enc", "1e3"), ("Enc", "9" * 20), ("Ccs", "9" * 20), ("Rep", "9" * 20), ("Rep", "-1")]
+    bad += [("Top", ""), ("Top", "a/#"), ("Fmt", "MUCH TOO LONG"), ("Via", "x" * 99)]
+    outside = Descriptor(format="MQHRF2", encoding=c.MQENC_NORMAL, coded_char_set_id=1208)
+    with top.session() as session:
+        arrivals = session.open(PUBLICATIONS, c.MQOO_OUTPUT)
+        for name, value in bad:
+            said = "".join(f"<{key}>{text}</{key}>" for key, text in {**good, name: value}.items())
+            folder = pack_folder(f"<mqps>{said}</mqps>")
+            arrivals.put(pack_header(folder, "") + b"x", PutRequest(outside))
+    assert top.curdepth(PUBLICATIONS) == 0
+    run(top, "DISPLAY QMGR ALL")
+
+
+def test_an_announcement_under_way_does_not_make_a_parent_a_child(tree: Tree) -> None:
+    """It crosses the word that the child has left; a ring would send publications for ever."""
+    top, left, right = tree
+    connect(left, right)
+    run(top, "STOP CHANNEL(TOP.TO.RIGHT)")
+    subscribe(top, "news/#", "NEWS")
+    run(right, "ALTER QMGR PARENT(LEFT)")
+    run(top, "START CHANNEL(TOP.TO.RIGHT)")
+    assert [row["QMNAME"] for row in right.mqsc("DISPLAY PUBSUB").rows] == ["RIGHT", "LEFT"]
+    assert [row["QMNAME"] for row in top.mqsc("DISPLAY PUBSUB").rows] == ["TOP", "LEFT"]
+    with right.session() as session:
+        session.publish("news/sport", b"goal")
+    assert bodies(top, "NEWS") == [b"goal"]
+
+
+def test_a_farewell_that_finds_no_way_is_tried_again(tree: Tree, clock: VirtualClock) -> None:
+    top, _left, right = tree
+    subscribe(right, "news/#", "NEWS")
+    run(right, "ALTER QLOCAL(TOP) PUT(DISABLED)")
+    run(right, "ALTER QMGR PARENT(' ')")
+    run(right, "ALTER QLOCAL(TOP) PUT(ENABLED)")
+    assert proxies(top) == [("RIGHT", "news/#")]
+    clock.advance(60_000)
+    assert proxies(top) == []
+    assert [row["QMNAME"] for row in top.mqsc("DISPLAY PUBSUB").rows] == ["TOP", "LEFT"]
+
+
+def test_a_publication_that_cannot_leave_is_dead_lettered_as_it_travels(tree: Tree) -> None:
+    """Moved back onto its way it is a publication there, topic and all."""
+    top, left, _right = tree
+    subscribe(left, "news/#", "NEWS")
+    run(top, "ALTER QMGR DEADQ(SYSTEM.DEAD.LETTER.QUEUE)\nALTER QLOCAL(LEFT) PUT(DISABLED)")
+    with top.session() as session:
+        session.publish("news/sport", b"goal")
+        letter = session.get("SYSTEM.DEAD.LETTER.QUEUE")
+        assert letter is not None
+        run(top, "ALTER QLOCAL(LEFT) PUT(ENABLED)")
+        header, body = letter.body[:172], letter.body[172:]
+        assert int.from_bytes(header[8:12], "little") == rc.MQRC_PUT_INHIBITED
+        descriptor = letter.descriptor._replace(
+            format="MQHRF2", encoding=c.MQENC_NORMAL, coded_char_set_id=1208
+        )
+        way = session.open(f"{PUBLICATIONS}@LEFT", c.MQOO_OUTPUT)
+        way.put(body, PutRequest(descriptor))
+    assert bodies(left, "NEWS") == [b"goal"]
+
+
+def test_who_has_closed_does_not_connect_again(clock: VirtualClock) -> None:
+    with QueueManager("TOP", clock=clock) as top:
+        run(top, "ALTER QMGR PSMODE(ENABLED)")
+        top.hierarchy.close()
+        top.hierarchy.run_due()
+        with top.session() as session:
+            session.open(PUBLICATIONS, c.MQOO_INPUT_EXCLUSIVE).close()
+
+
+@pytest.mark.slow
+def test_a_tree_works_and_ends_on_a_real_clock() -> None:
+    """Threads publish and subscribe; nothing blocks, is lost or stays behind."""
+    threads_before = threading.active_count()
+    count = 50
+    with QueueManager("TOP") as top, QueueManager("LEFT") as left, QueueManager("RIGHT") as right:
+        for child in (left, right):
+            connect(top, child)
+        run(top, "ALTER QMGR PSMODE(ENABLED)")
+        for child in (left, right):
+            run(child, "ALTER QMGR PSMODE(ENABLED) PARENT(TOP)")
+        subscribe(left, "news/#", "NEWS")
+        wait_until(lambda: proxies(right) == [("TOP", "news/#")])
+
+        def publish() -> None:
+            with right.session() as session:
+                for number in range(count):
+                    session.publish("news/sport", b"%d" % number, persistent=True)
+
+        def administer() -> None:
+            for number in range(20):
+                subscribe(top, f"other/{number}", "OTHER", f"S{number}")
+
+        workers = [threading.Thread(target=work, daemon=True) for work in (publish, administer)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(30)
+            assert not worker.is_alive()
+        with left.session() as session:
+            handle = session.open("NEWS", c.MQOO_INPUT_SHARED)
+            got = [handle.get(GetRequest(wait_ms=10_000), c.MQGMO_WAIT) for _ in range(count)]
+        assert [result.message.body for result in got] == [b"%d" % n for n in range(count)]
+        wait_until(lambda: len(proxies(left)) == 20)
+        assert left.curdepth("NEWS") == 0
+    assert threading.active_count() == threads_before
+
+
 @pytest.mark.parametrize(
     "body",
     [
         b"",
         b"[]",
         b"{}",
-        b'{"sender": 1, "topics": [], "asks": false, "leaves": false}',
-        b'{"sender": "A", "topics": [1], "asks": false, "leaves": false}',
-        b'{"sender": "A", "topics": [""], "asks": false, "leaves": false}',
-        b'{"sender": "A", "topics": [], "asks": 0, "leaves": false}',
+        b'{"sender": 1, "parent": "", "topics": [], "asks": false, "leaves": false}',
+        b"[" * 100_000,
+        b'{"sender": "A@B", "parent": "", "topics": [], "asks": false, "leaves": false}',
+        b'{"sender": "A", "parent": "", "topics": [1], "asks": false, "leaves": false}',
+        b'{"sender": "A", "parent": "", "topics": [""], "asks": false, "leaves": false}',
+        b'{"sender": "A", "parent": "", "topics": [], "asks": 0, "leaves": false}',
     ],
 )
 def test_an_announcement_is_checked(body: bytes) -> None:
@@ -261,7 +432,7 @@ def test_an_announcement_is_checked(body: bytes) -> None:
 
 
 def test_an_announcement_is_read_as_it_was_written() -> None:
-    written = Announcement("QM1", frozenset({"a/#", "ö"}), asks=True)
+    written = Announcement("QM1", "QM0", frozenset({"a/#", "ö"}), asks=True)
     assert read_announcement(written.packed()) == written
 
 

@@ -344,6 +344,32 @@ def test_G07_headers_in_a_row(queue: pymqi.Queue) -> None:
     assert body[72 + 172 :].decode("cp037") == "text"
 
 
+def test_G07_no_row_of_headers_is_too_long(queue: pymqi.Queue) -> None:
+    """What is removed from its queue comes back, whatever its data say of themselves."""
+    header, last = dead_letter(Format=CMQC.MQFMT_DEAD_LETTER_HEADER), dead_letter()
+    sent = header.pack(LITTLE) * 2_000 + last.pack(LITTLE) + b"text"
+    put(queue, sent, 1208, Format=CMQC.MQFMT_DEAD_LETTER_HEADER)
+    body, described = get(queue, 37, ZOS)
+    assert described == (37, ZOS)
+    assert len(body) == len(sent)
+    assert body[-4:].decode("cp037") == "text"
+    assert body[-176:-172] == body[:4] == "DLH ".encode("cp037")
+
+
+def test_G07_behind_a_header_that_cannot_be_converted_nothing_is(queue: pymqi.Queue) -> None:
+    """The one before it is, and describes it as it was put."""
+    outer = dead_letter(Format=CMQC.MQFMT_DEAD_LETTER_HEADER)
+    inner = dead_letter(DestQName="\u0416".encode())
+    behind = inner.pack(LITTLE) + b"text"
+    put(queue, outer.pack(LITTLE) + behind, 1208, Format=CMQC.MQFMT_DEAD_LETTER_HEADER)
+    reason, body, length, described = warned(queue, 37, ZOS)
+    assert (reason, described) == (CMQC.MQRC_NOT_CONVERTED, (37, ZOS))
+    assert length == len(body)
+    assert body[:4] == "DLH ".encode("cp037")
+    assert body[172:] == behind
+    assert struct.unpack(">2i", body[108:116]) == (LITTLE, 1208)
+
+
 def test_G07_a_trigger_message_is_converted(queue: pymqi.Queue) -> None:
     message = TM.pack({"QName": "Q1", "ApplType": CMQC.MQAT_UNIX, "ApplId": "run"})
     put(queue, message, 1208, Format=CMQC.MQFMT_TRIGGER)

@@ -16,7 +16,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import StoreError
 from mayfly.testing import VirtualClock
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
-from tests.spec.scene import bodies, local, refused, waiting
+from tests.spec.scene import BROWSE, INPUT, alter_manager, bodies, local, refused, take, waiting
 
 
 def test_what_one_member_puts_every_member_gets_once_in_order(sharing: Sharing) -> None:
@@ -277,3 +277,27 @@ def test_programs_connect_to_members() -> None:
         with refused(rc.MQRC_FUNCTION_NOT_SUPPORTED):
             group.session()
         assert "QSG1" not in open_managers()
+
+
+@pytest.mark.parametrize("option", [c.MQGMO_NO_WAIT, c.MQGMO_MSG_UNDER_CURSOR])
+def test_G9_2024_for_gets_from_a_shared_queue(sharing: Sharing, option: int) -> None:
+    """They count for themselves, by the group's limit; what is in the unit stays good."""
+    alter_manager(sharing.group, MAXUMSGS=2)
+    alter_manager(sharing.qm2, MAXUMSGS=1)
+    with sharing.qm1.session() as one, sharing.qm2.session(transacted=True) as two:
+        for n in range(3):
+            one.put(SHARED, b"%d" % n)
+        handle = two.open(SHARED, INPUT | BROWSE)
+
+        def get() -> bytes:
+            if option:
+                take(handle, c.MQGMO_BROWSE_FIRST)
+            return take(handle, option | c.MQGMO_SYNCPOINT).message.body
+
+        assert [get(), get()] == [b"0", b"1"]
+        with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
+            get()
+        two.put(PRIVATE, b"counts at home")
+        two.commit()
+        assert bodies(one, SHARED) == [b"2"]
+        assert sharing.qm2.curdepth(PRIVATE) == 1

@@ -11,6 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.get import GetRequest, GetResult
+from mayfly.engine.groups import index
 from mayfly.engine.handles import Handle
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.engine.search import Match
@@ -402,6 +403,23 @@ def test_P9_the_own_unit_of_work_sees_its_group(session: Session, handle: Handle
     with refused(rc.MQRC_NO_MSG_AVAILABLE):
         take(handle, LOGICAL | ALL_MSGS)
     assert bodies(session, "Q1") == [b"G2"]
+
+
+def test_P9_an_own_member_got_outside_of_the_unit_of_work_confirms_its_delivery(
+    queue_manager: QueueManager, session: Session, handle: Handle
+) -> None:
+    """Its put is not committed yet, so the report is part of the unit of work, as its end is."""
+    local(queue_manager, REPLIES)
+    asked = V2._replace(
+        report=c.MQRO_COD, reply_to_q=REPLIES, msg_flags=c.MQMF_LAST_MSG_IN_GROUP, persistence=0
+    )
+    handle.put(b"own", PutRequest(asked), c.MQPMO_SYNCPOINT)
+    take(handle, c.MQGMO_LOGICAL_ORDER | c.MQGMO_SYNCPOINT_IF_PERSISTENT)
+    session.commit()
+    report = session.get(REPLIES)
+    assert report is not None
+    assert report.descriptor.feedback == c.MQFB_COD
+    assert queue_manager.curdepth(REPLIES) == 0
 
 
 def test_G8_backout_gives_a_group_back_whole(session: Session, handle: Handle) -> None:
@@ -844,3 +862,22 @@ def test_what_comes_in_a_crowd_is_found_all_the_same(
     assert take(handle, LOGICAL | ALL_MSGS).message.body == b"G1"
     assert take(handle, LOGICAL | ALL_MSGS).message.body == b"G2"
     assert take(handle, LOGICAL | ALL_MSGS).message.body == b"x"
+
+
+def test_what_others_have_got_of_groups_never_whole_is_not_remembered(
+    queue_manager: QueueManager,
+    handle: Handle,
+    other: Handle,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who wants whole groups only never meets them; others take their members one by one."""
+    monkeypatch.setattr(index, "_TOLD_MAX", 10)
+    for number in range(1, 50):
+        member(other, G, number)
+        assert got(handle, LOGICAL | ALL_MSGS) == []
+        take(other)
+    (known,) = (w for w in handle.queue.watchers or () if isinstance(w, index.GroupIndex))
+    assert len(known._entries) <= 11
+    member(other, H, 1)
+    member(other, H, 2, is_last=True)
+    assert got(handle, LOGICAL | ALL_MSGS) == [b"H1", b"H2"]

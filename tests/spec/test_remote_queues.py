@@ -12,6 +12,8 @@ from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.testing import VirtualClock
 from tests.spec.authority_scene import connect, grant
 from tests.spec.remote_scene import embedded, network
 from tests.spec.scene import BROWSE, INPUT, OUTPUT, lives, local, put_md, refused
@@ -286,3 +288,39 @@ def test_remote_definitions_survive_a_restart(tmp_path: Path) -> None:
             assert embedded(session.get("QM2")).body == b"x"
             assert embedded(session.get("QM2")).body == b"y"
         assert [life.outcome for life in lives(manager, "QM2")] == ["got", "got"]
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1_000])
+@pytest.mark.parametrize("name", ["@QM2", "A" * 49 + "@QM2", "Ä" * 25 + "@QM2"])
+def test_C2_a_name_that_fits_no_header_is_refused(
+    session: Session, name: str, delay_ms: int
+) -> None:
+    with pytest.raises(MQError) as raised:
+        session.put(name, b"x", delay_ms=delay_ms)
+    assert raised.value.reason == rc.MQRC_OBJECT_NAME_ERROR
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1_000])
+@pytest.mark.parametrize(("reply_to_q", "format_name"), [("A" * 49, ""), ("", "TOO LONG.")])
+def test_E23_a_descriptor_that_fits_no_header_is_refused(
+    manager: QueueManager, session: Session, reply_to_q: str, format_name: str, delay_ms: int
+) -> None:
+    """Found out only when its delay is over it would have stopped the queue manager."""
+    with pytest.raises(MQError) as raised:
+        session.put(
+            "Q@QM2", b"x", delay_ms=delay_ms, reply_to_q=reply_to_q, format_name=format_name
+        )
+    assert raised.value.reason == rc.MQRC_MD_ERROR
+    assert manager.curdepth("SYSTEM.DDELAY.LOCAL.QUEUE") == 0
+
+
+def test_E23_what_cannot_travel_when_its_delay_is_over_is_dead_lettered(
+    manager: QueueManager, clock: VirtualClock, session: Session
+) -> None:
+    manager.mqsc("ALTER QMGR DEADQ(SYSTEM.DEAD.LETTER.QUEUE)\nDEFINE QLOCAL(MOVES)")
+    session.put("MOVES", b"x", delay_ms=1_000, reply_to_q="A" * 49)
+    manager.mqsc("DELETE QLOCAL(MOVES)\nDEFINE QREMOTE(MOVES) RNAME(Q) RQMNAME(QM2)")
+    clock.advance(1_000)
+    letter = session.get("SYSTEM.DEAD.LETTER.QUEUE")
+    assert letter is not None
+    assert int.from_bytes(letter.body[8:12], "little") == rc.MQRC_MD_ERROR

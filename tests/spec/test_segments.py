@@ -211,6 +211,18 @@ def test_2024_all_of_its_segments_or_none(
     assert queue_manager.curdepth("Q1") == 1
 
 
+def test_2024_a_whole_message_is_got_with_all_its_segments_or_not(
+    queue_manager: QueueManager, session: Session, handle: Handle
+) -> None:
+    handle.put(LONG, PutRequest(CUTTING))
+    assert queue_manager.mqsc("ALTER QMGR MAXUMSGS(5)").ok
+    handle.put(b"x", PutRequest(V2), SYNCPOINT)
+    with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
+        take(handle, WHOLE | c.MQGMO_SYNCPOINT)
+    session.commit()
+    assert take(handle, WHOLE | c.MQGMO_SYNCPOINT).message.body == LONG
+
+
 def test_a_member_of_a_group_and_a_segment_are_cut_like_others(
     queue_manager: QueueManager, handle: Handle
 ) -> None:
@@ -440,6 +452,30 @@ def test_G8_backout_gives_all_segments_back(
         assert queue_manager.curdepth("Q1") == 0
         session.backout()
     assert queue_manager.curdepth("Q1") == 3
+
+
+@pytest.mark.parametrize("first_persistence", [0, 1])
+@pytest.mark.parametrize("options", [0, c.MQGMO_SYNCPOINT, c.MQGMO_SYNCPOINT_IF_PERSISTENT])
+def test_segments_of_either_persistence_are_got_as_one_message(
+    queue_manager: QueueManager,
+    session: Session,
+    handle: Handle,
+    first_persistence: int,
+    options: int,
+) -> None:
+    """Put out of logical order they may differ; with one persistent all of it is persistent."""
+    segment(handle, b"a", 0, persistence=first_persistence)
+    segment(handle, b"b", 1, persistence=1 - first_persistence, is_last=True)
+    if options:
+        assert take(handle, WHOLE | options).message.body == b"ab"
+        session.backout()
+        assert queue_manager.curdepth("Q1") == 2
+    assert take(handle, WHOLE | options).message.body == b"ab"
+    session.commit()
+    found = queue_manager.verify()
+    assert found.ok, found.problems
+    assert queue_manager.registry.queue("Q1").present == [0, 0]
+    assert ends(queue_manager, "Q1") == [End("got", 0)] * 2
 
 
 def test_P9_own_uncommitted_segments_complete_a_message(

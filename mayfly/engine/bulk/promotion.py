@@ -77,7 +77,7 @@ class Promotion(UnitOfWork):
         """What has become of the rows."""
         return Counted(self._put_count, self._expired_count, len(self.refusals))
 
-    def check_room(self, _operation_count: int = 1) -> None:
+    def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> None:
         """Take all: not MAXUMSGS but the size of a transaction is its limit."""
 
     def add(self, rows: StagedRows) -> None:

@@ -109,26 +109,29 @@ class GroupGetter(Getter):
         result, whole = self.look_at(queue, parts, rows)
         if result.stays:
             return result, None
-        side = parts[0].side
-        in_unit = self._is_in_unit(side)
+        taken = parts[: whole.row_count]
+        in_unit = self._is_in_unit(taken)
         position = self._where.position
         if position is not None and position.in_unit != in_unit:
             raise mq_error(
                 rc.MQRC_INCONSISTENT_UOW,
                 "a group is got either in a unit of work or outside of any, not in both",
             )
+        if in_unit and self._unit_of_work is not None:
+            self._unit_of_work.check_room(len(taken), queue)
         self.in_unit = in_unit
         work: Work | None = None
-        for entry, row in zip(parts[: whole.row_count], rows, strict=False):
+        for entry, row in zip(taken, rows, strict=False):
             if entry.pending is None:
                 self._index.remove(entry)
                 self.holder.forget_lock(row.k)
-                work = self._take_row((queue, row, side), work)
+                work = self._take_row((queue, row, entry.side), work)
             else:
                 assert self._unit_of_work is not None
                 self._unit_of_work.take_own(entry.pending)
-        unit_of_work = self._unit_of_work if in_unit else None
-        confirm_delivery(self._core, (queue, whole.row, side), work, unit_of_work)
+        # Without a work all of it is the unit of work's own.
+        found = queue, whole.row, taken[0].side
+        confirm_delivery(self._core, found, work, self._unit_of_work)
         return result, work
 
     def look_at(
@@ -153,10 +156,11 @@ class GroupGetter(Getter):
         remove(self._core, work, found, life)
         return work
 
-    def _is_in_unit(self, side: int) -> bool:
+    def _is_in_unit(self, taken: list[Entry]) -> bool:
         if self._unit_of_work is None:
             return False
-        return side == PERSISTENT or not self._request.persistent_only_syncpoint
+        is_persistent = any(entry.side == PERSISTENT for entry in taken)
+        return is_persistent or not self._request.persistent_only_syncpoint
 
     def _find(self, queue: LocalQueue, *, in_parts: bool) -> list[Entry]:
         """Return the message that comes next, as its segments; nothing when there is none."""

@@ -45,11 +45,9 @@ class Line:
         now = [entry.key for entry in group.available(mode)]
         if now:
             self.of_group[group] = now
-        if before == now:
-            return
-        for key in before:
+        for key in set(before).difference(now):
             self.remove(key)
-        for key in now:
+        for key in set(now).difference(before):
             self.add(key)
 
 
@@ -99,6 +97,9 @@ class GroupIndex:
 
     def refresh(self, *, at_once: bool) -> bool:
         """Read what has come; tell whether that was all: not ``at_once`` it is one page at most."""
+        if len(self._entries) > 2 * sum(self._queue.present) + _TOLD_MAX:
+            # Most of it has gone, and nobody has met it: members of groups that were never whole.
+            self._forget()
         told = {key for key in self._told if key not in self._entries}
         self._told.clear()
         for side in (VOLATILE, PERSISTENT):

@@ -16,11 +16,12 @@ from mayfly.engine.pubsub.subscriptions import (
     IGNORES_OWN,
     OWNER,
     PASSED_ON,
+    PROXY,
     Subscription,
     new_subscription_definition,
 )
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQENC_NORMAL
+from mayfly.mqi.constants import MQENC_NORMAL, MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.properties import (
@@ -32,11 +33,10 @@ from mayfly.mqi.properties import (
     read_header,
 )
 
-PROXY = "PROXY"
 PUBLICATIONS = "SYSTEM.INTER.QMGR.PUBS"
 _NAME_START = "SYSTEM.PROXY"
 _FOLDER, _TOPIC, _SENDER = "mqps", "Top", "Via"
-_FORMAT, _ENCODING, _CCSID = "Fmt", "Enc", "Ccs"
+_FORMAT, _ENCODING, _CCSID, _REPORT = "Fmt", "Enc", "Ccs", "Rep"
 
 
 class Arrived(NamedTuple):
@@ -96,11 +96,18 @@ def enveloped(
         _FORMAT: inside.format,
         _ENCODING: str(inside.encoding),
         _CCSID: str(inside.coded_char_set_id),
+        _REPORT: str(inside.report),
     }
     elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in said.items())
     # What follows is told in the folder: a reader must not take it for part of this header.
     header = pack_header(pack_folder(f"<{_FOLDER}>{elements}</{_FOLDER}>"), "")
-    outside = inside._replace(format=FORMAT, encoding=MQENC_NORMAL, coded_char_set_id=UTF_8)
+    outside = inside._replace(
+        # Subscribers confirm arrival and delivery, not the queues on the way to them.
+        report=inside.report & ~MQRO_ACCEPT_UNSUP_IF_XMIT_MASK,
+        format=FORMAT,
+        encoding=MQENC_NORMAL,
+        coded_char_set_id=UTF_8,
+    )
     packed = pack_descriptor(outside)
     return prepared._replace(descriptor=outside, packed=packed), header + body
 
@@ -117,10 +124,19 @@ def out_of_envelope(descriptor: Descriptor, body: bytes) -> Arrived:
     try:
         original = descriptor._replace(
             format=found[_FORMAT],
-            encoding=int(found[_ENCODING]),
-            coded_char_set_id=int(found[_CCSID]),
+            encoding=_number(found[_ENCODING]),
+            coded_char_set_id=_number(found[_CCSID]),
+            report=_number(found[_REPORT]),
         )
         topic, sender = found[_TOPIC], found[_SENDER]
     except (KeyError, ValueError) as error:
         raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"{_FOLDER} folder {found}: {error}") from None
     return Arrived(topic, sender, original, body[header.data_start :])
+
+
+def _number(text: str) -> int:
+    """Return an MQLONG."""
+    number = int(text)
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"{text} is no MQLONG")
+    return number

@@ -160,6 +160,8 @@ class _FanOut:
         #: Whether it stays on this queue manager; else where it goes has a copy once (D25).
         self.only_here = False
         self._neighbours: set[str] = set()
+        #: Copies on queues here; those that travel are confirmed where they arrive.
+        self._arrived: list[StoredMessage] = []
 
     def run(self, *, retains: bool) -> None:
         """Deliver it to all or to nobody, and keep it if it is to be retained."""
@@ -238,9 +240,8 @@ class _FanOut:
         return True
 
     def _copy(self, subscription: Subscription) -> None:
-        core, request, publication, body = self._core, self._request, self._prepared, self._body
-        if is_proxy(subscription):
-            publication, body = enveloped(publication, body, self._topic, core.name)
+        core, request = self._core, self._request
+        publication, body = self._content_for(subscription)
         path = core.registry.resolve_target(subscription.destination)
         prepared = prepared_for(core, subscription, path, publication)
         size_bytes = size_on(path, prepared.descriptor, len(body))
@@ -254,6 +255,13 @@ class _FanOut:
         message = Outgoing(prepared, window, self._ids(subscription), body)
         row = copy_row(new_row(core, path, message), self._topic)
         arrive(core, self.work, path, prepared, row)
+        if path.remote is None:
+            self._arrived.append(row)
+
+    def _content_for(self, subscription: Subscription) -> tuple[Prepared, bytes]:
+        if not is_proxy(subscription):
+            return self._prepared, self._body
+        return enveloped(self._prepared, self._body, self._topic, self._core.name)
 
     def _stage(
         self,
@@ -292,7 +300,8 @@ class _FanOut:
         """Dead-letter a copy that its queue refuses; where that fails, it is not delivered."""
         core, descriptor = self._core, self._prepared.descriptor
         if self._values.uses_dead_letters and core.registry.queue_manager.text("DEADQ"):
-            message = Outgoing(self._prepared, self._window, self._ids(subscription), self._body)
+            publication, body = self._content_for(subscription)
+            message = Outgoing(publication, self._window, self._ids(subscription), body)
             try:
                 dead_letter(core, self.work, message, failure.reason, subscription.destination)
             except MQError:
@@ -311,8 +320,7 @@ class _FanOut:
         descriptor = self._prepared.descriptor
         if not is_owed(Cause.COA, descriptor):
             return
-        copies = [row for _queue, row, _side in self.work.arrivals if row.target is not None]
-        for row in copies:
+        for row in self._arrived:
             left_ms = remaining_ms(row.expire_at_ms, self._now_ms)
             original = Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
             send_report(self._core, self.work, Cause.COA, original)

@@ -22,7 +22,7 @@ SUB_ID, EXPIRE_AT, CREATED_BY = "SUBID", "EXPIRE_AT_MS", "SUBTYPE"
 SHARED, IGNORES_OWN = "SHARED", "IGNORES_OWN"
 #: Whose publications a durable subscription leaves out also while nobody has it open.
 OWNER = "OWNER"
-ADMIN, API = "ADMIN", "API"
+ADMIN, API, PROXY = "ADMIN", "API", "PROXY"
 ID_BYTES = 24
 #: DESTCORL of copies that keep the CorrelId of the publication.
 PASSED_ON = "0" * (2 * ID_BYTES)
@@ -211,13 +211,21 @@ class Subscriptions:
     def destination(self, target: str, now_ms: int) -> tuple[str, str]:
         """Return the queue, as it is now, and the topic of a staged copy's target.
 
+        A neighbour's copy finds its way while any proxy of that neighbour asks for the topic (D25).
         Raises MQRC_NO_SUBSCRIPTION when its subscriber is gone (D23).
         """
-        _queue, sub_id, topic = target.split(_COLON, 2)
-        subscription = self._by_id.get(bytes.fromhex(sub_id))
+        queue, sub_id, topic = target.split(_COLON, 2)
+        subscription = self._by_id.get(bytes.fromhex(sub_id)) or self._proxy(queue, topic)
         if subscription is None or is_expired(subscription.expire_at_ms, now_ms):
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"the subscriber to {topic!r} is gone")
         return subscription.destination, topic
+
+    def _proxy(self, destination: str, topic: str) -> Subscription | None:
+        for subscription in self.matching(topic):
+            is_proxy = subscription.definition.attributes[CREATED_BY] == PROXY
+            if is_proxy and subscription.destination == destination:
+                return subscription
+        return None
 
 
 def target_of(subscription: Subscription, topic: str) -> str:

@@ -24,6 +24,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
 
 _Find: TypeAlias = Callable[[str], Definition | None]
+_NAME_BYTES = 48
 _READS = MQOO_INPUT_AS_Q_DEF | MQOO_INPUT_SHARED | MQOO_INPUT_EXCLUSIVE | MQOO_BROWSE
 
 
@@ -50,7 +51,8 @@ def route(find: _Find, queue_manager: Definition, name: str) -> Route:
     """Return what a name leads to (C1, C2).
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
-    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_REMOTE_Q_NAME_ERROR for a remote
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_OBJECT_NAME_ERROR for a queue
+    elsewhere whose name is empty or has no room in an MQXQH; MQRC_REMOTE_Q_NAME_ERROR for a remote
     definition that is not complete, and the reason codes of :func:`_transmission_queue`.
     """
     own_name = queue_manager.name
@@ -71,6 +73,9 @@ def route(find: _Find, queue_manager: Definition, name: str) -> Route:
         if not queue or manager in ("", own_name):
             said = f"{last.name}: RNAME({queue}) RQMNAME({manager}) name no queue elsewhere"
             raise mq_error(rc.MQRC_REMOTE_Q_NAME_ERROR, said)
+    if not queue or len(queue.encode()) > _NAME_BYTES:
+        said = f"{queue!r} is no name of 1 to {_NAME_BYTES} bytes"
+        raise mq_error(rc.MQRC_OBJECT_NAME_ERROR, said)
     default = queue_manager.text("DEFXMITQ")
     passed.append(_transmission_queue(find, transmission, manager, default))
     return Route(passed, Remote(queue, manager))

@@ -10,6 +10,7 @@ from mayfly.engine.remote.resolution import Remote
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.transmission import counted_down
 from mayfly.lifetime.window import Window, remaining_tenths
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQAT_QMGR,
     MQCCSI_Q_MGR,
@@ -19,7 +20,7 @@ from mayfly.mqi.constants import (
     MQRO_ACCEPT_UNSUP_IF_XMIT_MASK,
 )
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import is_big_endian
 from mayfly.mqi.structures import MDE, XQH
 from mayfly.store.units import StoredMessage
@@ -71,7 +72,8 @@ def wrapped(
 
     The ``way`` is from the queue manager of this name to that queue; ids are MsgId and CorrelId.
     Both Expiry fields say what is left at the put; the MQMD of version 1 inside has an MQMDE behind
-    it when the message is in a group or a segment.
+    it when the message is in a group or a segment. Raises MQRC_MD_ERROR for a field of the
+    descriptor that has no room in an MQMD.
     """
     manager_name, remote = way
     descriptor = prepared.descriptor
@@ -79,7 +81,7 @@ def wrapped(
     inner, extension = descriptor, b""
     if _needs_extension(descriptor):
         inner, extension = _extended(descriptor)
-    header = XQH.pack(
+    header = _packed(
         {
             "RemoteQName": remote.queue,
             "RemoteQMgrName": remote.manager,
@@ -93,6 +95,11 @@ def wrapped(
     )
     outer = _outer(prepared, manager_name)
     return Travelling(outer, msg_id, header + extension + body)
+
+
+def check_travels(descriptor: Descriptor) -> None:
+    """Raise MQRC_MD_ERROR for what a message with this descriptor could not be wrapped for."""
+    _packed(_embedded_fields(descriptor))
 
 
 def unwrapped(body: bytes, encoding: int) -> Embedded:
@@ -136,6 +143,13 @@ def embedded_or_none(body: bytes, descriptor: Descriptor) -> Embedded | None:
         return unwrapped(body, descriptor.encoding)
     except MQError:
         return None
+
+
+def _packed(fields: dict[str, object]) -> bytes:
+    try:
+        return XQH.pack(fields)
+    except ValueError as error:
+        raise mq_error(rc.MQRC_MD_ERROR, f"it cannot travel: {error}") from None
 
 
 def _needs_extension(descriptor: Descriptor) -> bool:
