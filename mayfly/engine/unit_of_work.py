@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from mayfly.engine.core import Core
@@ -231,11 +232,11 @@ class UnitOfWork:
         undo, self._undo = self._undo, {}
         for each in undo.values():
             each()
-        try:
+        with ExitStack() as backouts:
+            # Where one store fails, the others give back all the same.
+            backouts.callback(self._backout_here)
             for part in self._parts.values():
-                part.backout()
-        finally:
-            self._backout_here()
+                backouts.callback(part.backout)
 
     def _backout_here(self) -> None:
         core = self._core

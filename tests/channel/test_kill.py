@@ -2,10 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -14,27 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
 from tests.channel.scene import CHANNEL, XMITQ, bodies, standing
-
-ROOT = Path(__file__).parents[2]
-
-
-def run_and_kill(folder: Path, journals: Path, seed: str, after_seconds: float) -> None:
-    """Let the load run on the folder for so long, and kill it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.channel.load", str(folder), str(journals), seed],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(after_seconds)
-    process.kill()
-    complaint = process.communicate()[1]
-    assert not complaint, complaint
-    assert process.returncode == -9
+from tests.store.kills import run_and_kill
 
 
 def journalled(journals: Path) -> tuple[set[str], set[str]]:
@@ -59,7 +36,8 @@ def test_killed_at_any_moment_every_persistent_message_arrives_exactly_once(
     with_seed = f"again with MAYFLY_KILL_SEED={seed}"
     in_doubt_count = 0
     for number in range(rounds):
-        run_and_kill(tmp_path, journals, f"{seed}.{number}", random.uniform(0.05, 0.3))
+        after_seconds = random.uniform(0.05, 0.3)
+        run_and_kill("tests.channel.load", tmp_path, journals, f"{seed}.{number}", after_seconds)
         clock = VirtualClock(0)
         # Alone, the sender shows what it holds in doubt; then its partner is there.
         one = QueueManager("QM1", tmp_path / "1", clock)

@@ -35,6 +35,16 @@ def test_L1_a_receive_timeout_but_zero_is_non_asf(
         assert (now.threads, now.receiving) == (receiving_count, receiving_count)
 
 
+def test_L14_the_platform_of_the_queue_manager_does_not_matter(clock: VirtualClock) -> None:
+    """What z/OS has not is the application server's affair."""
+    with QueueManager("QMZ", clock=clock, platform="zos") as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        calls = Calls()
+        with started(port_of(manager, calls)):
+            put(manager, "on z/OS")
+            assert calls.next().text == "on z/OS"
+
+
 def test_L2_threads_are_as_many_as_sessions_whatever_there_is_to_do(
     manager: QueueManager, clock: VirtualClock
 ) -> None:

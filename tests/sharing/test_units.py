@@ -207,6 +207,21 @@ def test_a_group_that_has_stopped_refuses_shared_queues_and_nothing_else(
         assert bodies(one, PRIVATE) == [b"x"]
 
 
+def test_G8_a_backout_that_fails_in_one_store_is_done_in_the_others(sharing: Sharing) -> None:
+    with sharing.qm1.session() as one:
+        one.put(SHARED, b"shared", persistent=True)
+        one.put(PRIVATE, b"private", persistent=True)
+    unit = sharing.qm1.session(transacted=True)
+    assert unit.get(SHARED) is not None
+    unit.put(f"{PRIVATE}@QM2", b"there", persistent=True)
+    assert unit.get(PRIVATE) is not None
+    assert [sharing.qm1.curdepth(PRIVATE), sharing.qm2.curdepth(PRIVATE)] == [0, 1]
+    sharing.group.store.group.is_broken = True
+    with refused(rc.MQRC_CONNECTION_BROKEN):
+        unit.backout()
+    assert [sharing.qm1.curdepth(PRIVATE), sharing.qm2.curdepth(PRIVATE)] == [1, 0]
+
+
 def test_a_packed_unit_is_the_same_unit() -> None:
     store = opened(None)
     unit = put_unit(store)

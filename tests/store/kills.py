@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[2]
 def run_and_kill(
     module: str, folder: Path, journals: Path, seed: str, after_seconds: float
 ) -> None:
-    """Run a module of this package on a folder and kill it so long after it began."""
+    """Run a module, named with its package, on a folder and kill it so long after it began."""
     process = subprocess.Popen(
-        [sys.executable, "-m", f"tests.store.{module}", str(folder), str(journals), seed],
+        [sys.executable, "-m", module, str(folder), str(journals), seed],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -178,7 +178,9 @@ def test_T2_every_receipt_holds_over_kill_9(tmp_path: Path) -> None:
     random, auditor, clock = Random(seed), Auditor(), VirtualClock(0)
     for number in range(rounds):
         run = f"{seed}.{number}"
-        run_and_kill("delay_load", tmp_path / "folder", tmp_path, run, random.uniform(0.6, 2.6))
+        run_and_kill(
+            "tests.store.delay_load", tmp_path / "folder", tmp_path, run, random.uniform(0.6, 2.6)
+        )
         auditor.read_journals(sorted(tmp_path.glob(f"{run}.*")))
         # Its time is the high-water mark in the folder: nothing falls due while we look.
         with QueueManager("QM1", tmp_path / "folder", clock) as manager:

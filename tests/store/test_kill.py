@@ -121,7 +121,9 @@ def test_T2_nothing_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Path) ->
     with_seed = f"again with MAYFLY_KILL_SEED={seed}"
     for number in range(ROUNDS):
         run = f"{seed}.{number}"
-        run_and_kill("load", tmp_path / "folder", tmp_path, run, random.uniform(0.1, 1.2))
+        run_and_kill(
+            "tests.store.load", tmp_path / "folder", tmp_path, run, random.uniform(0.1, 1.2)
+        )
         auditor.read_journals(sorted(tmp_path.glob(f"{run}.*")))
         # Its time is the high-water mark in the folder: nothing falls due while we look.
         with QueueManager("QM1", tmp_path / "folder", VirtualClock(0)) as manager:

@@ -175,7 +175,9 @@ def test_T2_each_subscriber_has_each_acknowledged_publication_once(
     random, auditor, clock = Random(seed), Auditor(), VirtualClock(0)
     for number in range(rounds):
         run = f"{seed}.{number}"
-        run_and_kill("publish_load", tmp_path / "folder", tmp_path, run, random.uniform(0.1, 1.5))
+        run_and_kill(
+            "tests.store.publish_load", tmp_path / "folder", tmp_path, run, random.uniform(0.1, 1.5)
+        )
         for journal in sorted(tmp_path.glob(f"{run}.*")):
             auditor.read_journal(journal)
         # Its time is the high-water mark in the folder: nothing falls due while we look.
