@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from mayfly.engine.arrivals import Arrivals
 from mayfly.engine.attributes.of_manager import PUBSUB_EVERYWHERE
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.forwarding import bury
@@ -20,7 +21,6 @@ from mayfly.engine.message import Message
 from mayfly.engine.pubsub.proxies import PUBLICATIONS, out_of_envelope, publisher_name
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
-from mayfly.engine.waiting import Waiter
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.neighbours import Neighbours
 from mayfly.lifetime.times import SECOND_MS
@@ -43,7 +43,7 @@ class Hierarchy:
         self._neighbours = Neighbours(manager)
         self._session: Session | None = None
         self._queues: dict[str, Handle] = {}
-        self._waiters: list[tuple[int, Waiter]] = []
+        self._arrivals = Arrivals(manager)
         #: What each neighbour was told last, and what it wants and could not be given.
         self._told: dict[str, frozenset[str]] = {}
         self._wanted: dict[str, frozenset[str]] = {}
@@ -53,7 +53,7 @@ class Hierarchy:
         self._left: set[str] = set()
         self._working, self._attaching = threading.Lock(), threading.Lock()
         self._is_closed = False
-        self._is_attached = self._has_arrivals = False
+        self._is_attached = False
         self._parent = ""
         self._seen_count = -1
         self._retry_ms: int | None = None
@@ -96,7 +96,7 @@ class Hierarchy:
         if self._is_wanted != (self._session is not None):
             return True
         return self._session is not None and (
-            self._has_arrivals
+            self._arrivals.has_work
             or self._neighbours.parent != self._parent
             or self._manager.registry.subscriptions.change_count != self._seen_count
         )
@@ -126,7 +126,7 @@ class Hierarchy:
     def _work(self) -> None:
         if self._session is None:
             self._connect()
-        self._has_arrivals = False
+        self._arrivals.has_work = False
         self._follow_parent()
         self._read_announcements()
         self._seen_count = self._manager.registry.subscriptions.change_count
@@ -159,17 +159,11 @@ class Hierarchy:
         self._session = manager.session(transacted=True, program=_PROGRAM)
         for name in (REQUESTS, PUBLICATIONS):
             handle = self._queues[name] = self._session.open(name, c.MQOO_INPUT_EXCLUSIVE)
-            waiter = Waiter(self._note, None, self)
-            with manager.latch:
-                manager.waits.add(handle.queue.number, waiter)
-            self._waiters.append((handle.queue.number, waiter))
-        self._has_arrivals = True
+            self._arrivals.watch(handle.queue)
+        self._arrivals.has_work = True
 
     def _disconnect(self) -> None:
-        with self._manager.latch:
-            for number, waiter in self._waiters:
-                self._manager.waits.withdraw(number, waiter)
-        self._waiters.clear()
+        self._arrivals.end()
         session, self._session = self._session, None
         if session is not None:
             session.close(commit=False)
@@ -286,11 +280,6 @@ class Hierarchy:
             return handle.get(GetRequest(), c.MQGMO_SYNCPOINT).message
         except NoMessage:
             return None
-
-    def _note(self) -> None:
-        """Something has come: under the latch, by whoever brings it, who then wakes the clock."""
-        if not self._has_arrivals:
-            self._has_arrivals = self._manager.must_wake = True
 
     def _wake(self) -> None:
         self._wake_manager()

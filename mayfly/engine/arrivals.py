@@ -1,0 +1,37 @@
+"""Whether something has come onto queues that are served; whoever brings it wakes the clock."""
+
+from __future__ import annotations
+
+from mayfly.engine.core import Core
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.waiting import Waiter
+
+
+class Arrivals:
+    """Notes what arrives on the queues it watches; who serves them resets ``has_work``."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin with no queue, and with what may be there already."""
+        self._core = core
+        self._waiters: list[tuple[int, Waiter]] = []
+        #: Whether there may be messages that nobody has looked for.
+        self.has_work = True
+
+    def watch(self, queue: LocalQueue) -> None:
+        """Note from now on what arrives on a queue."""
+        waiter = Waiter(self._note, None, self)
+        with self._core.latch:
+            self._core.waits.add(queue.number, waiter)
+        self._waiters.append((queue.number, waiter))
+
+    def end(self) -> None:
+        """Watch nothing any more."""
+        with self._core.latch:
+            for number, waiter in self._waiters:
+                self._core.waits.withdraw(number, waiter)
+        self._waiters.clear()
+
+    def _note(self) -> None:
+        """Something has come: under the latch, by whoever brings it, who then wakes the clock."""
+        if not self.has_work:
+            self.has_work = self._core.must_wake = True
