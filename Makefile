@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := mayfly tests $(wildcard bench examples)
 
-.PHONY: setup demo test soak lint bench clean
+.PHONY: setup demo test soak search lint bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -28,6 +28,14 @@ test: lint
 # Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
 soak: $(READY)
 	@$(BIN)/python -m pytest -q -m soak
+
+# The state machines and models with other examples each time, ten times over.
+MODELS := $(wildcard tests/model tests/*/test_machine.py tests/*/test_model.py) \
+  tests/channel/test_conservation.py
+search: $(READY)
+	@for round in 1 2 3 4 5 6 7 8 9 10; do \
+	  $(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile search $(MODELS) || exit 1; \
+	done
 
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)

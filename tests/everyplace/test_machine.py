@@ -276,8 +276,6 @@ def test_T9_once_and_nothing_left_behind_whatever_network_and_clocks_do() -> Non
         settings=settings(
             max_examples=500,
             stateful_step_count=40,
-            deadline=None,
-            print_blob=True,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )

@@ -31,8 +31,6 @@ def test_T9_a_search_that_begins_behind_hidden_messages_misses_none(
         settings=settings(
             max_examples=200,
             stateful_step_count=40,
-            deadline=None,
-            print_blob=True,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )

@@ -287,8 +287,6 @@ def limits(example_count: int) -> settings:
     return settings(
         max_examples=example_count,
         stateful_step_count=30,
-        deadline=None,
-        print_blob=True,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 

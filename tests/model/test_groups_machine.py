@@ -399,7 +399,6 @@ def test_groups_are_put_got_and_browsed_as_the_model_says() -> None:
     limits = settings(
         max_examples=200,
         stateful_step_count=40,
-        print_blob=True,
         # Small state machines are slow to draw from; that says nothing about the queue manager.
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -18,8 +18,6 @@ def limits(example_count: int) -> settings:
     return settings(
         max_examples=example_count,
         stateful_step_count=30,
-        deadline=None,
-        print_blob=True,
         # Small state machines are slow to draw from; that says nothing about the queue manager.
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -410,6 +410,22 @@ def test_B7_until_the_mark_of_the_other_lapses(
         assert take(one, GET_UNDER).message.body == b"1"
 
 
+@pytest.mark.parametrize("late_ms", [-1, 0])
+def test_B7_the_mark_of_a_closed_handle_is_not_that_of_the_next_one(
+    pair: tuple[Handle, Handle], session: Session, clock: VirtualClock, late_ms: int
+) -> None:
+    """A program that opens its queue again is another handle: it waits like the rest of the set."""
+    token = token_of(take(pair[0], c.MQGMO_BROWSE_CO_OP).message)
+    pair[0].close()
+    again = session.open("Q1", INPUT | BROWSE | CO_OP)
+    clock.advance(INTERVAL_MS + late_ms)
+    if late_ms < 0:
+        with refused(rc.MQRC_MSG_MARKED_BROWSE_CO_OP):
+            take(again, match=Match(token=token))
+    else:
+        assert take(again, match=Match(token=token)).message.body == b"1"
+
+
 def test_B7_by_its_token_another_of_the_set_does_not_get_it_but_a_worker_does(
     pair: tuple[Handle, Handle], session: Session
 ) -> None:
