@@ -131,9 +131,11 @@ class TriggerModel:
         arriving = [m for m in mine if m.state == UNCOMMITTED]
         for message in arriving:
             message.owner = 0
-            if message.due_ms > self.now_ms:
+            if message.due_ms:
                 message.state = DELAYED
         self.arrive([m for m in arriving if m.state == UNCOMMITTED])
+        # What is due by now was staged all the same: it arrives by its release.
+        self.advance(0)
 
     def backout(self, owner: int) -> None:
         """Undo a unit of work: what it got arrives again."""
