@@ -11,10 +11,10 @@ from pathlib import Path
 from bench.figures import Figure, at_most, median, seconds_of
 from bench.messaging import BODY
 from mayfly import QueueManager
+from mayfly.engine.finding.search import Match
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import token_of
-from mayfly.engine.search import Match
 from mayfly.mqi.constants import MQGMO_SYNCPOINT, MQOO_INPUT_SHARED
 from mayfly.testing import VirtualClock
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from bench.figures import Figure, at_least, seconds_of
 from bench.messaging import BODY
 from mayfly import QueueManager
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.session import create_session

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.undeliverable import discard_elapsed, set_aside
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.manager import Manager
-from mayfly.engine.objects import topic_alias
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.remote.resolution import full_name
 from mayfly.lifetime.times import TENTH_MS

@@ -16,9 +16,9 @@ from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine.attributes.attribute import CHANNEL
-from mayfly.engine.definitions import Definition
 from mayfly.engine.manager import Manager
-from mayfly.engine.named_objects import find_named
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.named import find_named
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

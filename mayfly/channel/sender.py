@@ -17,9 +17,9 @@ from mayfly.channel.links import Link, Opening, Parcel, Standing
 from mayfly.channel.parcels import as_it_stands, parcel_of
 from mayfly.channel.undeliverable import add_exception, add_expiration_report
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS, FAST
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import new_id
 from mayfly.engine.manager import Manager
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.shipments import Shipment
 from mayfly.engine.work import Work

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from mayfly.cli.user import user
-from mayfly.engine.objects import check_name
+from mayfly.engine.objects.registry import check_name
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager

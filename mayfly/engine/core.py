@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from mayfly.engine.browsing.marks import Marks
 from mayfly.engine.delay.staging_order import StagingOrder
-from mayfly.engine.marks import Marks
-from mayfly.engine.objects import Registry
+from mayfly.engine.objects.registry import Registry
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.settings import Settings
 from mayfly.engine.settling import settle_claiming, settle_moving, settle_unclaiming

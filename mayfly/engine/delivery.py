@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import staged_identity
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.wrapping import header_bytes, wrapped

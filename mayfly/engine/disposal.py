@@ -19,7 +19,7 @@ from mayfly.engine.delivery import (
     size_on,
 )
 from mayfly.engine.descriptors import Context, Prepared, prepare
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none

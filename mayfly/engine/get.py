@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.alive import look
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_expired, original_of, remove, send_report
+from mayfly.engine.finding.alive import look
+from mayfly.engine.finding.places import Place, place_for
+from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message, message_of
-from mayfly.engine.objects import Path
-from mayfly.engine.places import Place, place_for
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.folders import Property
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, seen_in_transit
-from mayfly.engine.search import ANY, Match
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.engine.work import Work

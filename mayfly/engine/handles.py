@@ -8,21 +8,21 @@ from typing import NamedTuple, SupportsIndex
 
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
-from mayfly.engine.browse import Cursor
+from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
+from mayfly.engine.finding.places import Place, place_for
+from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetRequest, GetResult, Getter, get
 from mayfly.engine.groups.handle_gets import GroupGets
 from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.groups.put_order import PutOrder
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.opened import OpenQueue, OpenQueues, drop_ownerless
-from mayfly.engine.places import Place, place_for
 from mayfly.engine.properties.views import View, view_of
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.search import ANY
 from mayfly.engine.status import is_asynchronous
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (

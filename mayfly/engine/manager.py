@@ -12,7 +12,6 @@ from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine.administration import set_up
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import CHILD, QLOCAL, QMGR, SUB, TOPIC
 from mayfly.engine.authority.records import AUTHREC, USER_CHARACTERS, record_of
@@ -20,12 +19,13 @@ from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.stages import Stages
 from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.losing import lose_volatile
-from mayfly.engine.named_objects import NAMED_KINDS
-from mayfly.engine.objects import check_name
+from mayfly.engine.objects.administration import set_up
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.named import NAMED_KINDS
+from mayfly.engine.objects.registry import check_name
 from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.pubsub.retained import load_retained
 from mayfly.engine.pubsub.subscription_administration import end_expired, load_subscriptions

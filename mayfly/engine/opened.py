@@ -9,9 +9,9 @@ import logging
 from itertools import count
 
 from mayfly.engine.core import Core
-from mayfly.engine.dynamic import drop_dynamic_queue
 from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message
+from mayfly.engine.objects.dynamic import drop_dynamic_queue
 from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget_subscription
 from mayfly.engine.pubsub.subscriptions import Hold, Subscription
 from mayfly.engine.queues import LocalQueue

@@ -24,7 +24,7 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.remote.direct_put import check_direct_put
 from mayfly.engine.remote.resolution import reply_address
 from mayfly.engine.remote.wrapping import check_travels

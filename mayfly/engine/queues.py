@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.store.keys import STAGING_NUMBER, queue_range
 from mayfly.store.units import StoredMessage
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
-    from mayfly.engine.starts import Starts
+    from mayfly.engine.finding.starts import Starts
 
 #: Index of the non-persistent and of the persistent side in pairs of values.
 VOLATILE, PERSISTENT = 0, 1

@@ -10,24 +10,24 @@ from typing import Self
 
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import alternate_authority, authority_of
-from mayfly.engine.browse import Cursor
+from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.context import fits_context
 from mayfly.engine.core import Core
-from mayfly.engine.definition_handle import DefinitionHandle, open_definition
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.descriptors import Context
-from mayfly.engine.dynamic import create_dynamic_queue
+from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, get
 from mayfly.engine.handles import Handle, Owner
 from mayfly.engine.message import Message
-from mayfly.engine.objects import Path, topic_alias
+from mayfly.engine.objects.dynamic import create_dynamic_queue
+from mayfly.engine.objects.handle import DefinitionHandle, open_definition
+from mayfly.engine.objects.registry import Path, topic_alias
 from mayfly.engine.opened import OpenQueues, drop_ownerless
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.remote.resolution import check_remote_open
-from mayfly.engine.search import ANY, Match, selector_of
 from mayfly.engine.status import Status
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import check_life_ms

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_expired, remove
+from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
-from mayfly.engine.search import ANY, in_order
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.window import is_expired

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from mayfly.engine.attributes.attribute import QALIAS, QREMOTE
 from mayfly.engine.core import Core
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

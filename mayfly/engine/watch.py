@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mayfly.engine.core import Core
+from mayfly.engine.finding.places import Place
 from mayfly.engine.get import Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message
-from mayfly.engine.places import Place
 from mayfly.engine.waiting import Waiter
 
 

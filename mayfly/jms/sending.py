@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mayfly.engine.handles import Handle
-from mayfly.engine.objects import topic_alias
+from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.pubsub.publish import PublishResult
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.engine.remote.resolution import full_name

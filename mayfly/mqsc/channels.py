@@ -10,7 +10,7 @@ from mayfly.channel.status import ChannelStatus
 from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import CHANNEL, Value
 from mayfly.engine.attributes.of_channels import RECEIVER, RECEIVER_ONLY, SENDER, SENDER_ONLY
-from mayfly.engine.named_objects import (
+from mayfly.engine.objects.named import (
     alter_named,
     define_named,
     delete_named,
@@ -36,8 +36,8 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
-    from mayfly.engine.definitions import Definition
     from mayfly.engine.manager import Manager
+    from mayfly.engine.objects.definitions import Definition
 
 _NAME_LENGTH: Final = 20
 _TYPE: Final = "CHLTYPE"

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import (
     CHANNEL,
     PROCESS,
@@ -21,8 +20,9 @@ from mayfly.engine.attributes.attribute import (
     Value,
 )
 from mayfly.engine.authority.records import AUTHREC
-from mayfly.engine.named_objects import NAMED_KINDS
-from mayfly.engine.objects import DEFAULT_OBJECTS
+from mayfly.engine.objects import administration
+from mayfly.engine.objects.named import NAMED_KINDS
+from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.mqi.errors import MQError, ObjectError
 from mayfly.mqsc import authority, channels, named_objects, subscriptions, topics
 from mayfly.mqsc.display import (

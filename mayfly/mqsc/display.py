@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mayfly.engine.administration import queue_status
 from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import (
     CHANNEL,
@@ -20,7 +19,8 @@ from mayfly.engine.attributes.attribute import (
     Attribute,
     Value,
 )
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.administration import queue_status
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.pubsub.subscriptions import CREATED_BY, SUB_ID, Subscription
 from mayfly.engine.pubsub.topics import BASE_VALUES
 from mayfly.mqi.constants import (
@@ -41,8 +41,8 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
-    from mayfly.engine.definitions import Definition
     from mayfly.engine.manager import Manager
+    from mayfly.engine.objects.definitions import Definition
 
 STATUS_KEYWORDS: Final = (
     "CURDEPTH",

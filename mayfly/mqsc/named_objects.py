@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import PROCESS, Value
-from mayfly.engine.named_objects import (
+from mayfly.engine.objects.named import (
     alter_named,
     define_named,
     delete_named,
@@ -27,8 +27,8 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
-    from mayfly.engine.definitions import Definition
     from mayfly.engine.manager import Manager
+    from mayfly.engine.objects.definitions import Definition
 
 
 class _Texts(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mayfly.engine.attributes.attribute import CHILD, Value
-from mayfly.engine.named_objects import named_of
+from mayfly.engine.objects.named import named_of
 from mayfly.engine.pubsub import topic_administration
 from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.topic_strings import check_topic_string

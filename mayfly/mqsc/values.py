@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from mayfly.engine.attributes import ATTRIBUTES, attributes_of
 from mayfly.engine.attributes.attribute import QLOCAL, QMGR, QUEUE_KINDS, SUB, Attribute, Value
-from mayfly.engine.objects import check_name
+from mayfly.engine.objects.registry import check_name
 from mayfly.mqi.errors import MQError
 from mayfly.mqsc.grammar import MqscSyntaxError, Parameter, fold
 

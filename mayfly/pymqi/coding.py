@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Self
 
-from mayfly.engine.inquire import MANAGER_CCSID
+from mayfly.engine.objects.inquire import MANAGER_CCSID
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.code_pages import codec_name

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mayfly.engine.inquire import inquire_manager, text_length
 from mayfly.engine.manager import Manager
+from mayfly.engine.objects.inquire import inquire_manager, text_length
 from mayfly.engine.session import Session
 from mayfly.engine.status import Status
 from mayfly.mqi import constants as c

@@ -7,7 +7,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
 
-from mayfly.engine.inquire import MANAGER_CCSID
+from mayfly.engine.objects.inquire import MANAGER_CCSID
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

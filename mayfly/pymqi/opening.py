@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mayfly.engine.attributes.attribute import PROCESS, QMGR
-from mayfly.engine.objects import topic_alias
+from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.engine.remote.resolution import full_name
 from mayfly.mqi import constants as c
@@ -18,8 +18,8 @@ from mayfly.pymqi.verbs import padded_name
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
-    from mayfly.engine.definition_handle import DefinitionHandle
     from mayfly.engine.handles import Handle
+    from mayfly.engine.objects.handle import DefinitionHandle
     from mayfly.engine.session import Session
 
 _Options = TypeVar("_Options")

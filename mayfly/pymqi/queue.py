@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import Any, TypeAlias
 
-from mayfly.engine.definition_handle import DefinitionHandle
 from mayfly.engine.handles import Handle
-from mayfly.engine.inquire import inquire, text_length
+from mayfly.engine.objects.handle import DefinitionHandle
+from mayfly.engine.objects.inquire import inquire, text_length
+from mayfly.engine.objects.set_attributes import set_attributes
 from mayfly.engine.pubsub.topic_handle import TopicHandle
-from mayfly.engine.set_attributes import set_attributes
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mayfly.engine.delivery import stored_id
+from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.get import GetRequest
 from mayfly.engine.message import token_of
 from mayfly.engine.properties.putting import with_properties
 from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.search import ANY, Match
 from mayfly.engine.verb_options import check_get_options
 from mayfly.lifetime.window import life_ms_of_expiry
 from mayfly.mqi import constants as c

@@ -9,8 +9,8 @@ from typing import Any
 from mayfly.engine.bulk import bulk_browse
 from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.engine.bulk.consumers import ClaimError
+from mayfly.engine.finding.search import Match
 from mayfly.engine.manager import Manager
-from mayfly.engine.search import Match
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.servers.flight_calls import CallRefused, Page, Request, ServedManager
 from mayfly.store.claims import ClaimedColumns

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mayfly.engine.definitions import Definition
-from mayfly.engine.objects import Path, Registry
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.registry import Path, Registry
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

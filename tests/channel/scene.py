@@ -8,8 +8,8 @@ from typing import Any
 
 from mayfly import QueueManager
 from mayfly.channel import ChannelStatus, Link, LinkDown, Opening, Parcel, Standing, connect_local
-from mayfly.engine.definitions import Definition
 from mayfly.engine.message import Message
+from mayfly.engine.objects.definitions import Definition
 from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
 

@@ -15,10 +15,10 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QMODEL
 from mayfly.engine.get import GetRequest, Getter
 from mayfly.engine.holder import Holder
+from mayfly.engine.objects import administration
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import SystemClock

@@ -12,11 +12,11 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.delay import staging_order
 from mayfly.engine.get import GetRequest, Getter
 from mayfly.engine.holder import Holder
+from mayfly.engine.objects import administration
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS

@@ -12,12 +12,12 @@ from threading import Event
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QMODEL
-from mayfly.engine.browse import Cursor
+from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.get import GetRequest, obtain
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import Message
+from mayfly.engine.objects import administration
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import Clock, SystemClock

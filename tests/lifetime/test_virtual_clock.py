@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration
+from mayfly.engine.objects import administration
 from mayfly.lifetime.virtual_clock import VirtualClock
 
 START_MS = 1_700_000_000_000

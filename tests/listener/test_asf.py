@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.engine.alive import REFUSALS
+from mayfly.engine.finding.alive import REFUSALS
 from mayfly.listener import current_transaction
 from mayfly.testing import VirtualClock
 from tests.listener.scene import (

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from mayfly import QueueManager
-from mayfly.engine import administration
+from mayfly.engine.finding.search import ANY, Match, in_order
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import Message
-from mayfly.engine.search import ANY, Match, in_order
+from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, OUTCOMES
 from mayfly.mqi import constants as c

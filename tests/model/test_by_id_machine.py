@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from mayfly.engine import search
+from mayfly.engine.finding import search
 from tests.model.machine import QueueMachine
 
 

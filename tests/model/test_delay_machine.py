@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.delay import delay_processor, schedule_query
 from mayfly.engine.delay.schedule import Receipt, Schedule, Scheduled, ScheduleFilter
+from mayfly.engine.objects import administration
 from mayfly.testing.model import STAGING, Held, Put
 from tests.model.machine import QueueMachine
 from tests.model.material import (

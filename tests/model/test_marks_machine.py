@@ -16,11 +16,11 @@ from hypothesis.stateful import (
 )
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import administration
+from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import token_of
-from mayfly.engine.search import ANY, Match
+from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

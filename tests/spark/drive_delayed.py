@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 

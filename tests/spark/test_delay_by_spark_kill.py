@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.bulk.claims import QueueClient
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.spark.test_queue_source_kill import Journal, Reader, process, read_until_killed

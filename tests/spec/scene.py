@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, Value
+from mayfly.engine.finding.search import Match
 from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.handles import Handle
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
+from mayfly.engine.objects import administration
 from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.search import Match
 from mayfly.engine.session import Session
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.lifetime.window import life_ms_of_expiry

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QMGR, QMODEL
 from mayfly.engine.attributes.of_manager import AUTHCHK_NONE
 from mayfly.engine.authority.changes import delete_authority, set_authority
 from mayfly.engine.authority.profiles import SELF, pattern_of, specificity
 from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity, RecordKey
 from mayfly.engine.authority.words import QUEUE
+from mayfly.engine.objects import administration
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c

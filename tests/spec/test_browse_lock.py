@@ -3,8 +3,8 @@
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.handles import Handle
-from mayfly.engine.search import ANY, Match
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

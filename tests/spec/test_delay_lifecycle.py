@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.delay.schedule import Receipt
+from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

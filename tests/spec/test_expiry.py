@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.alive import DISCARD_BATCH
+from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.delay.delay_processor import BATCH
+from mayfly.engine.objects import administration
 from mayfly.testing import VirtualClock
 from tests.spec.scene import STAGING, local
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.finding.search import Match
 from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.groups import index
 from mayfly.engine.handles import Handle
 from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.search import Match
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

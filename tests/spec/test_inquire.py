@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration, named_objects
 from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import (
     PROCESS,
@@ -20,9 +19,11 @@ from mayfly.engine.attributes.attribute import (
     Value,
 )
 from mayfly.engine.authority.profiles import SELF
-from mayfly.engine.inquire import inquire, inquire_manager
+from mayfly.engine.objects import administration
+from mayfly.engine.objects import named as named_objects
+from mayfly.engine.objects.inquire import inquire, inquire_manager
+from mayfly.engine.objects.set_attributes import set_attributes
 from mayfly.engine.session import Session
-from mayfly.engine.set_attributes import set_attributes
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

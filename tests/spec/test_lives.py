@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS, OUTCOMES, LifeRecord
 from mayfly.mqi import constants as c

@@ -3,12 +3,12 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL
-from mayfly.engine.inquire import inquire
+from mayfly.engine.objects import administration
+from mayfly.engine.objects.inquire import inquire
+from mayfly.engine.objects.set_attributes import set_attributes
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
-from mayfly.engine.set_attributes import set_attributes
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

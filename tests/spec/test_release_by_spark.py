@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX, Limit
 from mayfly.engine.bulk.consumers import ClaimError
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
+from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

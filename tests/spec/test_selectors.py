@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.engine import alive
+from mayfly.engine.finding import alive
+from mayfly.engine.finding.search import Match
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
 from mayfly.engine.queues import VOLATILE
-from mayfly.engine.search import Match
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -557,7 +557,7 @@ def test_G4_get_inhibited_and_close_end_the_wait(
 def in_threes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one turn of the latch be over after three messages that are refused."""
     monkeypatch.setattr(alive, "REFUSALS", 3)
-    monkeypatch.setattr("mayfly.engine.places.REFUSALS", 3)
+    monkeypatch.setattr("mayfly.engine.finding.places.REFUSALS", 3)
 
 
 @pytest.mark.usefixtures("in_threes")
@@ -744,7 +744,7 @@ def test_gets_by_selectors_are_those_of_a_list(
     with pytest.MonkeyPatch.context() as patch:
         if is_short:
             patch.setattr(alive, "REFUSALS", 2)
-            patch.setattr("mayfly.engine.places.REFUSALS", 2)
+            patch.setattr("mayfly.engine.finding.places.REFUSALS", 2)
         _follow(steps)
 
 

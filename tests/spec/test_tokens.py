@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.finding.search import Match
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import token_of
-from mayfly.engine.search import Match
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -3,10 +3,10 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import administration
 from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.get import GetRequest
 from mayfly.engine.message import Message
+from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c

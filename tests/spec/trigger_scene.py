@@ -10,7 +10,7 @@ from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
-from mayfly.engine.named_objects import define_named
+from mayfly.engine.objects.named import define_named
 from mayfly.engine.session import Session
 from mayfly.mqi import selectors as s
 from mayfly.mqi.errors import NoMessage

@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.delay.receipts import Receipt, receipt_from_ledger
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.queues import PERSISTENT
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.testing import VirtualClock

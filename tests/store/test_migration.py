@@ -10,7 +10,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import DDH

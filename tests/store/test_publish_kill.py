@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.pubsub.retained import RETAINED_QUEUE
 from mayfly.engine.queues import PERSISTENT
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, State

@@ -14,7 +14,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.attributes.attribute import PROCESS
-from mayfly.engine.named_objects import alter_named
+from mayfly.engine.objects.named import alter_named
 from mayfly.engine.session import Session
 from mayfly.mqi.structures import TMC2
 from mayfly.trigger_monitor import Outcome, TriggerMonitor

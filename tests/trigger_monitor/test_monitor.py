@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.attributes.attribute import PROCESS
-from mayfly.engine.named_objects import alter_named, define_named
+from mayfly.engine.objects.named import alter_named, define_named
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

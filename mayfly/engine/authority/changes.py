@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mayfly.engine.administration import erase, save_together
 from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.attributes.of_manager import AUTHCHK_NONE, AUTHCHK_SEND
 from mayfly.engine.authority.profiles import SELF, check_profile
@@ -18,7 +17,8 @@ from mayfly.engine.authority.records import (
 )
 from mayfly.engine.authority.words import OBJECT_TYPES, bits_of, spelled
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.administration import erase, save_together
+from mayfly.engine.objects.definitions import Definition
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 

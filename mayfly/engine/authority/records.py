@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from mayfly.engine.authority.profiles import pattern_of, specificity
 from mayfly.engine.authority.words import BITS, spelled
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
 
 AUTHREC: Final = "AUTHREC"
 PRINCIPAL: Final = "PRINCIPAL"

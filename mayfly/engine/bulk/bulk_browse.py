@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.objects import Path
+from mayfly.engine.finding.search import Match, in_order
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, seen_in_transit
-from mayfly.engine.search import Match, in_order
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor

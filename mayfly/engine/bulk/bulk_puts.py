@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mayfly.engine.bulk.staged_rows import Kind, StagedRows, ids_of, kind_of, special_rows
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.lifetime.window import LONGEST_LIFE_MS, window_at_put
 from mayfly.store.keys import SEQUENCE_BITS, generated_id, id_hash, optional_id_hash, order_key
 from mayfly.store.units import RUN_SIZE_BITS, Bulk, Run

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from heapq import merge
 
-from mayfly.engine.alive import DISCARD_BATCH
 from mayfly.engine.core import Core
+from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.lifetime.window import is_expired
 from mayfly.store.claims import OF_KEYS, heads

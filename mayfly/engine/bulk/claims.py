@@ -25,7 +25,7 @@ from mayfly.engine.bulk.due_claims import DueRows
 from mayfly.engine.bulk.moved_claims import MovedRows
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
-from mayfly.engine.objects import STAGING_QUEUE, check_name
+from mayfly.engine.objects.registry import STAGING_QUEUE, check_name
 from mayfly.store.claims import ConsumerRow
 
 

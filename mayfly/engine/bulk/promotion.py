@@ -21,7 +21,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, send_report
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.unit_of_work import Pending, UnitOfWork

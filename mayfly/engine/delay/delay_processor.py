@@ -10,7 +10,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.release import Release
 from mayfly.engine.delay.staging import why_unsuitable
 from mayfly.engine.disposal import discard_expired
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.work import Work

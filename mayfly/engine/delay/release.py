@@ -16,7 +16,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import HEADER_BYTES
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row, size_on
 from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
-from mayfly.engine.objects import STAGING_QUEUE, Path
+from mayfly.engine.objects.registry import STAGING_QUEUE, Path
 from mayfly.engine.pubsub.subscriptions import before_topic, is_publication, queue_of
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.work import Moving, Work

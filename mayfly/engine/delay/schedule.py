@@ -31,7 +31,7 @@ from mayfly.engine.delay.schedule_query import (
     scheduled,
 )
 from mayfly.engine.delivery import stored_id
-from mayfly.engine.objects import STAGING_QUEUE
+from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.queues import Found
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work

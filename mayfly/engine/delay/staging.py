@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.objects import STAGING_QUEUE, Path
+from mayfly.engine.objects.registry import STAGING_QUEUE, Path
 from mayfly.engine.pubsub.subscriptions import queue_of
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
 from mayfly.engine.remote.resolution import full_name

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mayfly.engine.browse import Cursor
+from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.groups.getter import GroupGetter, Where
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Entry
 from mayfly.engine.holder import Holder
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.work import Work
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mayfly.engine.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_expired, remove
+from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
+from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetRequest, GetResult, Getter, confirm_delivery, seen
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Entry, needed_by, returned_with
 from mayfly.engine.groups.position import Position
 from mayfly.engine.groups.reassembly import Whole, reassembled
 from mayfly.engine.holder import Holder
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.search import ANY
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from mayfly.engine.browse import Cursor
+from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.core import Core
+from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.get import GetRequest, GetResult, obtain
 from mayfly.engine.groups.browser import GroupBrowser
 from mayfly.engine.groups.getter import GroupGetter, Where
@@ -14,8 +15,7 @@ from mayfly.engine.groups.index import GroupIndex, index_of
 from mayfly.engine.groups.members import GROUPING, mode_of
 from mayfly.engine.groups.position import Position, position_after
 from mayfly.engine.holder import Holder
-from mayfly.engine.objects import Path
-from mayfly.engine.search import ANY, Match
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

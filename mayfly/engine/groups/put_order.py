@@ -10,7 +10,7 @@ from mayfly.engine.descriptors import Context
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS, as_placed, check_segment
 from mayfly.engine.groups.position import Position, position_after
 from mayfly.engine.groups.segmenting import is_to_be_cut, put_in_segments
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c

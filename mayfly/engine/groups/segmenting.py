@@ -6,7 +6,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import size_on
 from mayfly.engine.descriptors import Context, Prepared
 from mayfly.engine.groups.fields import IN_SEGMENTS
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import (
     PutRequest,
     PutResult,

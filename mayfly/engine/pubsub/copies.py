@@ -6,7 +6,7 @@ from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED, PRIORITY_A
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.disposal import as_given
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQQDT_TEMPORARY_DYNAMIC
 from mayfly.store.units import StoredMessage

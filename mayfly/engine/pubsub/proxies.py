@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.definitions import Definition
 from mayfly.engine.descriptors import Prepared
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.subscriptions import (
     CREATED_BY,
     IGNORES_OWN,

@@ -7,12 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delay.staging import Delayed, count_staged, staged_row, staging_path
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
-from mayfly.engine.objects import Path
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.proxies import enveloped, is_proxy, neighbour_of
 from mayfly.engine.pubsub.retained import end_retained, ensure_retained_queue, retain

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mayfly.engine.administration import enter_queue
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import (
     Ids,
     Outgoing,
@@ -26,6 +24,8 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.disposal import as_given, discard_expired, remove
 from mayfly.engine.holder import Holder
+from mayfly.engine.objects.administration import enter_queue
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topic_strings import has_wildcards, levels_of, matches

@@ -12,9 +12,9 @@ from mayfly.engine.attributes.of_topics import (
     PROVIDED_DESTINATION,
 )
 from mayfly.engine.authority import words
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import stored_id
 from mayfly.engine.handles import Handle
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.retained import deliver_retained
 from mayfly.engine.pubsub.subscription_administration import (
     create_subscription,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from mayfly.engine.administration import delete_queue, erase, save
 from mayfly.engine.attributes.attribute import Value
 from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import new_id
-from mayfly.engine.dynamic import create_dynamic_queue
+from mayfly.engine.objects.administration import delete_queue, erase, save
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.pubsub.retained import deliver_retained
 from mayfly.engine.pubsub.subscriptions import (
     ADMIN,

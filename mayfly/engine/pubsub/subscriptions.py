@@ -8,7 +8,7 @@ from typing import TypeGuard
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import SUB, Value
 from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.topic_index import TopicIndex
 from mayfly.engine.pubsub.topic_strings import levels_of
 from mayfly.engine.queues import LocalQueue

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mayfly.engine.administration import enter_queue, erase, save
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QMODEL, TOPIC, Value
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
-from mayfly.engine.objects import check_name
+from mayfly.engine.objects.administration import enter_queue, erase, save
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.registry import check_name
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.pubsub.topics import (
     BASE_TOPIC,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mayfly.engine.definitions import Definition
-from mayfly.engine.objects import Registry, topic_alias
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.registry import Registry, topic_alias
 from mayfly.engine.pubsub.topics import TopicValues
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import reasons as rc

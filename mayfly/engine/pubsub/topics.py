@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mayfly.engine.attributes import attributes_of, defaults_of
 from mayfly.engine.attributes.attribute import TOPIC, Value
 from mayfly.engine.attributes.of_topics import DEAD_LETTERS_YES, PUBSUB_DISABLED, PUBSUB_ENABLED
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.topic_strings import joined, upwards
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c

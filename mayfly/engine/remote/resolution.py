@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL, QREMOTE
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQOO_BROWSE,

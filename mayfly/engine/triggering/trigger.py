@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.selectors import (
     MQTC_ON,

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from mayfly.engine.attributes.attribute import PROCESS
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row
 from mayfly.engine.disposal import as_given, dead_letter
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import Window
 from mayfly.mqi.constants import MQAT_QMGR, MQPER_NOT_PERSISTENT

@@ -9,7 +9,7 @@ from functools import partial
 
 from mayfly.engine.attributes.attribute import PROCESS, QLOCAL, Value
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.triggering.qualifying import qualifying_count, qualifying_depth
 from mayfly.engine.triggering.trigger import CONDITIONS, Trigger, trigger_of

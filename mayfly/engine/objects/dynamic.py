@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mayfly.engine.administration import delete_queue, enter_queue
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QLOCAL, QMODEL
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
-from mayfly.engine.objects import check_name
+from mayfly.engine.objects.administration import delete_queue, enter_queue
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.registry import check_name
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -20,8 +20,8 @@ from mayfly.engine.attributes.attribute import (
     Value,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.definition_handle import DefinitionHandle
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.handle import DefinitionHandle
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

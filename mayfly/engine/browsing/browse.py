@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from mayfly.engine.alive import look
+from mayfly.engine.browsing.marking import HandleMarks
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import discard_expired
+from mayfly.engine.finding.alive import look
+from mayfly.engine.finding.places import Place, place_for
+from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetRequest, GetResult, seen, take_row
 from mayfly.engine.holder import Holder
-from mayfly.engine.marking import HandleMarks
-from mayfly.engine.objects import Path
-from mayfly.engine.places import Place, place_for
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
-from mayfly.engine.search import ANY
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.engine.work import Work

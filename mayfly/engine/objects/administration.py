@@ -8,17 +8,17 @@ from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QLOCAL, QMGR, Value
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
-from mayfly.engine.definitions import Definition
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import remove
-from mayfly.engine.objects import (
+from mayfly.engine.finding.search import ANY, in_order
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.registry import (
     DEAD_LETTER_QUEUE,
     DEFAULT_OBJECTS,
     STAGING_QUEUE,
     check_name,
 )
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.search import ANY, in_order
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import SECOND_MS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from mayfly.engine.browsing.marks import Unmarked
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
+from mayfly.engine.finding.starts import MANY_HIDDEN, starts_of
 from mayfly.engine.holder import Holder
-from mayfly.engine.marks import Unmarked
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.starts import MANY_HIDDEN, starts_of
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, message_token, staging_id

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.finding.search import Match, in_order
 from mayfly.engine.holder import Holder
 from mayfly.engine.queues import Found, LocalQueue
-from mayfly.engine.search import Match, in_order
 from mayfly.lifetime.window import is_expired
 from mayfly.store.units import StoredMessage
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from mayfly.engine.alive import REFUSALS, REFUSED_BYTES
 from mayfly.engine.core import Core
+from mayfly.engine.finding.alive import REFUSALS, REFUSED_BYTES
+from mayfly.engine.finding.search import Match, in_order
 from mayfly.engine.holder import Holder
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.search import Match, in_order
 from mayfly.store.units import StoredMessage
 
 #: The one name whose value changes while a message lies on its queue and nothing happens to it.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from mayfly.engine.administration import alter
 from mayfly.engine.attributes.attribute import Attribute, Value
 from mayfly.engine.core import Core
-from mayfly.engine.inquire import (
+from mayfly.engine.objects.administration import alter
+from mayfly.engine.objects.inquire import (
     by_selector,
     check_opened,
     opened_definition,

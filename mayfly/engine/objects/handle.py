@@ -6,8 +6,8 @@ from mayfly.engine.attributes.attribute import PROCESS, QMGR
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.authority.profiles import SELF
 from mayfly.engine.core import Core
-from mayfly.engine.definitions import Definition
-from mayfly.engine.named_objects import find_named
+from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.named import find_named
 from mayfly.engine.opened import OpenObject, OpenQueues
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -10,7 +10,7 @@ from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, QMODEL, QREMOTE
 from mayfly.engine.attributes.of_queues import TTL_FROM_SEND
 from mayfly.engine.authority.records import AuthorityRecords
-from mayfly.engine.definitions import Definition
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.subscriptions import Subscriptions
 from mayfly.engine.pubsub.topics import TopicTree
 from mayfly.engine.queues import LocalQueue

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mayfly.engine.browsing.marks import Unmarked
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest
 from mayfly.engine.holder import Holder
-from mayfly.engine.marks import Unmarked
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

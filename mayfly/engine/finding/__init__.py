@@ -1,0 +1,1 @@
+"""Which message is next: search by ids, keys and selectors, past what is hidden or expired."""
