@@ -23,7 +23,7 @@ from mayfly.mqi.reasons import (
     MQRC_STORAGE_MEDIUM_FULL,
     MQRC_UNEXPECTED_ERROR,
 )
-from mayfly.store.units import Unit
+from mayfly.store.units import Unit, joined
 
 _LOG = logging.getLogger("mayfly.store")
 #: The unit itself is wrong; its neighbours in the batch are not.
@@ -171,11 +171,9 @@ class GroupCommit:
         self._is_committing = False
         writer.execute("BEGIN IMMEDIATE")
         if len(batch) == 1:
-            self._apply(batch[0])
-            book.write(batch[0])
+            self._write(batch[0])
         else:
-            for unit in batch:
-                self._run_alone(unit)
+            self._write_all(batch)
         book.finish()
         self._is_committing = True
         writer.execute("COMMIT")
@@ -186,18 +184,30 @@ class GroupCommit:
         for unit in batch:
             unit.is_safe = unit.error is None
 
-    def _run_alone(self, unit: Unit) -> None:
-        writer = self._writer
+    def _write_all(self, batch: list[Unit]) -> None:
+        """Write several units: at one go what may be, for each statement costs all who wait."""
+        whole = joined(batch)
+        if whole is None or self._try(whole) is not None:
+            for unit in batch:
+                unit.error = self._try(unit)
+
+    def _write(self, unit: Unit) -> None:
+        self._apply(unit)
+        self._book.write(unit)
+
+    def _try(self, unit: Unit) -> Exception | None:
+        """Write a unit, or nothing of it: return what is wrong with it then."""
+        writer, wrong = self._writer, None
         mark = self._book.mark()
         writer.execute("SAVEPOINT unit")
         try:
-            self._apply(unit)
-            self._book.write(unit)
+            self._write(unit)
         except _WRONG_UNIT as error:
             writer.execute("ROLLBACK TO unit")
             self._book.back_to(mark)
-            unit.error = error
+            wrong = error
         writer.execute("RELEASE unit")
+        return wrong
 
     def _roll_back(self) -> None:
         self._book.back_to(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from mayfly.lifetime.life import OUTCOMES, LifeRecord
@@ -190,6 +191,12 @@ class Unit:
             or self.has_passed_persistent
         )
 
+    def is_plain(self) -> bool:
+        """Tell whether it only puts and ends messages one by one."""
+        return not (
+            self.moves or self.bulks or self.ended_rows or self.statements or self.wants_balances
+        )
+
     def delta(self, queue_number: int) -> Delta:
         """Return the change of totals of a queue, to be added to."""
         delta = self.deltas.get(queue_number)
@@ -255,3 +262,22 @@ class Unit:
         outcome = OUTCOME_INDEX[life.outcome]
         delta.ended[outcome] = delta.ended.get(outcome, 0) + 1
         self.lives.append(life)
+
+
+def joined(units: Iterable[Unit]) -> Unit | None:
+    """Return one unit that does what several do; None when their order may count."""
+    whole = Unit()
+    for unit in units:
+        if not unit.is_plain():
+            return None
+        whole.inserts += unit.inserts
+        whole.deletes += unit.deletes
+        whole.backouts += unit.backouts
+        whole.lives += unit.lives
+        for number, delta in unit.deltas.items():
+            whole.delta(number).add(delta)
+    if whole.inserts and (whole.deletes or whole.backouts):
+        new_keys = {row.k for row in whole.inserts}
+        if not new_keys.isdisjoint(key for (key,) in (*whole.deletes, *whole.backouts)):
+            return None
+    return whole
