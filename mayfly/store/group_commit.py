@@ -87,23 +87,25 @@ class GroupCommit:
         that failed: MQRC_STORAGE_MEDIUM_FULL (nothing kept), or MQRC_CONNECTION_BROKEN (outcome
         unknown; the store has stopped).
         """
-        last = units[-1]
+        last, is_queued = units[-1], False
         for unit in units:
             # A unit may come again: what failed on a full disk is kept for the next transaction.
             unit.done, unit.leads = None, False
-        with self._lock:
-            self._waiting.extend(units)
-            last.leads = not self._is_led
-            if last.leads:
-                self._is_led = True
-            else:
-                last.done = threading.Event()
+        last.done = done = threading.Event()
         try:
-            if last.done is not None:
-                _see_through(last.done)
+            with self._lock:
+                leads, queue = not self._is_led, [*self._waiting, *units]
+                # No call is in it, so an interrupt finds all of it done or nothing.
+                last.leads, self._is_led, self._waiting, is_queued = leads, True, queue, True
+            if not last.leads:
+                done.wait()
         finally:
-            if last.leads:
-                self._lead()
+            try:
+                if is_queued and not last.leads:
+                    _see_through(done)
+            finally:
+                if last.leads:
+                    self._lead()
         for unit in units:
             if unit.error is not None:
                 raise unit.error
@@ -220,7 +222,7 @@ class GroupCommit:
 
 
 def _see_through(done: threading.Event) -> None:
-    """Wait for the end, also when interrupted: a unit left behind might be given the lead."""
+    """Wait for the end, also when interrupted again: a unit left behind might be given the lead."""
     try:
         done.wait()
     finally:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import apsw
 import pytest
@@ -14,9 +17,22 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.get import GetRequest
 from mayfly.mqi import constants as c
+from mayfly.store.group_commit import GroupCommit
 from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
 from tests.store.scene import gate, statement
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_counts() -> Iterator[None]:
+    """A shell starts what runs beside it with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class Interrupt(BaseException):
+    """What a signal's handler raises."""
 
 
 def interrupt_when(ready: Callable[[], bool], then: Callable[[], object]) -> threading.Thread:
@@ -53,6 +69,61 @@ def test_a_commit_interrupted_while_another_leads_is_still_decided(tmp_path: Pat
     found = qm.verify()
     assert found.ok, found.problems
     qm.close()
+
+
+def interrupted_at(line: int, call: Callable[[], object]) -> bool:
+    """Interrupt a commit before so many lines of it have begun; tell whether it came to that.
+
+    A line is met again at the end of a ``with``, where no signal comes before its lock is let go.
+    """
+    met: set[int] = set()
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        is_commit = frame.f_code is GroupCommit.commit.__code__
+        if is_commit and event == "line" and frame.f_lineno not in met:
+            met.add(frame.f_lineno)
+            if len(met) > line:
+                raise Interrupt
+        return trace if is_commit or event == "call" else None
+
+    sys.settrace(trace)
+    try:
+        call()
+    except Interrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+@pytest.mark.parametrize("line", range(10))
+def test_a_commit_interrupted_before_it_waits_is_decided_as_it_is_told(
+    tmp_path: Path, line: int
+) -> None:
+    """Behind another one that leads: queued, its outcome is waited for; not yet, nothing comes."""
+    with gate() as opening:
+        qm = QueueManager("QM1", tmp_path, VirtualClock())
+    local(qm)
+    group, session = qm.store.group, qm.session()
+    leader = Running(lambda: qm.store.commit([statement("SELECT gate()")]))
+    assert opening.reached.wait(JOIN_SECONDS)
+    put = partial(session.put, "Q1", b"interrupted", persistent=True)
+    interrupted = Running(lambda: interrupted_at(line, put))
+    while not group._waiting and interrupted.is_under_way:
+        threading.Event().wait(0.001)
+    was_queued = bool(group._waiting)
+    opening.opened.set()
+    leader.finish()
+    has_raised = interrupted.finish()
+    assert has_raised or was_queued
+    qm.session().put("Q1", b"next", persistent=True)
+    expected = [b"interrupted", b"next"] if was_queued else [b"next"]
+    assert bodies(qm.session(), "Q1") == expected
+    found = qm.verify()
+    assert found.ok, found.problems
+    qm.close()
+    with QueueManager("QM1", tmp_path, VirtualClock()) as again:
+        assert (again.verify().ok, again.curdepth("Q1")) == (True, 0)
 
 
 def test_an_interrupt_right_after_the_commit_undoes_nothing(tmp_path: Path) -> None:
