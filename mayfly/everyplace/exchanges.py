@@ -7,6 +7,7 @@ that comes twice, or late, finds its number finished and changes nothing.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 
@@ -25,8 +26,9 @@ class Begun:
         """Begin none."""
         self._names = beginner, partner
         self._next = 1
-        #: In the order in which they were begun, so the first is the lowest.
-        self._open: dict[int, None] = {}
+        #: In the order in which they were begun, so the first is the lowest; a plain dict would
+        #: step over all that have ended to find it.
+        self._open: OrderedDict[int, None] = OrderedDict()
 
     def begin(self) -> Exchange:
         """Number a new exchange."""

@@ -95,7 +95,7 @@ class MessageFields:
 
     def __init__(self, clock: Timepiece | None = None) -> None:
         """Create an empty message now, by the clock of its creator; None is the machine's."""
-        now_ms = (clock or _SYSTEM_CLOCK).now_ms()
+        now_ms = checked_clock(clock).now_ms()
         self._fields: dict[str, Field] = {}
         self._identity = _Identity(MessageUid("", now_ms, next(_SERIALS)))
 
@@ -221,10 +221,12 @@ class MessageFields:
 
     def contains(self, name: str) -> bool:
         """Tell whether there is a field of this name."""
+        check_name(name)
         return name in self._fields
 
     def delete(self, name: str) -> None:
         """Remove a field; nothing happens when there is none."""
+        check_name(name)
         self._fields.pop(name, None)
 
     def fields(self) -> dict[str, Field]:
@@ -243,6 +245,7 @@ class MessageFields:
         self._fields[name] = Field(kind, value)
 
     def _get(self, name: str, kind: FieldType) -> Value:
+        check_name(name)
         field = self._fields.get(name)
         if field is None:
             raise EveryplaceError(rc.MQRC_PROPERTY_NOT_AVAILABLE, f"there is no field {name!r}")
@@ -264,10 +267,24 @@ def restored(uid: MessageUid, fields: dict[str, Field]) -> MessageFields:
     return message
 
 
-def check_field(name: object, kind: FieldType, value: object) -> None:
-    """Raise EveryplaceError unless a message may hold such a field."""
+def checked_clock(clock: Timepiece | None) -> Timepiece:
+    """Return a clock, the machine's for None; raises MQRC_OPTIONS_ERROR for what is none."""
+    if clock is None:
+        return _SYSTEM_CLOCK
+    if not callable(getattr(clock, "now_ms", None)):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"clock {clock!r} has no now_ms")
+    return clock
+
+
+def check_name(name: object) -> None:
+    """Raise MQRC_PROPERTY_NAME_ERROR for a name that no field has: no text, or an empty one."""
     if not isinstance(name, str) or not name:
         raise EveryplaceError(rc.MQRC_PROPERTY_NAME_ERROR, f"field name {name!r}")
+
+
+def check_field(name: str, kind: FieldType, value: object) -> None:
+    """Raise EveryplaceError unless a message may hold such a field."""
+    check_name(name)
     allowed = _OWN_TYPES.get(name)
     if allowed is not None and kind not in allowed:
         raise EveryplaceError(

@@ -1,8 +1,9 @@
-"""A message as its queue holds it, and what a queue is defined with."""
+"""A message as its queue holds it, the line it stands in, and what a queue is defined with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import bisect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mayfly.everyplace.errors import EveryplaceError
@@ -22,12 +23,35 @@ class Held:
 
     message: MessageFields
     arrived_ms: int
-    order: int
     state: MessageState
     confirm_id: int = 0
     exchange: Exchange | None = None
     #: The first stage of its transmission is known to have arrived.
     is_acknowledged: bool = False
+    #: Lower is got first; given when it joins the queue, whatever becomes of its fields.
+    place: tuple[int, int] = (0, 0)
+
+
+class Line:
+    """Messages by their places, of which no two are the same."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._placed: list[tuple[tuple[int, int], Held]] = []
+
+    def add(self, held: Held) -> None:
+        """Put a message in its place."""
+        bisect.insort(self._placed, (held.place, held))
+
+    def remove(self, held: Held) -> None:
+        """Take away a message that stands in the line."""
+        del self._placed[bisect.bisect_left(self._placed, (held.place,))]
+
+    def __iter__(self) -> Iterator[Held]:
+        return (held for _, held in self._placed)
+
+    def __len__(self) -> int:
+        return len(self._placed)
 
 
 @dataclass(frozen=True)

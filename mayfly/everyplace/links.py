@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange
-from mayfly.mqi.reasons import MQRC_HOST_NOT_AVAILABLE
+from mayfly.mqi.reasons import MQRC_HOST_NOT_AVAILABLE, MQRC_OPTIONS_ERROR
 
 if TYPE_CHECKING:
     from mayfly.everyplace.manager import EveryplaceQueueManager
@@ -54,6 +54,10 @@ class Link:
         self._delayed: list[Callable[[], object]] = []
         self.is_up = True
 
+    def joins(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> bool:
+        """Tell whether it is between these two, and not others of their names."""
+        return self._ends == {one.name: one, other.name: other}
+
     def cut(self) -> None:
         """Let nothing through from now on; what is delayed stays so."""
         self.is_up = False
@@ -64,7 +68,12 @@ class Link:
 
     def fail_next(self, *faults: Fault) -> None:
         """Order what happens to the next transmissions, one fault for each."""
-        self._faults.extend(faults)
+        try:
+            self._faults.extend([Fault(fault) for fault in faults])
+        except ValueError:
+            raise EveryplaceError(
+                MQRC_OPTIONS_ERROR, f"faults {faults!r}: each is one of {', '.join(Fault)}"
+            ) from None
 
     def deliver_delayed(self) -> int:
         """Let what is delayed arrive, in its order, if the link is up; return how many did."""

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
+from mayfly.everyplace.arguments import (
+    check_confirm_id,
+    check_listener,
+    check_message,
+    check_rule,
+    check_uid,
+    checked_name,
+)
 from mayfly.everyplace.errors import EveryplaceError
-from mayfly.everyplace.fields import MessageFields, MessageUid
+from mayfly.everyplace.fields import MessageFields, MessageUid, checked_clock
 from mayfly.everyplace.held import Listener, QueueAttributes, duplicate
 from mayfly.everyplace.links import Link
 from mayfly.everyplace.peers import Peers
@@ -15,8 +23,7 @@ from mayfly.everyplace.queues import MessageQueue
 from mayfly.everyplace.remote import SynchronousQueue
 from mayfly.everyplace.rules import QueueRule, consult, tell
 from mayfly.everyplace.transmission import AsynchronousQueue
-from mayfly.lifetime.everyplace import LONG_RANGE, Timepiece
-from mayfly.lifetime.times import SystemClock
+from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi import reasons as rc
 
 AnyQueue: TypeAlias = MessageQueue | SynchronousQueue
@@ -35,8 +42,8 @@ class EveryplaceQueueManager:
 
     def __init__(self, name: str, clock: Timepiece | None = None) -> None:
         """Begin without queues; a clock of its own, as each machine has one; None is this one's."""
-        self.name = _checked_name("queue manager", name)
-        self.clock: Timepiece = clock or SystemClock()
+        self.name = checked_name("queue manager", name)
+        self.clock = checked_clock(clock)
         self._local: dict[str, MessageQueue] = {}
         self._remote: dict[tuple[str, str], AnyQueue] = {}
         self._home: dict[str, HomeServerQueue] = {}
@@ -45,7 +52,14 @@ class EveryplaceQueueManager:
     # Definitions
 
     def connect(self, other: EveryplaceQueueManager) -> Link:
-        """Return the link to another queue manager, which serves both ways; one for each pair."""
+        """Return the link to another queue manager, which serves both ways; one for each pair.
+
+        A queue manager is connected to one of each name.
+        """
+        if not isinstance(other, EveryplaceQueueManager):
+            raise EveryplaceError(
+                rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"other {other!r} is no EveryplaceQueueManager"
+            )
         return self.peers.connect(self, other)
 
     def create_queue(
@@ -72,7 +86,9 @@ class EveryplaceQueueManager:
         An asynchronous one keeps messages here until they are transmitted, and may have an
         interval of its own; a synchronous one passes each call on at once.
         """
-        self._check_new(name, _checked_name("queue manager", manager))
+        self._check_other(name, manager)
+        self._check_new(name, manager)
+        check_rule(rule)
         attributes = QueueAttributes(expiry_ms)
         if asynchronous:
             queue = AsynchronousQueue(self, name, manager, attributes, rule)
@@ -96,7 +112,8 @@ class EveryplaceQueueManager:
 
         The local queue is created unless it is there; interval and rule are for the new one.
         """
-        _checked_name("queue manager", manager)
+        checked_name("queue", name)
+        self._check_other(name, manager)
         if name in self._home:
             raise EveryplaceError(rc.MQRC_OBJECT_ALREADY_EXISTS, f"home-server queue {name}")
         if name not in self._local:
@@ -107,12 +124,14 @@ class EveryplaceQueueManager:
             )
         self._home[name] = HomeServerQueue(self, name, manager)
 
-    def alter_queue(self, queue: str, **attributes: int | None) -> None:
+    def alter_queue(
+        self, queue: str, queue_manager: str | None = None, **attributes: int | None
+    ) -> None:
         """Change ``expiry_ms`` or ``max_depth``; what is there meets it at its next check.
 
         The rule is asked first and may refuse.
         """
-        altered = self._held(queue)
+        altered = self._awake(self.queue_held_here(queue, queue_manager))
         try:
             new = replace(altered.attributes, **attributes)
         except TypeError:
@@ -135,30 +154,24 @@ class EveryplaceQueueManager:
                 raise EveryplaceError(rc.MQRC_Q_NOT_EMPTY, f"queue {queue} holds {count} messages")
             home = self._home.get(queue) if self._local.get(queue) is target else None
             if not (target.is_settled() and (home is None or home.is_settled())):
-                detail = f"queue {queue}: another queue manager still holds a message for it"
+                detail = f"queue {queue}: another queue manager may hold a message for it"
                 raise EveryplaceError(rc.MQRC_OBJECT_IN_USE, detail)
+        self._forget(queue, target)
+        if isinstance(target, MessageQueue):
             target.deactivate()
             tell(target.rule.queue_removed, queue)
-        if self._local.get(queue) is target:
-            del self._local[queue]
-            self._home.pop(queue, None)
-        elif target not in self._remote.values():
-            raise EveryplaceError(
-                rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {queue!r} is not defined at {self.name}"
-            )
-        else:
-            self._remote = {key: kept for key, kept in self._remote.items() if kept is not target}
 
-    def activate_queue(self, queue: str) -> None:
+    def activate_queue(self, queue: str, queue_manager: str | None = None) -> None:
         """Bring a queue into memory; what has expired is removed, whatever its state (M8)."""
-        self._held(queue, wake=False).activate()
+        self.queue_held_here(queue, queue_manager).activate()
 
-    def deactivate_queue(self, queue: str) -> None:
+    def deactivate_queue(self, queue: str, queue_manager: str | None = None) -> None:
         """Let a queue go from memory; the next call on it brings it back, and checks it (M8)."""
-        self._held(queue, wake=False).deactivate()
+        self.queue_held_here(queue, queue_manager).deactivate()
 
     def add_message_listener(self, queue: str, listener: Listener) -> None:
         """Call ``listener`` with a copy of each message that becomes available on a local queue."""
+        check_listener(listener)
         target = self.local_queue(queue)
         consult(target.rule.add_listener, queue)
         target.listeners.append(listener)
@@ -187,7 +200,8 @@ class EveryplaceQueueManager:
         anywhere, is refused as a duplicate unless it says Msg_Resend (M16).
         """
         target = self._route(queue, queue_manager)
-        _check_confirm_id(confirm_id)
+        check_confirm_id(confirm_id)
+        check_message(fields)
         if fields.was_put and not fields.is_resend:
             raise duplicate(fields, f"it was put before, queue {queue}")
         fields.name_origin(self.name)
@@ -203,6 +217,7 @@ class EveryplaceQueueManager:
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
         """Make a message available that was put under a confirm id; its place is given now."""
+        check_uid(uid)
         self._route(queue, queue_manager).confirm_put(uid)
 
     def get_message(
@@ -212,24 +227,26 @@ class EveryplaceQueueManager:
 
         With a confirm id it is locked until ``confirm_get_message`` or ``undo``.
         """
-        _check_confirm_id(confirm_id)
+        check_confirm_id(confirm_id)
         return self._route(queue, queue_manager).take(confirm_id)
 
     def confirm_get_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
         """Remove a message that was got under a confirm id; got in time, it may be late now."""
+        check_uid(uid)
         self._route(queue, queue_manager).confirm_get(uid)
 
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
         """Take back the unconfirmed puts and gets under an id; return how many there were."""
-        _check_confirm_id(confirm_id)
+        check_confirm_id(confirm_id)
         if not confirm_id:
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, "confirm_id 0 has nothing to undo")
         return self._route(queue, queue_manager).undo(confirm_id)
 
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
         """Remove an available message by its identity."""
+        check_uid(uid)
         self._route(queue, queue_manager).delete(uid)
 
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
@@ -253,7 +270,7 @@ class EveryplaceQueueManager:
 
     def pull(self, queue: str) -> int:
         """Fetch what the home server keeps for a queue (M6); return how many messages came."""
-        home = self._home.get(queue)
+        home = self._home.get(checked_name("queue", queue))
         if home is None:
             raise EveryplaceError(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no home-server queue {queue!r}")
         return home.pull(self.local_queue(queue))
@@ -272,6 +289,7 @@ class EveryplaceQueueManager:
 
     def local_queue(self, name: str) -> MessageQueue:
         """Return a local queue, active."""
+        checked_name("queue", name)
         if name == DEAD_LETTER_QUEUE_NAME and name not in self._local:
             self._create_local(name, QueueAttributes(), None)
         if name not in self._local:
@@ -289,6 +307,9 @@ class EveryplaceQueueManager:
         return self._awake(remote) if isinstance(remote, MessageQueue) else remote
 
     def _remote_of(self, queue: str, queue_manager: str | None) -> AnyQueue | None:
+        checked_name("queue", queue)
+        if queue_manager is not None:
+            checked_name("queue manager", queue_manager)
         if queue_manager == self.name or (queue_manager is None and queue in self._local):
             return None
         if queue_manager is not None:
@@ -301,16 +322,29 @@ class EveryplaceQueueManager:
             )
         return named[0] if named else None
 
-    def _held(self, queue: str, *, wake: bool = True) -> MessageQueue:
-        """Return a queue that holds messages here."""
-        target = self._local.get(queue) or self._remote_of(queue, None) or self.local_queue(queue)
+    def queue_held_here(self, queue: str, queue_manager: str | None = None) -> MessageQueue:
+        """Return a queue that holds messages here, active or not: local, or asynchronous."""
+        target = self._remote_of(queue, queue_manager) or self._local.get(queue)
+        target = target or self.local_queue(queue)
         if not isinstance(target, MessageQueue):
             raise EveryplaceError(
                 rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"{queue} holds no messages at {self.name}"
             )
-        return self._awake(target) if wake else target
+        return target
+
+    def _forget(self, queue: str, target: AnyQueue) -> None:
+        if self._local.get(queue) is target:
+            del self._local[queue]
+            self._home.pop(queue, None)
+        elif target not in self._remote.values():
+            raise EveryplaceError(
+                rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {queue!r} is not defined at {self.name}"
+            )
+        else:
+            self._remote = {key: kept for key, kept in self._remote.items() if kept is not target}
 
     def _asynchronous(self, queue: str, queue_manager: str | None) -> AsynchronousQueue:
+        checked_name("queue", queue)
         named = [
             target
             for (name, manager), target in self._remote.items()
@@ -333,28 +367,18 @@ class EveryplaceQueueManager:
         return queue
 
     def _create_local(self, name: str, attributes: QueueAttributes, rule: QueueRule | None) -> None:
+        check_rule(rule)
         queue = MessageQueue(self, name, attributes, rule)
         self._local[name] = queue
         queue.activate()
 
     def _check_new(self, name: str, manager: str | None) -> None:
-        _checked_name("queue", name)
-        if manager == self.name:
-            raise EveryplaceError(
-                rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"queue {name}: {manager} is this queue manager"
-            )
+        checked_name("queue", name)
         if name in self._local if manager is None else (name, manager) in self._remote:
             raise EveryplaceError(rc.MQRC_OBJECT_ALREADY_EXISTS, f"queue {name}")
 
-
-def _checked_name(kind: str, name: object) -> str:
-    if not isinstance(name, str) or not name:
-        raise EveryplaceError(rc.MQRC_OBJECT_NAME_ERROR, f"{kind} name {name!r}")
-    return name
-
-
-def _check_confirm_id(confirm_id: int) -> None:
-    if type(confirm_id) is not int or not 0 <= confirm_id <= LONG_RANGE[1]:
-        raise EveryplaceError(
-            rc.MQRC_OPTIONS_ERROR, f"confirm_id {confirm_id!r} is not within 0 .. {LONG_RANGE[1]}"
-        )
+    def _check_other(self, name: str, manager: str) -> None:
+        if checked_name("queue manager", manager) == self.name:
+            raise EveryplaceError(
+                rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"queue {name}: {manager} is this queue manager"
+            )

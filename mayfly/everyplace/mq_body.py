@@ -15,6 +15,7 @@ from mayfly.everyplace.fields import (
     check_field,
     restored,
 )
+from mayfly.lifetime.everyplace import LONG_RANGE
 from mayfly.mqi.reasons import MQRC_FORMAT_ERROR
 
 #: The field for the body of an MQ message that is not of Everyplace's types.
@@ -34,8 +35,7 @@ def fields_of_body(body: bytes) -> MessageFields:
     """
     try:
         told: dict[str, Any] = json.loads(body)
-        origin, created_ms, serial = told["uid"]
-        uid = MessageUid(str(origin), int(created_ms), int(serial))
+        uid = _uid(*told["uid"])
         fields = {name: _field(name, *field) for name, field in told["fields"].items()}
     except (
         ValueError,
@@ -49,6 +49,15 @@ def fields_of_body(body: bytes) -> MessageFields:
             MQRC_FORMAT_ERROR, f"body {body[:40]!r} holds no Everyplace fields: {error!r}"
         ) from error
     return restored(uid, fields)
+
+
+def _uid(origin: Any, created_ms: Any, serial: Any) -> MessageUid:
+    if type(origin) is not str:
+        raise ValueError(f"origin {origin!r}")
+    for value in (created_ms, serial):
+        if type(value) is not int or not 0 <= value <= LONG_RANGE[1]:
+            raise ValueError(f"uid number {value!r} is not within 0 .. {LONG_RANGE[1]}")
+    return MessageUid(origin, created_ms, serial)
 
 
 def _field(name: str, kind_name: str, told: Any) -> Field:

@@ -19,6 +19,7 @@ from mayfly.everyplace.fields import (
     MSG_EXPIRE_TIME,
     MSG_PRIORITY,
     MSG_REPLY_TO_Q,
+    MSG_REPLY_TO_Q_MGR,
     Field,
     MessageFields,
     MessageUid,
@@ -29,7 +30,7 @@ from mayfly.everyplace.mq_reports import remember_sender
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
-from mayfly.mqi.reasons import MQRC_NO_MSG_AVAILABLE
+from mayfly.mqi.reasons import MQRC_NO_MSG_AVAILABLE, MQRC_SYNCPOINT_NOT_AVAILABLE
 
 _CORREL_ID_BYTES = 24
 #: Above what an application would choose: undo takes back all that was done under an id.
@@ -41,10 +42,17 @@ def move_to_mq(
 ) -> bytes | None:
     """Move the next message to an MQ queue and return its MsgId, None when there was none.
 
-    It leaves the Everyplace queue when the put has succeeded. In a transacted session that is
-    before the commit. The message's own end becomes MQMD.Expiry, rounded up to tenths where that is
-    shown; the interval of the queue it leaves stays behind. Raises the MQError of the put.
+    It leaves the Everyplace queue when the put has succeeded. The message's own end becomes
+    MQMD.Expiry, rounded up to tenths where that is shown; the interval of the queue it leaves stays
+    behind. Raises the MQError of the put, MQRC_SYNCPOINT_NOT_AVAILABLE for a transacted session,
+    whose backout would lose the message, and MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous
+    remote queue: a link that is cut would leave it locked there for ever.
     """
+    if session.is_transacted:
+        raise EveryplaceError(
+            MQRC_SYNCPOINT_NOT_AVAILABLE, f"move from {queue} to {mq_queue} in a transacted session"
+        )
+    manager.queue_held_here(queue)
     confirm_id = next(_CONFIRM_IDS)
     message = manager.get_message(queue, confirm_id=confirm_id)
     if message is None:
@@ -63,8 +71,10 @@ def move_from_mq(
 ) -> MessageUid | None:
     """Move the next message of an MQ queue and return its identity, None when there was none.
 
-    Both sides change or neither: what the Everyplace queue refuses is backed out.
+    Both sides change or neither: what the Everyplace queue refuses is backed out. Raises
+    MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue, which cannot promise that.
     """
+    manager.queue_held_here(queue)
     confirm_id = next(_CONFIRM_IDS)
     with mq_manager.session(transacted=True) as unit:
         got = unit.get(mq_queue)
@@ -101,8 +111,13 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
         message.put_byte(MSG_PRIORITY, min(got.priority, HIGHEST_PRIORITY))
         if any(got.correl_id):
             message.put_array_of_byte(MSG_CORREL_ID, got.correl_id)
-        if got.descriptor.reply_to_q:
-            message.put_ascii(MSG_REPLY_TO_Q, got.descriptor.reply_to_q)
+        for field, name in (
+            (MSG_REPLY_TO_Q, got.descriptor.reply_to_q),
+            (MSG_REPLY_TO_Q_MGR, got.descriptor.reply_to_q_mgr),
+        ):
+            if name:
+                put_name = message.put_ascii if name.isascii() else message.put_unicode
+                put_name(field, name)
     remember_sender(got, message)
     if got.remaining_ms is not None:
         end_ms = clock.now_ms() + got.remaining_ms
@@ -116,14 +131,13 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
 def _put(session: Session, mq_queue: str, message: MessageFields, clock: Timepiece) -> bytes:
     fields = message.fields()
     correl_id = fields.get(MSG_CORREL_ID)
-    reply_to_q = fields.get(MSG_REPLY_TO_Q)
     return session.put(
         mq_queue,
         fields_as_body(message),
         time_to_live_ms=_life_ms(message, clock.now_ms()),
         priority=message.priority,
         correl_id=_correl_id(correl_id),
-        reply_to_q=str(reply_to_q.value) if reply_to_q else "",
+        reply_to_q=_reply_to(fields),
         msg_type=MQMT_MQE_FIELDS_FROM_MQE,
     )
 
@@ -134,6 +148,17 @@ def _life_ms(message: MessageFields, now_ms: int) -> int | None:
         return None
     left_ms = message.expire_time.at_ms(message.created_ms) - now_ms
     return min(max(left_ms, 1), LONGEST_LIFE_MS)
+
+
+def _reply_to(fields: dict[str, Field]) -> str:
+    """Return where to answer as a session takes it: ``QUEUE`` or ``QUEUE@MANAGER``."""
+    queue, manager = _text(fields, MSG_REPLY_TO_Q), _text(fields, MSG_REPLY_TO_Q_MGR)
+    return f"{queue}@{manager}" if queue and manager else queue
+
+
+def _text(fields: dict[str, Field], name: str) -> str:
+    value = fields[name].value if name in fields else ""
+    return value if isinstance(value, str) else ""
 
 
 def _correl_id(field: Field | None) -> bytes | None:

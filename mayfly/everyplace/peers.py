@@ -30,10 +30,16 @@ class Peers:
         """Return the link between its owner and another one; both know it then."""
         if other.name == self._name:
             raise EveryplaceError(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"both are named {self._name}")
-        link = self._links.get(other.name)
+        link = self._links.get(other.name) or other.peers._links.get(self._name)
         if link is None:
             link = Link(one, other)
             self._links[other.name] = other.peers._links[self._name] = link
+        elif not link.joins(one, other):
+            # What is numbered goes by names: a second one would take old numbers for its own.
+            raise EveryplaceError(
+                rc.MQRC_OBJECT_ALREADY_EXISTS,
+                f"the link between {self._name} and {other.name} leads to others of these names",
+            )
         return link
 
     def carry(self, exchange: Exchange, work: Callable[[EveryplaceQueueManager, Exchange], R]) -> R:

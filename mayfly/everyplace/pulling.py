@@ -65,9 +65,18 @@ class HomeServerQueue:
         begun = self._owner.peers.begun_with(self._partner)
         asked_before, exchange = self._asked, self._asked or begun.begin()
         self._asked = exchange
-        message = self._owner.peers.carry(
-            exchange, lambda other, its: offer(other, its, self._name)
-        )
+        try:
+            message = self._owner.peers.carry(
+                exchange, lambda other, its: offer(other, its, self._name)
+            )
+        except LinkDown:
+            raise
+        except EveryplaceError:
+            if asked_before is None:
+                # Nothing is held back for it: no other question of this number is under way.
+                self._asked = None
+                begun.end(exchange)
+            raise
         if message is not None:
             self._store(target, message)
         self._asked = None
@@ -104,11 +113,10 @@ def offer(server: EveryplaceQueueManager, exchange: Exchange, name: str) -> Mess
     for queue in kept:
         if (held := queue.of_exchange(exchange)) is not None:
             return held.message.copy()
-    for queue in kept:
-        if (message := queue.hold_back(exchange)) is not None:
-            return message
-    finished.add(exchange)
-    return None
+    message = kept[0].hold_back(exchange)
+    if message is None:
+        finished.add(exchange)
+    return message
 
 
 def receive_stored(server: EveryplaceQueueManager, exchange: Exchange, name: str) -> None:

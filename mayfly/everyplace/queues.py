@@ -6,7 +6,6 @@ activated, deleted or asked for its size (M6 to M10). Nothing else looks at the 
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import logging
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.fields import MSG_EXPIRE_TIME, MessageFields, MessageUid
-from mayfly.everyplace.held import Held, Listener, QueueAttributes, duplicate
+from mayfly.everyplace.held import Held, Line, Listener, QueueAttributes, duplicate
 from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule, consult, tell
 from mayfly.lifetime.everyplace import deadline_ms, is_never_alive
 from mayfly.lifetime.window import is_expired
@@ -46,7 +45,8 @@ class MessageQueue:
         self.rule = rule or QueueRule()
         self.is_active = False
         self.listeners: list[Listener] = []
-        self._held: list[Held] = []
+        self._held = Line()
+        self._in_the_way = Line()
         self._by_uid: dict[MessageUid, Held] = {}
         #: Messages held for another queue manager.
         self._by_exchange: dict[Exchange, Held] = {}
@@ -67,7 +67,7 @@ class MessageQueue:
         """
         is_unconfirmed = bool(confirm_id or exchange)
         state = MessageState.PUT_UNCONFIRMED if is_unconfirmed else MessageState.AVAILABLE
-        held = Held(message, self._now_ms(), next(self._orders), state, confirm_id, exchange)
+        held = Held(message, self._now_ms(), state, confirm_id, exchange)
         # Before anything is looked at: the rule may put messages here itself.
         consult(self.rule.put_message, self.entry(held), message)
         if message.uid in self._by_uid:
@@ -100,8 +100,7 @@ class MessageQueue:
             self.expire(held)
             return
         self.remove(held)
-        held.order, held.state, held.confirm_id = next(self._orders), MessageState.AVAILABLE, 0
-        held.exchange = None
+        held.state, held.confirm_id, held.exchange = MessageState.AVAILABLE, 0, None
         self._insert(held)
         self._announce(held)
 
@@ -117,7 +116,7 @@ class MessageQueue:
         if held is None:
             return None
         if confirm_id:
-            held.state, held.confirm_id = MessageState.GET_UNCONFIRMED, confirm_id
+            self.mark(held, MessageState.GET_UNCONFIRMED, confirm_id)
         else:
             self.remove(held)
         return held.message.copy()
@@ -127,7 +126,8 @@ class MessageQueue:
         held = self._next_granted()
         if held is None:
             return None
-        held.state, held.exchange = MessageState.GET_UNCONFIRMED, exchange
+        self.mark(held, MessageState.GET_UNCONFIRMED)
+        held.exchange = exchange
         self._by_exchange[exchange] = held
         return held.message.copy()
 
@@ -145,41 +145,42 @@ class MessageQueue:
         """
         mine = [held for held in self._held if held.confirm_id == confirm_id]
         for held in mine:
-            consult(self.rule.undo, self.entry(held), held.message)
+            consult(self.rule.undo, self.entry(held), held.message.copy())
         for held in filter(self._is_here, mine):
+            if held.confirm_id != confirm_id:
+                # The rule has done something else with it.
+                continue
             if held.state is MessageState.PUT_UNCONFIRMED:
                 # With Msg_Resend it was put before, and that is not undone.
                 held.message.was_put = held.message.is_resend
                 self.remove(held)
             else:
-                held.state, held.confirm_id = MessageState.AVAILABLE, 0
+                self.mark(held, MessageState.AVAILABLE)
         return len(mine)
 
     def delete(self, uid: MessageUid) -> None:
         """Remove an available message by its identity; an expired one is not there (M7)."""
         held = self._by_uid.get(uid)
-        if held is not None and held.state is MessageState.AVAILABLE:
-            if not self._is_expired(held):
-                consult(self.rule.delete_message, self.entry(held), held.message)
-                if self._is_here(held):
-                    self.remove(held)
+        if held is not None and self._is_free(held) and not self.expire_if_due(held):
+            consult(self.rule.delete_message, self.entry(held), held.message.copy())
+            # The rule may have taken it itself.
+            if self._is_free(held):
+                self.remove(held)
                 return
-            self.expire(held)
         raise self._not_there(f"message {uid}")
 
     def _next_granted(self) -> Held | None:
         while (held := self._next_available()) is not None:
-            consult(self.rule.get_message, self.entry(held), held.message)
+            consult(self.rule.get_message, self.entry(held), held.message.copy())
             # The rule may have taken it itself.
-            if self._is_here(held) and held.state is MessageState.AVAILABLE:
+            if self._is_free(held):
                 break
         return held
 
     def _next_available(self) -> Held | None:
         while True:
-            for held in self._held:
-                if held.state in _IN_THE_WAY and self._is_expired(held):
-                    self.expire(held)
+            for held in self._in_the_way:
+                if self.expire_if_due(held):
                     break  # the rule may have changed the queue: look again from its head
                 if held.state is MessageState.AVAILABLE:
                     return held
@@ -192,7 +193,7 @@ class MessageQueue:
         """Return the available messages, expired ones too: this is no moment to check (M11)."""
         seen = [held for held in self._held if held.state is MessageState.AVAILABLE]
         for held in seen:
-            consult(self.rule.browse_message, self.entry(held), held.message)
+            consult(self.rule.browse_message, self.entry(held), held.message.copy())
         return [held.message.copy() for held in seen]
 
     def size(self) -> int:
@@ -243,9 +244,19 @@ class MessageQueue:
             held.confirm_id,
         )
 
+    def mark(self, held: Held, state: MessageState, confirm_id: int = 0) -> None:
+        """Change what may be done with a message, which stays in its place."""
+        if held.state in _IN_THE_WAY:
+            self._in_the_way.remove(held)
+        held.state, held.confirm_id = state, confirm_id
+        if state in _IN_THE_WAY:
+            self._in_the_way.add(held)
+
     def remove(self, held: Held) -> None:
         """Take a message off the queue."""
         self._held.remove(held)
+        if held.state in _IN_THE_WAY:
+            self._in_the_way.remove(held)
         del self._by_uid[held.message.uid]
         if held.exchange is not None:
             self._by_exchange.pop(held.exchange, None)
@@ -298,7 +309,13 @@ class MessageQueue:
         self._by_uid[held.message.uid] = held
         if held.exchange is not None:
             self._by_exchange[held.exchange] = held
-        bisect.insort(self._held, held, key=lambda h: (-h.message.priority, h.order))
+        held.place = -held.message.priority, next(self._orders)
+        self._held.add(held)
+        if held.state in _IN_THE_WAY:
+            self._in_the_way.add(held)
+
+    def _is_free(self, held: Held) -> bool:
+        return self._is_here(held) and held.state is MessageState.AVAILABLE
 
     def _is_here(self, held: Held) -> bool:
         return self._by_uid.get(held.message.uid) is held

@@ -38,7 +38,7 @@ class AsynchronousQueue(MessageQueue):
         """Begin empty; the queue manager calls this."""
         super().__init__(owner, name, attributes, rule)
         self.partner = partner
-        #: Begun, and expired here by the interval of this queue, which the other side cannot know.
+        #: Begun, and expired here: the other side waits in vain for the second stage.
         self._withdrawn: list[Exchange] = []
 
     def take(self, confirm_id: int = 0) -> Never:
@@ -58,18 +58,15 @@ class AsynchronousQueue(MessageQueue):
         for held in self.in_order():
             if self._is_gone(held) or not self._may_send(held):
                 continue
-            if held.exchange is None:
-                held.exchange = self.owner.peers.begun_with(self.partner).begin()
-            held.state = MessageState.SENDING
+            exchange = held.exchange or self.owner.peers.begun_with(self.partner).begin()
             try:
-                self._send(held.exchange, held.message)
+                self._send(held, exchange)
             except LinkDown as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 break
             except EveryplaceError as error:
                 _LOG.warning("%s keeps %s: %s", self.name, held.message.uid, error)
                 continue
-            held.is_acknowledged = True
             sent_count += 1
         return sent_count
 
@@ -93,9 +90,11 @@ class AsynchronousQueue(MessageQueue):
             except EveryplaceError as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 break
-            self.remove(held)
             self._end(exchange)
-            done_count += 1
+            # A listener at the other side may have called this queue manager.
+            if self._is_here(held):
+                self.remove(held)
+                done_count += 1
         return done_count
 
     def is_settled(self) -> bool:
@@ -104,13 +103,11 @@ class AsynchronousQueue(MessageQueue):
         return not self._withdrawn
 
     def leave_exchange(self, held: Held, exchange: Exchange) -> None:
-        """The other side may have a copy; only where it has no end of its own is it told."""
+        """The other side may have a copy, whose own end a rule there may have taken away."""
         if exchange.beginner != self.owner.name:
             super().leave_exchange(held, exchange)
-        elif held.message.expire_time is None:
-            self._withdrawn.append(exchange)
         else:
-            self._end(exchange)
+            self._withdrawn.append(exchange)
 
     def _is_gone(self, held: Held) -> bool:
         # What another queue manager is pulling is in its hands.
@@ -119,20 +116,35 @@ class AsynchronousQueue(MessageQueue):
     def _may_send(self, held: Held) -> bool:
         if held.state is MessageState.AVAILABLE:
             # The rule may have deleted it.
-            return self._rule_lets_go(held) and self._is_here(held)
+            return self._rule_lets_go(held) and self._is_free(held)
         return held.state is MessageState.SENDING and not held.is_acknowledged
 
     def _rule_lets_go(self, held: Held) -> bool:
         try:
-            return consult(self.rule.transmit, self.entry(held), held.message) is not False
+            return consult(self.rule.transmit, self.entry(held), held.message.copy()) is not False
         except RuleRefused:
             # Only this one stays: those behind it are not held up.
             return False
 
-    def _send(self, exchange: Exchange, message: MessageFields) -> None:
-        self.owner.peers.carry(
-            exchange, lambda other, its: receive_put(other, its, self.name, message.copy())
-        )
+    def _send(self, held: Held, exchange: Exchange) -> None:
+        is_first_try, held.exchange = held.exchange is None, exchange
+        self.mark(held, MessageState.SENDING)
+        # As it is now, whenever it arrives: a rule may change what has expired here.
+        sent = held.message.copy()
+        try:
+            self.owner.peers.carry(
+                exchange, lambda other, its: receive_put(other, its, self.name, sent.copy())
+            )
+        except LinkDown:
+            raise
+        except EveryplaceError:
+            if is_first_try and self._is_here(held):
+                # Nor is it under way: it is here alone, and may be browsed and deleted again.
+                held.exchange = None
+                self.mark(held, MessageState.AVAILABLE)
+                self._end(exchange)
+            raise
+        held.is_acknowledged = True
 
     def _withdraw(self) -> None:
         while self._withdrawn:
@@ -141,9 +153,11 @@ class AsynchronousQueue(MessageQueue):
                 self.owner.peers.carry(
                     exchange, lambda other, its: receive_withdrawal(other, its, self.name)
                 )
-            except EveryplaceError as error:
+            except LinkDown as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 return
+            except EveryplaceError as error:
+                _LOG.warning("queue %s has nothing to withdraw: %s", self.name, error)
             self._withdrawn.pop(0)
             self._end(exchange)
 
@@ -175,12 +189,18 @@ def receive_confirm(receiver: EveryplaceQueueManager, exchange: Exchange, queue:
 
 
 def receive_withdrawal(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Forget a message that expired at its sender; one that is expired here too meets its rule."""
+    """Forget a message that expired at its sender, as nobody will confirm it.
+
+    One with an end of its own stays until this side meets it (M13), and one that is expired here by
+    the interval of this queue meets its rule.
+    """
     finished = receiver.peers.finished_of(exchange.beginner)
     if exchange in finished:
         return
     finished.add(exchange)
     target = receiver.local_queue(queue)
     held = target.of_exchange(exchange)
-    if held is not None and not target.expire_if_due(held):
+    if held is None or held.message.expire_time is not None:
+        return
+    if not target.expire_if_due(held):
         target.remove(held)

@@ -6,15 +6,27 @@ It works deadlines out anew, from what was put and by which clock, and asks no E
 from __future__ import annotations
 
 from collections import Counter
+from enum import Enum, auto
 from typing import NamedTuple
 
 from mayfly.everyplace import (
+    DEAD_LETTER_QUEUE_NAME,
+    MSG_EXPIRE_TIME,
+    MSG_RESEND,
+    EveryplaceError,
     EveryplaceQueueManager,
     MessageFields,
     MessageUid,
     QueueEntry,
     QueueRule,
+    RuleRefused,
 )
+from mayfly.mqi.reasons import MQRC_Q_FULL
+
+
+def is_no(error: EveryplaceError) -> bool:
+    """Tell whether a rule, or a full queue, has refused a message."""
+    return isinstance(error, RuleRefused) or error.reason == MQRC_Q_FULL
 
 
 class Place(NamedTuple):
@@ -42,20 +54,64 @@ class Life(NamedTuple):
     is_there: bool
 
 
+class Mood(Enum):
+    """What a rule does when it is asked."""
+
+    CALM = auto()
+    #: Refuses puts, gets and transmissions.
+    REFUSING = auto()
+    #: Fails in every hook (M17).
+    BROKEN = auto()
+    #: Puts a copy of what expired on the dead-letter queue (M16).
+    COPYING = auto()
+
+
 class Watcher(QueueRule):
     """Notes what expired at a place, and what of it was not over there by the model's reckoning."""
 
     def __init__(self, model: NetworkModel, interval_ms: int | None) -> None:
         self.fired: Counter[MessageUid] = Counter()
         self.early: list[MessageUid] = []
+        self.copied: set[MessageUid] = set()
         self.interval_ms = interval_ms
+        self.mood = Mood.CALM
         self._model = model
+
+    def put_message(self, entry: QueueEntry, message: MessageFields) -> None:
+        self._may_fail()
+        if self.mood is Mood.REFUSING:
+            raise RuleRefused("not now")
+
+    get_message = put_message
+
+    def transmit(self, entry: QueueEntry, message: MessageFields) -> bool:
+        self.put_message(entry, message)
+        return True
+
+    def delete_message(self, entry: QueueEntry, message: MessageFields) -> None:
+        self._may_fail()
+
+    browse_message = undo = duplicate_message = threshold_exceeded = delete_message
+
+    def queue_activate(self, queue: str) -> None:
+        self._may_fail()
+
+    queue_close = queue_removed = queue_activate
+
+    def _may_fail(self) -> None:
+        if self.mood is Mood.BROKEN:
+            raise ZeroDivisionError
 
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
         # Noted, as an error in a rule is only logged (M17).
         if not self._model.may_be_over(message.uid, Place(entry.owner, entry.queue), self):
             self.early.append(message.uid)
         self.fired[message.uid] += 1
+        self._may_fail()
+        if self.mood is Mood.COPYING:
+            message.put_boolean(MSG_RESEND, True)
+            message.delete(MSG_EXPIRE_TIME)
+            self.copied.add(entry.owner.put_message(DEAD_LETTER_QUEUE_NAME, message))
 
 
 class NetworkModel:
@@ -102,6 +158,11 @@ class NetworkModel:
         """Return which locked messages are over and were not met; a browse shows none of them."""
         fired = self.watchers[place].fired
         return {uid for uid in locked if self.is_surely_over(uid, place) and uid not in fired}
+
+    def copied_at(self, manager: EveryplaceQueueManager) -> set[MessageUid]:
+        """Return what the rules of a queue manager have put on its dead-letter queue."""
+        watchers = [watcher for place, watcher in self.watchers.items() if place.manager is manager]
+        return set().union(*(watcher.copied for watcher in watchers))
 
     def fired_count(self, place: Place) -> int:
         """Return how many messages have expired at a place."""

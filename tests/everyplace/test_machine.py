@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 from mayfly.everyplace import (
+    DEAD_LETTER_QUEUE_NAME,
     MSG_EXPIRE_TIME,
     EveryplaceError,
     EveryplaceQueueManager,
@@ -24,22 +26,28 @@ from mayfly.everyplace import (
     LinkDown,
     MessageFields,
     MessageUid,
+    RuleRefused,
     SkewedClock,
 )
 from mayfly.testing import VirtualClock
-from tests.everyplace.network_model import Life, NetworkModel, Place
+from tests.everyplace.network_model import Life, Mood, NetworkModel, Place, is_no
 from tests.everyplace.scene import START_MS
 
 #: Pushed from A to B, fetched by A from B, and put by A on B's queue at once.
 PUSHED, FETCHED, REMOTE = "PUSHED", "FETCHED", "REMOTE"
 FAR_MS = 10**9
-CONFIRM_ID = 7
+CONFIRM_ID, PUT_ID = 7, 8
 #: So many at most, of which none is left at the end.
 MOST_FAULTS = 20
 
 intervals_ms = st.sampled_from((None, None, 50, 1_000))
 skews_ms = st.sampled_from((0, 0, -100, 100, 1))
 steps_ms = st.sampled_from((1, 1, 49, 50, 100, 1_000))
+depths = st.sampled_from((None, None, 2))
+#: Those that can be put on where they are: two queues for messages on their way, and one other.
+own_places = st.sampled_from(("sent", "kept", "remote"))
+places = st.sampled_from(("sent", "kept", "remote", "pushed", "fetched"))
+End: TypeAlias = tuple[str, int] | None
 ends = st.sampled_from(
     (None, None, ("int", 50), ("int", 150), ("int", 1_000), ("long", 50), ("long", 60))
 )
@@ -56,8 +64,16 @@ class NetworkMachine(RuleBasedStateMachine):
         skew_b=skews_ms,
         sending=intervals_ms,
         arriving=intervals_ms,
+        depth=depths,
     )
-    def begin(self, skew_a: int, skew_b: int, sending: int | None, arriving: int | None) -> None:
+    def begin(
+        self,
+        skew_a: int,
+        skew_b: int,
+        sending: int | None,
+        arriving: int | None,
+        depth: int | None,
+    ) -> None:
         self.clock = VirtualClock(START_MS)
         self.a = EveryplaceQueueManager("A", clock=SkewedClock(self.clock, skew_a))
         self.b = EveryplaceQueueManager("B", clock=SkewedClock(self.clock, skew_b))
@@ -65,19 +81,23 @@ class NetworkMachine(RuleBasedStateMachine):
         self.model = NetworkModel()
         watch = self.model.watch
         self.a.create_remote_queue(PUSHED, "B", True, watch(self.a, PUSHED, sending), sending)
-        self.b.create_queue(PUSHED, arriving, watch(self.b, PUSHED, arriving))
-        self.a.create_home_server_queue(FETCHED, "B", arriving, watch(self.a, FETCHED, arriving))
+        self.b.create_queue(PUSHED, arriving, watch(self.b, PUSHED, arriving), depth)
+        self.a.create_queue(FETCHED, arriving, watch(self.a, FETCHED, arriving), depth)
+        self.a.create_home_server_queue(FETCHED, "B")
         self.b.create_remote_queue(FETCHED, "A", True, watch(self.b, FETCHED, sending), sending)
-        self.b.create_queue(REMOTE, arriving, watch(self.b, REMOTE, arriving))
+        self.b.create_queue(REMOTE, arriving, watch(self.b, REMOTE, arriving), depth)
         self.sent, self.pushed = Place(self.a, PUSHED), Place(self.b, PUSHED)
         self.kept, self.fetched = Place(self.b, FETCHED), Place(self.a, FETCHED)
         self.remote = Place(self.b, REMOTE)
         self.unsure: set[MessageUid] = set()
         self.locked: set[MessageUid] = set()
+        self.unconfirmed: dict[MessageUid, Place] = {}
         #: Gets whose answer was lost: what they took nobody will see.
         self.lost_gets = self.fault_count = 0
 
-    def put(self, manager: EveryplaceQueueManager, to: Place, end: tuple[str, int] | None) -> None:
+    def put(
+        self, manager: EveryplaceQueueManager, to: Place, end: End, confirm_id: int = 0
+    ) -> None:
         """Put a message, and look whether it expires on arrival when it must (M6)."""
         message = MessageFields(clock=manager.clock)
         end_ms = None
@@ -90,28 +110,101 @@ class NetworkMachine(RuleBasedStateMachine):
         remote_name = None if manager is to.manager else to.manager.name
         before = self.model.fired_count(to)
         try:
-            manager.put_message(to.queue, message, remote_name)
+            manager.put_message(to.queue, message, remote_name, confirm_id)
         except LinkDown:
             self.unsure.add(message.uid)
+        except EveryplaceError as error:
+            if not is_no(error):
+                raise
+            assert self.model.fired_count(to) == before
+            assert message.uid not in to.shown()
+            return
         put_ms = {each.name: each.clock.now_ms() for each in (self.a, self.b)}
         is_there = message.uid not in self.unsure
         self.model.lives[message.uid] = Life(to, end_ms, put_ms, is_there)
         if is_there:
             is_over = self.model.is_surely_over(message.uid, to)
             assert self.model.fired_count(to) - before == is_over
-            assert (message.uid in to.shown()) is not is_over
+            assert (message.uid in to.shown()) is not (is_over or bool(confirm_id))
+            if confirm_id:
+                self.unconfirmed[message.uid] = to
 
     @rule(end=ends)
-    def put_to_be_pushed(self, end: tuple[str, int] | None) -> None:
+    def put_to_be_pushed(self, end: End) -> None:
         self.put(self.a, self.sent, end)
 
     @rule(end=ends)
-    def put_to_be_fetched(self, end: tuple[str, int] | None) -> None:
+    def put_to_be_fetched(self, end: End) -> None:
         self.put(self.b, self.kept, end)
 
     @rule(end=ends)
-    def put_at_once(self, end: tuple[str, int] | None) -> None:
+    def put_at_once(self, end: End) -> None:
         self.put(self.a, self.remote, end)
+
+    @rule(to=own_places, end=ends)
+    def put_unconfirmed(self, to: str, end: End) -> None:
+        place: Place = getattr(self, to)
+        self.put(place.manager, place, end, PUT_ID)
+
+    @rule(confirms=st.booleans())
+    def confirm_or_undo_puts(self, confirms: bool) -> None:
+        """What was alive at its put is looked at again when it is confirmed (M6), not undone."""
+        for uid, place in self.unconfirmed.items():
+            fired = self.model.watchers[place].fired
+            if not confirms and uid not in fired:
+                del self.model.lives[uid]
+            elif uid in fired:
+                with pytest.raises(EveryplaceError):
+                    place.manager.confirm_put_message(place.queue, uid)
+            else:
+                place.manager.confirm_put_message(place.queue, uid)
+                assert (uid in fired) is self.model.is_surely_over(uid, place)
+                assert (uid in place.shown()) is not (uid in fired)
+        for place in {*self.unconfirmed.values()}:
+            place.manager.undo(place.queue, PUT_ID)
+        self.unconfirmed.clear()
+
+    @rule(at=places, last=st.booleans())
+    def delete(self, at: str, last: bool) -> None:
+        """Delete what is seen: once it is gone nobody gets it, and it was alive (M7)."""
+        place: Place = getattr(self, at)
+        shown = place.manager.browse_messages(place.queue)
+        if not shown:
+            return
+        uid = shown[-last].uid
+        is_over = self.model.is_surely_over(uid, place)
+        try:
+            place.manager.delete_message(place.queue, uid)
+        except EveryplaceError:
+            assert uid in self.model.watchers[place].fired
+        else:
+            assert not is_over
+            self.model.got[uid] += 1
+            assert self.model.got[uid] == 1
+
+    @rule(at=places, mood=st.sampled_from((Mood.CALM, *Mood)))
+    def rule_changes(self, at: str, mood: Mood) -> None:
+        self.model.watchers[getattr(self, at)].mood = mood
+
+    @rule(at=places, interval_ms=intervals_ms)
+    def alter(self, at: str, interval_ms: int | None) -> None:
+        """What is there meets it at its next check."""
+        place: Place = getattr(self, at)
+        fired = self.model.fired_count(place)
+        place.manager.alter_queue(place.queue, expiry_ms=interval_ms)
+        self.model.watchers[place].interval_ms = interval_ms
+        assert self.model.fired_count(place) == fired
+
+    @rule(at=places, ms=steps_ms)
+    def leave_and_come_back(self, at: str, ms: int) -> None:
+        """A queue leaves memory; the call that brings it back looks at all (M8)."""
+        place: Place = getattr(self, at)
+        place.manager.deactivate_queue(place.queue)
+        fired = self.model.fired_count(place)
+        self.clock.advance(ms)
+        assert self.model.fired_count(place) == fired
+        place.shown()
+        assert not self.model.overdue(place)
 
     @rule()
     def first_stage(self) -> None:
@@ -126,7 +219,11 @@ class NetworkMachine(RuleBasedStateMachine):
     @rule()
     def pull(self) -> None:
         shown = self.fetched.shown()
-        self.a.pull(FETCHED)
+        try:
+            self.a.pull(FETCHED)
+        except EveryplaceError as error:
+            if not is_no(error):
+                raise
         self.check_arrivals(self.fetched, shown)
 
     def check_arrivals(self, place: Place, shown: set[MessageUid]) -> None:
@@ -134,7 +231,7 @@ class NetworkMachine(RuleBasedStateMachine):
         assert not (place.shown() - shown) & self.model.overdue(place)
 
     @rule(end=ends, between_ms=steps_ms)
-    def push_slowly(self, end: tuple[str, int] | None, between_ms: int) -> None:
+    def push_slowly(self, end: End, between_ms: int) -> None:
         """Both stages, and time between them (M13)."""
         self.put(self.a, self.sent, end)
         self.first_stage()
@@ -147,7 +244,11 @@ class NetworkMachine(RuleBasedStateMachine):
         """Get; where nothing was there to be got, nothing in the way is overdue (M7)."""
         place = {PUSHED: self.pushed, FETCHED: self.fetched, REMOTE: self.remote}[queue]
         locked = {uid: self.model.watchers[place].fired[uid] for uid in self.locked}
-        message = place.manager.get_message(place.queue)
+        try:
+            message = place.manager.get_message(place.queue)
+        except RuleRefused:
+            assert self.model.watchers[place].mood is Mood.REFUSING
+            return
         assert locked == {uid: self.model.watchers[place].fired[uid] for uid in self.locked}
         if message is not None:
             self.model.note_got(message, place)
@@ -164,13 +265,18 @@ class NetworkMachine(RuleBasedStateMachine):
             message = self.a.get_message(REMOTE, "B")
         except LinkDown:
             self.lost_gets += 1
+        except RuleRefused:
+            assert self.model.watchers[self.remote].mood is Mood.REFUSING
         else:
             if message is not None:
                 self.model.note_got(message, self.remote)
 
     @rule()
     def lock(self) -> None:
-        message = self.b.get_message(REMOTE, confirm_id=CONFIRM_ID)
+        try:
+            message = self.b.get_message(REMOTE, confirm_id=CONFIRM_ID)
+        except RuleRefused:
+            return
         if message is not None:
             assert not self.model.is_surely_over(message.uid, self.remote)
             self.locked.add(message.uid)
@@ -219,6 +325,8 @@ class NetworkMachine(RuleBasedStateMachine):
                 place.manager.inquire_queue_size(place.queue)
             assert not self.model.overdue(place)
         assert not self.model.overdue_locked(self.locked, self.remote)
+        for uid, place in self.unconfirmed.items():
+            assert not self.model.overdue_locked({uid}, place)
 
     def teardown(self) -> None:
         if not hasattr(self, "model"):
@@ -230,25 +338,33 @@ class NetworkMachine(RuleBasedStateMachine):
             assert not watcher.early
             assert set(watcher.fired.values()) <= {1}
         self.check_that_none_is_missing()
+        for manager in (self.a, self.b):
+            dead = Place(manager, DEAD_LETTER_QUEUE_NAME).shown()
+            assert dead == self.model.copied_at(manager)
         # One more exchange tells what is over; nothing else is kept in mind.
         self.a.inquire_queue_size(REMOTE, "B")
         assert len(self.b.peers.finished_of("A").numbers) == 1
         assert not self.a.peers.finished_of("B").numbers
+        for manager, queue in self.model.watchers:
+            manager.delete_queue(queue)
 
     def drain(self) -> None:
         """Bring the network back and let everything arrive and be got."""
+        for watcher in self.model.watchers.values():
+            watcher.mood = Mood.CALM
         self.confirm_or_undo(confirms=False)
+        self.confirm_or_undo_puts(confirms=False)
         self.link.restore()
         while self.link.deliver_delayed():
             pass
         for _ in range(40):
             self.a.transmit_put(PUSHED)
             self.a.transmit_confirm(PUSHED)
-            self.a.pull(FETCHED)
-        self.link.deliver_delayed()
-        for place in (self.pushed, self.fetched, self.remote):
-            while (message := place.manager.get_message(place.queue)) is not None:
-                self.model.note_got(message, place)
+            self.pull()
+            self.link.deliver_delayed()
+            for place in (self.pushed, self.fetched, self.remote):
+                while (message := place.manager.get_message(place.queue)) is not None:
+                    self.model.note_got(message, place)
 
     def check_that_none_is_missing(self) -> None:
         missing = [
@@ -274,7 +390,7 @@ def test_T9_once_and_nothing_left_behind_whatever_network_and_clocks_do() -> Non
     run_state_machine_as_test(
         NetworkMachine,
         settings=settings(
-            max_examples=500,
+            max_examples=400,
             stateful_step_count=40,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),

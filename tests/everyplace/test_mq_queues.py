@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from mayfly.everyplace import (
     MSG_EXPIRE_TIME,
     MSG_PRIORITY,
     MSG_REPLY_TO_Q,
+    MSG_REPLY_TO_Q_MGR,
     EveryplaceQueueManager,
     MessageFields,
     QueueEntry,
@@ -193,6 +195,13 @@ def test_without_an_expiry_in_mq_the_end_stays_as_it_was_said(
         b'{"uid": ["A", 1, 1], "fields": {"F": ["no such type", 1]}}',
         b'{"uid": ["A", 1, 1], "fields": {"F": 1}}',
         b'{"uid": ["A", 1, 1], "fields": {"F": ["int", 1, 1]}}',
+        b'{"uid": ["A", Infinity, 1], "fields": {}}',
+        b'{"uid": ["A", 9223372036854775808, 1], "fields": {}}',
+        b'{"uid": ["A", -1, 1], "fields": {"Msg_ExpireTime": ["int", -1]}}',
+        b'{"uid": ["A", "1", 1], "fields": {}}',
+        b'{"uid": ["A", 1, true], "fields": {}}',
+        b'{"uid": ["A", 1, -1], "fields": {}}',
+        b'{"uid": [7, 1, 1], "fields": {}}',
         b"[" * 100_000,
     ],
 )
@@ -204,6 +213,18 @@ def test_a_body_without_fields_is_refused_and_stays(
     assert repr(body[:40]) in said
     assert queue_manager.curdepth(Q1) == 1
     assert a.inquire_queue_size("Q") == 0
+
+
+@pytest.mark.parametrize("uid", [("", 0, 0), ("A", 2**63 - 1, 2**63 - 1)])
+def test_a_body_is_taken_with_the_least_and_the_most_a_uid_can_be(
+    a: EveryplaceQueueManager,
+    queue_manager: QueueManager,
+    session: Session,
+    uid: tuple[str, int, int],
+) -> None:
+    body = json.dumps({"uid": uid, "fields": {}}).encode()
+    session.put(Q1, body, msg_type=MQMT_MQE_FIELDS)
+    assert move_from_mq(queue_manager, Q1, a, "Q") == ("A", *uid[1:])
 
 
 def test_a_priority_that_only_mq_knows_becomes_the_highest(
@@ -243,3 +264,96 @@ def test_what_everyplace_refuses_stays_in_mq(
     refused(rc.MQRC_Q_FULL, lambda: move_from_mq(queue_manager, Q1, a, "FULL"))
     assert queue_manager.curdepth(Q1) == 1
     assert move_from_mq(queue_manager, Q1, a, "Q") is not None
+
+
+def test_a_transacted_session_takes_nothing(
+    a: EveryplaceQueueManager, session: Session, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Backed out, the message would be on neither side."""
+    a.put_message("Q", text(clock))
+    with queue_manager.session(transacted=True) as unit:
+        said = refused(rc.MQRC_SYNCPOINT_NOT_AVAILABLE, lambda: move_to_mq(a, "Q", unit, Q1))
+    assert "Q to Q1" in said
+    assert (seen(a), queue_manager.curdepth(Q1)) == (["x"], 0)
+
+
+def test_a_synchronous_remote_queue_is_moved_by_who_holds_it(
+    a: EveryplaceQueueManager, queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """A link that is cut in between would leave a message there that nobody can name."""
+    far = EveryplaceQueueManager("FAR", clock)
+    far.connect(a)
+    far.create_remote_queue("Q", "A")
+    far.put_message("Q", text(clock))
+    session.put(Q1, b"data")
+    refused(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, lambda: move_to_mq(far, "Q", session, Q1))
+    refused(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, lambda: move_from_mq(queue_manager, Q1, far, "Q"))
+    assert (seen(a), queue_manager.curdepth(Q1)) == (["x"], 1)
+
+
+def test_an_asynchronous_remote_queue_takes_messages_from_mq(
+    a: EveryplaceQueueManager, queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    far = EveryplaceQueueManager("FAR", clock)
+    far.connect(a)
+    far.create_remote_queue("Q", "A", asynchronous=True)
+    session.put(Q1, b"data", time_to_live_ms=60_000)
+    clock.advance(59_999)
+    assert move_from_mq(queue_manager, Q1, far, "Q") is not None
+    assert (far.transmit_put("Q"), far.transmit_confirm("Q")) == (1, 1)
+    (message,) = a.browse_messages("Q")
+    assert message.get_long(MSG_EXPIRE_TIME) == START_MS + 60_000
+
+
+@pytest.mark.parametrize(
+    ("reply_to", "queue", "manager"),
+    [("ANSWERS@QM2", "ANSWERS", "QM2"), ("ANSWERS", "ANSWERS", "QM1"), ("", "", "")],
+)
+def test_where_to_answer_goes_both_ways(
+    a: EveryplaceQueueManager,
+    queue_manager: QueueManager,
+    session: Session,
+    reply_to: str,
+    queue: str,
+    manager: str,
+) -> None:
+    session.put(Q1, b"data", reply_to_q=reply_to)
+    move_from_mq(queue_manager, Q1, a, "Q")
+    (message,) = a.browse_messages("Q")
+    there = message.fields()
+    assert [name in there for name in (MSG_REPLY_TO_Q, MSG_REPLY_TO_Q_MGR)] == [bool(queue)] * 2
+    if queue:
+        assert message.get_ascii(MSG_REPLY_TO_Q) == queue
+        assert message.get_ascii(MSG_REPLY_TO_Q_MGR) == manager
+    move_to_mq(a, "Q", session, Q1)
+    (over,) = session.browse(Q1)
+    assert (over.descriptor.reply_to_q, over.descriptor.reply_to_q_mgr) == (queue, manager)
+
+
+def test_a_queue_name_that_is_not_ascii_is_no_obstacle(
+    a: EveryplaceQueueManager, queue_manager: QueueManager, session: Session
+) -> None:
+    session.put(Q1, b"data", reply_to_q="RÉPONSES")
+    move_from_mq(queue_manager, Q1, a, "Q")
+    (message,) = a.browse_messages("Q")
+    assert message.get_unicode(MSG_REPLY_TO_Q) == "RÉPONSES"
+    move_to_mq(a, "Q", session, Q1)
+    (over,) = session.browse(Q1)
+    assert over.descriptor.reply_to_q == "RÉPONSES"
+
+
+@pytest.mark.parametrize("correl_id", [b"c" * 25, b"c" * 24, b"c", b""])
+def test_fields_that_mq_has_no_room_for_stay_in_the_body(
+    a: EveryplaceQueueManager, session: Session, clock: VirtualClock, correl_id: bytes
+) -> None:
+    message = text(clock)
+    message.put_array_of_byte(MSG_REPLY_TO_Q, b"REPLIES")
+    message.put_ascii(MSG_REPLY_TO_Q_MGR, "QM2")
+    message.put_array_of_byte(MSG_CORREL_ID, correl_id)
+    a.put_message("Q", message)
+    move_to_mq(a, "Q", session, Q1)
+    (over,) = session.browse(Q1)
+    assert (over.descriptor.reply_to_q, over.descriptor.reply_to_q_mgr) == ("", "")
+    shown = correl_id if len(correl_id) <= 24 else b""
+    assert over.correl_id == shown.ljust(24, b"\0")
+    assert over.body == fields_as_body(message)

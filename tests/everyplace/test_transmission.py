@@ -15,6 +15,7 @@ from mayfly.everyplace import (
     RuleRefused,
     SkewedClock,
 )
+from mayfly.everyplace.exchanges import Exchange
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import START_MS, Remembering, refused, seen, take, text
@@ -291,10 +292,12 @@ def test_a_cut_link_keeps_messages_and_their_order(
     a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
 ) -> None:
     asynchronous(a, b)
+    link.fail_next(Fault.DELAY)
+    refused(rc.MQRC_HOST_NOT_AVAILABLE, lambda: a.inquire_queue_size("R", "B"))
     link.cut()
     for said in ("1", "2", "3"):
         a.put_message("Q", text(clock, said))
-    assert a.transmit_put("Q") == 0
+    assert (a.transmit_put("Q"), link.deliver_delayed()) == (0, 0)
     link.restore()
     assert (a.transmit_put("Q"), a.transmit_confirm("Q")) == (3, 3)
     assert [take(b) for _ in range(4)] == ["1", "2", "3", "-"]
@@ -367,6 +370,9 @@ def test_the_receiver_forgets_what_the_sender_has_finished(
         a.put_message("Q", text(clock, str(number)))
         assert (a.transmit_put("Q"), a.transmit_confirm("Q")) == (1, 1)
         assert take(b) == str(number)
+        exchange = Exchange("A", "B", number + 1)
+        assert exchange in b.peers.finished_of("A")
+        assert b.local_queue("Q").of_exchange(exchange) is None
     assert len(b.peers.finished_of("A").numbers) == 1
 
 

@@ -1,0 +1,48 @@
+"""What a caller may hand to a queue manager: each check names the argument and what came."""
+
+from __future__ import annotations
+
+from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.fields import MessageFields, MessageUid
+from mayfly.everyplace.rules import QueueRule
+from mayfly.lifetime.everyplace import LONG_RANGE
+from mayfly.mqi import reasons as rc
+
+
+def checked_name(kind: str, name: object) -> str:
+    """Return the name of a queue or a queue manager: any text but an empty one."""
+    if not isinstance(name, str) or not name:
+        raise EveryplaceError(rc.MQRC_OBJECT_NAME_ERROR, f"{kind} name {name!r}")
+    return name
+
+
+def check_confirm_id(confirm_id: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless it is a long of 0 or more."""
+    if type(confirm_id) is not int or not 0 <= confirm_id <= LONG_RANGE[1]:
+        raise EveryplaceError(
+            rc.MQRC_OPTIONS_ERROR, f"confirm_id {confirm_id!r} is not within 0 .. {LONG_RANGE[1]}"
+        )
+
+
+def check_message(fields: object) -> None:
+    """Raise MQRC_FORMAT_ERROR unless it is a message."""
+    if not isinstance(fields, MessageFields):
+        raise EveryplaceError(rc.MQRC_FORMAT_ERROR, f"fields {fields!r} is no MessageFields")
+
+
+def check_uid(uid: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless it is the uid of a message."""
+    if not isinstance(uid, MessageUid):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"uid {uid!r} is no MessageUid")
+
+
+def check_rule(rule: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless it is a rule or None: a class of rules is none."""
+    if rule is not None and not isinstance(rule, QueueRule):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"rule {rule!r} is neither None nor QueueRule")
+
+
+def check_listener(listener: object) -> None:
+    """Raise MQRC_OPTIONS_ERROR unless it can be called."""
+    if not callable(listener):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"listener {listener!r} cannot be called")
