@@ -52,7 +52,7 @@ def always(on_message_ms: int) -> Durations:
 def sampled(times_ms: Ints) -> Durations:
     """Return times as they were measured; raises AdviseError for none, or one out of range."""
     if not len(times_ms):
-        raise AdviseError(f"no {COLUMN}: there is nothing to learn from")
+        raise AdviseError("there is no time to learn from")
     check_bounds(longest_on_message_ms=int(times_ms.min()))
     check_bounds(longest_on_message_ms=int(times_ms.max()))
     ordered = np.sort(times_ms)
@@ -88,7 +88,8 @@ def from_text(text: str, duration_ms: Callable[[str], int]) -> Durations:
 def from_file(file: Path) -> Durations:
     """Return the times in column on_message_ms of a CSV file.
 
-    Raises AdviseError for another file, with the column; OSError for one that cannot be read.
+    Raises AdviseError for another file or other times, with the column; OSError when it cannot be
+    read.
     """
     try:
         with pyarrow.csv.open_csv(file) as reader:
@@ -103,7 +104,10 @@ def from_file(file: Path) -> Durations:
         raise AdviseError(f"{file}: {str(error).partition(chr(10))[0]}") from error
     if column.null_count:
         raise AdviseError(f"{file}: column {COLUMN!r} is empty in {column.null_count} rows")
-    return sampled(column.to_numpy())
+    try:
+        return sampled(column.to_numpy())
+    except AdviseError as error:
+        raise AdviseError(f"{file}: column {COLUMN!r}: {error}") from error
 
 
 def _share(name: str, text: str) -> float:

@@ -58,7 +58,8 @@ def simulate(
 
     All sessions begin their first receive at the first arrival. A message that is there at the very
     end of a receive is taken; a transaction that ends at its lifetime to the millisecond is rolled
-    back. What is still rolled back long after the last arrival is given up: it would be for ever.
+    back. What is still rolled back long after the last arrival, and has no BOTHRESH, is given up:
+    it would be for ever.
     """
     count = len(arrivals.available_ms)
     chosen = with_kernel or kernel.kernel_for(count, setting.max_sessions)
@@ -76,8 +77,9 @@ def simulate(
 
 
 def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
-    """Return when what is rolled back is not tried again, so long after the last arrival that the
-    first messages to go on being rolled back have reached BOTHRESH."""
+    """Return when what is rolled back is not tried again: never where BOTHRESH ends that."""
+    if 0 < setting.bothresh <= _ATTEMPTS_MAX:
+        return NEVER_MS
     attempts = min(setting.bothresh, _ATTEMPTS_MAX) + 1
     return last_ms + attempts * (setting.lifetime_ms + setting.timeout_ms + longest_ms)
 

@@ -61,6 +61,8 @@ class Session(MakesMessages):
         self.connection = connection
         self.manager = connection.manager
         self.acknowledge_mode = session_mode
+        #: Whether a port has lent it to an on_message, which cannot end the port's transaction.
+        self.is_lent = False
         self.transacted = session_mode == SESSION_TRANSACTED
         self.mq: EngineSession = connection.connect()
         #: Held by each operation but the wait of a receive, so that a close comes between two.
@@ -204,23 +206,24 @@ class Session(MakesMessages):
     def commit(self) -> None:
         """Make the unit of work final.
 
-        Raises IllegalStateException when not transacted, TransactionRolledBackException when it was
-        rolled back instead: MQRC_BACKED_OUT when it has lasted too long.
+        Raises IllegalStateException when not transacted or inside of the on_message of a port,
+        TransactionRolledBackException when it was rolled back instead: MQRC_BACKED_OUT when it has
+        lasted too long.
         """
         self._check_thread("commit")
         with self.lock:
-            self._check_transacted()
+            self._check_transacted("commit")
             self._commit()
 
     @classic
     def rollback(self) -> None:
         """Undo the unit of work: sent messages vanish, received ones come back.
 
-        Raises IllegalStateException when not transacted.
+        Raises IllegalStateException when not transacted or inside of the on_message of a port.
         """
         self._check_thread("rollback")
         with self.lock:
-            self._check_transacted()
+            self._check_transacted("rollback")
             self._back_out()
 
     @classic
@@ -334,10 +337,12 @@ class Session(MakesMessages):
         self.completions.check_not_called_back(call)
         self.completions.wait_until_told()
 
-    def _check_transacted(self) -> None:
+    def _check_transacted(self, call: str) -> None:
         self.check_open()
         if not self.transacted:
             raise IllegalStateException("the session is not transacted")
+        if self.is_lent:
+            raise IllegalStateException(f"{call}() inside of on_message: its port ends it")
 
     def _commit(self) -> None:
         cause = self.must_roll_back or self._lateness()

@@ -76,7 +76,9 @@ def _fields(properties: Properties) -> dict[str, Any]:
     }
     for name, value in properties.items():
         if name == _SELECTOR:
-            found["selector"] = str(value)
+            if not isinstance(value, str):
+                raise TypeError(f"{name} {value!r} is no text")
+            found["selector"] = value
         elif name in _NUMBERS:
             field, lowest = _NUMBERS[name]
             found[field] = number_of(name, value, lowest)

@@ -128,6 +128,8 @@ class ASF(Run):
                     self._close_free()
                     if not self.recovery.pause(failure):
                         break
+                    # What has failed in work meanwhile has paused with all the others.
+                    self._failure = None
         finally:
             self._wait.begun.set()
             with self.manager.latch:
@@ -243,9 +245,6 @@ class _Worker:
             until_ms = None
 
     def _end(self) -> None:
-        run = self._run
-        with run.manager.latch:
-            if run.is_over:
-                run.forget(self)
-        if run.is_forgotten(self):
+        # Who is not forgotten may have been handed a message, and another thread, by now.
+        if self._run.is_forgotten(self):
             self.session.close()

@@ -45,12 +45,13 @@ class Endpoint:
         port is stopped then, and nothing is left open. IllegalStateException from inside of an
         on_message that has stopped it.
         """
+        if self._run is not None and self._run.is_own_thread and not self.is_running:
+            # Before the lock: who else starts it holds that, and waits for this very on_message.
+            raise IllegalStateException("start() inside of on_message, which it waits for")
         with self._lock:
             if self.is_running:
                 return
             if self._run is not None:
-                if self._run.is_own_thread:
-                    raise IllegalStateException("start() inside of on_message, which it waits for")
                 self._run.join()
             mode = NonASF if self._settings.receive_timeout_ms else ASF
             # An on_message may stop it before its start has returned.

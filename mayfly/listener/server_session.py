@@ -93,13 +93,15 @@ class ServerSession:
             if is_done:
                 self._tally.add("requeued")
             return True
-        is_done = self._call(transaction, received) and self._commit(transaction)
-        if is_done:
-            self._tally.add("committed")
-            return True
-        self._tally.add("rolled_back")
+        try:
+            is_done = self._call(transaction, received) and self._commit(transaction)
+        except (TransactionRolledBack, IllegalStateException):
+            # The session was closed in it, or the queue manager could not commit.
+            self._tally.add("rolled_back")
+            raise
+        self._tally.add("committed" if is_done else "rolled_back")
         limit = self._settings.max_retries
-        return limit is None or message.backout_count < limit
+        return is_done or limit is None or message.backout_count < limit
 
     def close(self) -> None:
         """Close the session; what was not committed is rolled back."""
@@ -109,15 +111,19 @@ class ServerSession:
         """Call on_message; when it raises, roll back and return False."""
         self._tally.add("delivered")
         _current.transaction = transaction
+        self.session.is_lent = transaction.is_lent = True
+        is_done = False
         try:
             self._settings.on_message(message)
+            is_done = True
         except BaseException:  # noqa: BLE001 - the application's; nobody else would hear of it
             _LOG.exception("on_message failed; %s is rolled back", message.jms_message_id)
-            transaction.rollback()
-            return False
         finally:
+            self.session.is_lent = transaction.is_lent = False
             _current.transaction = None
-        return True
+        if not is_done:
+            transaction.rollback()
+        return is_done
 
     def _commit(self, transaction: Transaction) -> bool:
         try:
@@ -125,7 +131,6 @@ class ServerSession:
         except TransactionRolledBack as error:
             if error.__cause__ is not None:
                 # The queue manager could not, and could not at once again: its disk is full.
-                self._tally.add("rolled_back")
                 raise
             _LOG.warning("the commit was refused: %s", error)
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ _LARGEST = 2_147_483_647
 #: As many as may share one connection (L4).
 MOST_CONVERSATIONS = 10
 _TOPIC = "topic://"
+_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,20}\s*")
 
 OnMessage = Callable[[Message], object]
 #: A property is text, as WebSphere has it, or the number itself.
@@ -46,16 +48,16 @@ class Settings:
         """Raise ValueError or TypeError for a wrong value, which it names."""
         if not callable(self.on_message):
             raise TypeError(f"on_message {self.on_message!r} cannot be called")
-        number_of("max_sessions", self.max_sessions, 1)
-        number_of(
+        _check_number("max_sessions", self.max_sessions, 1)
+        _check_number(
             "conversations_per_connection",
             self.conversations_per_connection,
             1,
             MOST_CONVERSATIONS,
         )
-        number_of("total_tran_lifetime_timeout_s", self.total_tran_lifetime_timeout_s, 0)
+        _check_number("total_tran_lifetime_timeout_s", self.total_tran_lifetime_timeout_s, 0)
         if self.max_retries is not None:
-            number_of("max_retries", self.max_retries, 0)
+            _check_number("max_retries", self.max_retries, 0)
 
     def reap_ms(self, since_ms: int, idle_ms: int) -> int | None:
         """Return when a session idle since ``idle_ms`` is taken away, None for never.
@@ -80,12 +82,17 @@ def destination_named(destination: str | Destination) -> Destination:
 def of_listener_port(properties: Properties) -> dict[str, int]:
     """Return the custom properties of the message listener service as fields of Settings.
 
-    Raises ValueError for an unknown property and for a value out of its range, which it names.
+    Raises ValueError for a property that is unknown or given twice, and for a value out of its
+    range, which it names.
     """
     found: dict[str, int] = {}
+    keys: set[str] = set()
     # The unused timeout of one port is longer by its name, and wins over that of all.
-    for name in sorted(properties, key=len):
-        key, value = name.strip().upper(), properties[name]
+    for name in sorted(properties, key=lambda name: len(str(name))):
+        key, value = str(name).strip().upper(), properties[name]
+        if key in keys:
+            raise ValueError(f"property {key} is given twice")
+        keys.add(key)
         if key in _UNUSED:
             _LOG.warning("%s is accepted and means nothing here", name)
             continue
@@ -95,17 +102,21 @@ def of_listener_port(properties: Properties) -> dict[str, int]:
     return found
 
 
-def number_of(name: str, value: object, lowest: int, highest: int = _LARGEST) -> int:
-    """Return a value as a whole number of its range; raises ValueError or TypeError."""
-    if isinstance(value, bool) or not isinstance(value, int | str):
+def number_of(name: str, value: object, lowest: int) -> int:
+    """Return the value of a property, which may be text; raises ValueError or TypeError."""
+    if isinstance(value, str):
+        if not _NUMBER.fullmatch(value):
+            raise ValueError(f"{name} {value!r} is not a whole number")
+        value = int(value)
+    return _check_number(name, value, lowest)
+
+
+def _check_number(name: str, value: object, lowest: int, highest: int = _LARGEST) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} {value!r} is no number")
-    try:
-        number = int(value)
-    except ValueError:
-        raise ValueError(f"{name} {value!r} is not a whole number") from None
-    if not lowest <= number <= highest:
-        raise ValueError(f"{name} {number} is not within {lowest} .. {highest}")
-    return number
+    if not lowest <= value <= highest:
+        raise ValueError(f"{name} {value} is not within {lowest} .. {highest}")
+    return value
 
 
 _REAP = ("reap_interval_ms", 0, 1000)

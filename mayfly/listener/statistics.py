@@ -14,8 +14,9 @@ class Statistics:
     ``threads`` is how many sessions have a thread now, ``connections`` how many connections they
     share, ``receiving`` how many of the threads wait for a message (in ASF, for the dispatcher).
     ``idle_rollbacks`` are transactions whose receive found nothing, ``delivered`` calls of
-    on_message, ``timed_out`` transactions marked for rollback by a timeout, ``requeued`` messages
-    moved to BOQNAME or the dead-letter queue, ``listener_retries`` recoveries of all sessions.
+    on_message, each of which ends as ``committed`` or ``rolled_back``, ``timed_out`` transactions
+    marked for rollback by a timeout, ``requeued`` messages moved to BOQNAME or the dead-letter
+    queue, ``listener_retries`` recoveries of all sessions.
     """
 
     threads: int

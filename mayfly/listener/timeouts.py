@@ -16,7 +16,7 @@ def check_timeouts(
     The receive timeout must be shorter than the total transaction lifetime, and what is left of the
     lifetime after it longer than the longest on_message; equal is not safe. A lifetime of 0 is no
     limit. A receive timeout of 0 is ASF, where the transaction starts behind the receive. Raises
-    ValueError for a negative value, which it names.
+    ValueError for a negative value and TypeError for no number, which they name.
     """
     given = {
         "receive_timeout_ms": receive_timeout_ms,
@@ -24,6 +24,8 @@ def check_timeouts(
         "longest_on_message_ms": longest_on_message_ms,
     }
     for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} {value!r} is no number")
         if value < 0:
             raise ValueError(f"{name} {value} is negative")
     if not total_tran_lifetime_timeout_s:

@@ -71,6 +71,8 @@ class Transaction:
         self.due_ms = service.due_ms_of(self.begun_ms, self.begun_ms)
         self._status = Status.ACTIVE
         self._why = ""
+        #: Whether a port has lent it to an on_message, which cannot end it.
+        self.is_lent = False
 
     @property
     def status(self) -> Status:
@@ -140,6 +142,8 @@ class Transaction:
     def _check_not_ended(self, call: str) -> None:
         if self._status not in (Status.ACTIVE, Status.MARKED_ROLLBACK):
             raise IllegalStateException(f"{call}() of a transaction that is {self._status.value}")
+        if self.is_lent:
+            raise IllegalStateException(f"{call}() inside of on_message: its port ends it")
 
 
 class TransactionService:

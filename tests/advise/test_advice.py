@@ -120,6 +120,7 @@ def test_a_short_timeout_costs_idle_rollbacks_and_is_lengthened() -> None:
     arrivals = made.arrivals_at([0, 3_600_000])
     answer = advise(Setting(1_000, 120), always(15_000), arrivals)
     assert (answer.problems, answer.recommended) == ([], Setting(104_000, 120))
+    assert answer.reasons[0].startswith("it is safe, but below 60 s a session can roll back more")
     assert answer.before is not None
     assert answer.after is not None
     assert answer.before.simulated.idle_rollbacks == 3_600 - 15 - 1
@@ -130,8 +131,28 @@ def test_without_a_lifetime_nothing_is_unsafe() -> None:
     """Lifetime 0."""
     setting = Setting(110_000, 0)
     assert problems_of(setting, 10**6) == []
-    assert recommend(setting, 10**6)[0] == setting
-    assert recommend(Setting(None, 0), 10**6)[0] == Setting(60_000, 0)
+    kept, [reason] = recommend(setting, 10**6)
+    assert (kept, reason.startswith("no transaction times out")) == (setting, True)
+    for short in (None, 1, 59_999):
+        chosen, [_, why] = recommend(Setting(short, 0), 10**6)
+        assert chosen == Setting(60_000, 0)
+        assert why.startswith("below 60 s a session can roll back more than 60 times an hour")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (Setting(115_000), "0 of 3 transactions with a message are rolled back needlessly"),
+        (Setting(None), "0 of 3 transactions with a message are rolled back needlessly"),
+        (Setting(104_000), "0 of 3 transactions with a message are rolled back needlessly"),
+    ],
+)
+def test_what_the_simulation_has_found_is_the_last_reason(setting: Setting, said: str) -> None:
+    """The second message comes 110 s after a session was done with the first, the third at once."""
+    arrivals = made.arrivals_at([0, 125_000, 125_000])
+    reason = advise(setting, always(15_000), arrivals).reasons[-1]
+    now = "; as set now 1 of 4" if setting.receive_timeout_ms == 115_000 else ""
+    assert reason == f"tried on 3 messages: {said}{now}"
 
 
 @given(
@@ -151,6 +172,8 @@ def test_L10_what_is_recommended_rolls_nothing_back_needlessly(
     durations = Durations((0.0, 1.0), (0, longest_ms))
     answer = advise(setting, durations, arrivals, margin_ms=margin_ms, seed=seed)
     assert problems_of(answer.recommended, longest_ms) == []
+    again, [reason] = recommend(answer.recommended, longest_ms, margin_ms=margin_ms)
+    assert (again, reason.startswith("it is safe: ")) == (answer.recommended, True)
     assert answer.before is not None
     assert answer.after is not None
     after = answer.after.simulated

@@ -94,6 +94,11 @@ def test_measured_times_from_a_file(advise: Advise, tmp_path: Path) -> None:
     file.write_text("ms\n200\n")
     wrong = advise(*words)
     assert (wrong.exit_code, "no column 'on_message_ms'; it has ms" in wrong.stderr) == (2, True)
+    for times, said in (("", "there is no time"), ("-5\n", "longest_on_message_ms is -5")):
+        file.write_text(f"on_message_ms\n{times}")
+        wrong = advise(*words)
+        assert wrong.exit_code == ExitCode.USAGE
+        assert f"times.csv: column 'on_message_ms': {said}" in " ".join(wrong.stderr.split())
 
 
 def test_the_lake_of_a_queue_manager(advise: Advise, tmp_path: Path) -> None:

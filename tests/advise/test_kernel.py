@@ -70,6 +70,12 @@ def test_L7_work_as_long_as_the_lifetime_never_commits() -> None:
     assert (for_ever.left, for_ever.requeued, for_ever.committed) == (1, 0, 0)
 
 
+def test_where_there_is_a_bothresh_nothing_is_given_up_however_long_it_takes() -> None:
+    """Four messages, a session, and work as long as the lifetime: each is rolled back twice."""
+    found = _run([0] * 4, [120_000] * 4, Setting(1, 120, bothresh=2))
+    assert (found.overlong, found.requeued, found.left) == (8, 4, 0)
+
+
 def test_L8_while_one_session_works_another_takes_the_next_message() -> None:
     """Two messages at once: one session needs a second turn, two do not."""
     assert _run([0, 0], [60_000, 60_000], SEED_CASE).committed == 2

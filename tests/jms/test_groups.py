@@ -46,6 +46,19 @@ def test_members_sent_out_of_order_are_got_as_a_group(
     context.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("JMSXGroupID", "G"), ("JMS_IBM_Last_Msg_In_Group", True)]
+)
+def test_2417_a_member_of_a_group_is_not_published(
+    context: jms.JMSContext, name: str, value: object
+) -> None:
+    producer = context.create_producer().set_property(name, value)
+    with pytest.raises(jms.JMSRuntimeException) as caught:
+        producer.send(context.create_topic("news"), "x")
+    assert caught.value.reason == rc.MQRC_MSG_NOT_ALLOWED_IN_GROUP
+    context.close()
+
+
 def test_a_receiver_sees_the_properties(context: jms.JMSContext) -> None:
     send(context, "two", 2, is_last=True)
     message = context.create_consumer(context.create_queue("Q1")).receive_no_wait()

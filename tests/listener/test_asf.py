@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
+from types import FrameType
 
 import pytest
 
 from mayfly import QueueManager, jms
 from mayfly.engine.finding.alive import REFUSALS
 from mayfly.listener import current_transaction
+from mayfly.listener.asf import _Worker
 from mayfly.testing import VirtualClock
 from tests.listener.scene import (
     LIFETIME_MS,
+    PATIENCE_SECONDS,
     Calls,
     fail,
     port_of,
@@ -152,6 +155,47 @@ def test_ASF_without_the_properties_sessions_keep_their_threads(
         until(port, lambda now: now.committed == 1)
         clock.advance(86_400_000)
         assert port.statistics().threads == 1
+
+
+def test_ASF_a_thread_that_ends_late_does_not_close_the_session_of_its_successor(
+    manager: QueueManager, clock: VirtualClock
+) -> None:
+    ending, may_end = threading.Event(), threading.Event()
+
+    def hold_the_first_end(frame: FrameType, event: str, _argument: object) -> None:
+        is_end = event == "call" and frame.f_code is _Worker._end.__code__
+        if is_end and not ending.is_set():
+            ending.set()
+            assert may_end.wait(PATIENCE_SECONDS)
+
+    calls = Calls()
+    port = port_of(manager, calls, properties=ASF | POOL)
+    threading.setprofile(hold_the_first_end)
+    try:
+        port.start()
+        put(manager, "1")
+        calls.next()
+        until(port, lambda now: now.receiving == 1)
+        clock.advance(30_000)
+        assert ending.wait(PATIENCE_SECONDS)
+        calls.hold()
+        put(manager, "2")
+        calls.next()
+    finally:
+        threading.setprofile(None)
+    # The second thread of the session is in on_message.
+    dispatcher, first, _second = (
+        one for one in threading.enumerate() if one.name == "mayfly-listener"
+    )
+    stopper = threading.Thread(target=port.stop)
+    stopper.start()
+    dispatcher.join(PATIENCE_SECONDS)
+    may_end.set()
+    first.join(PATIENCE_SECONDS)
+    calls.let_go()
+    stopper.join(PATIENCE_SECONDS)
+    assert (port.statistics().committed, port.statistics().rolled_back) == (2, 0)
+    assert (manager.curdepth("Q1"), port.statistics().connections) == (0, 0)
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mayfly import QueueManager
@@ -103,6 +105,17 @@ def test_L9_each_receive_has_a_transaction_of_its_own(
         assert until(port, lambda now: now.committed == 1).timed_out == 0
 
 
+def test_L9_each_message_has_a_transaction_of_its_own(
+    manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Three times nearly the whole lifetime: a commit begins the time anew."""
+    calls = Calls(lambda _message: clock.advance(LIFETIME_MS - 1))
+    put(manager, "1", "2", "3")
+    with started(port_of(manager, calls)) as port:
+        now = until(port, lambda now: now.committed == 3)
+        assert (now.delivered, now.timed_out) == (3, 0)
+
+
 @pytest.mark.parametrize(
     ("receive_timeout_ms", "longest_ms", "problem_count"),
     [
@@ -147,4 +160,12 @@ def test_L10_no_lifetime_is_always_safe_and_nothing_is_negative() -> None:
     with pytest.raises(ValueError, match="longest_on_message_ms -1 is negative"):
         check_timeouts(
             receive_timeout_ms=1, total_tran_lifetime_timeout_s=1, longest_on_message_ms=-1
+        )
+
+
+@pytest.mark.parametrize("value", ["1", None, 1.5, True])
+def test_L10_what_is_no_number_is_named(value: Any) -> None:
+    with pytest.raises(TypeError, match=f"receive_timeout_ms {value!r} is no number"):
+        check_timeouts(
+            receive_timeout_ms=value, total_tran_lifetime_timeout_s=1, longest_on_message_ms=1
         )

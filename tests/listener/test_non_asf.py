@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.listener import current_transaction
+from mayfly.listener import Status, Transaction, current_transaction
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
 from tests.listener.scene import (
@@ -60,6 +60,38 @@ def test_L2_threads_are_as_many_as_sessions_whatever_there_is_to_do(
         assert (port.statistics().threads, receiving(port, 3).threads) == (5, 5)
         calls.let_go()
     assert (port.statistics().threads, port.statistics().connections) == (0, 0)
+
+
+def test_L3_each_thread_has_a_session_a_consumer_and_a_transaction_of_its_own(
+    manager: QueueManager, clock: VirtualClock
+) -> None:
+    """Three messages at work at once: one thread's rollback leaves the others' as they are."""
+    held = [Calls(is_held=True) for _ in range(3)]
+    mine: dict[str, tuple[int, Transaction]] = {}
+
+    def work(message: jms.TextMessage) -> None:
+        text = str(message.text)
+        mine[text] = threading.get_ident(), current_transaction()
+        held[int(text)](message)
+        if text == "1":
+            current_transaction().set_rollback_only()
+
+    put(manager, "0", "1", "2")
+    with started(port_of(manager, work, max_sessions=3, max_retries=0)) as port:
+        for calls in held:
+            calls.next()
+        threads, transactions = zip(*mine.values(), strict=True)
+        sessions = [transaction.session for transaction in transactions]
+        assert len(set(threads)) == len(set(transactions)) == len(set(sessions)) == 3
+        assert port.statistics().connections == 1
+        held[1].let_go()
+        until(port, lambda now: now.rolled_back == 1)
+        assert mine["0"][1].status is mine["2"][1].status is Status.ACTIVE
+        assert (manager.curdepth("Q1"), manager.counts("Q1").locked) == (1, 2)
+        held[0].let_go()
+        held[2].let_go()
+        until(port, lambda now: now.committed == 2)
+    assert manager.curdepth("Q1") == 1
 
 
 @pytest.mark.parametrize(

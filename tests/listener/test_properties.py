@@ -61,6 +61,11 @@ def test_what_means_nothing_here_is_accepted_with_a_warning(
         ({"NON.ASF.RECEIVE.TIMEOUT": "-1"}, ValueError, "TIMEOUT -1 is not within 0 .."),
         ({"NON.ASF.RECEIVE.TIMEOUT": "2147483648"}, ValueError, "is not within"),
         ({"NON.ASF.RECEIVE.TIMEOUT": "110 s"}, ValueError, "'110 s' is not a whole number"),
+        ({"NON.ASF.RECEIVE.TIMEOUT": "1_000"}, ValueError, "'1_000' is not a whole number"),
+        ({"NON.ASF.RECEIVE.TIMEOUT": "\u0665"}, ValueError, "is not a whole number"),
+        ({"NON.ASF.RECEIVE.TIMEOUT": ""}, ValueError, "'' is not a whole number"),
+        ({1: "1"}, ValueError, "property 1 is not known"),
+        ({"non.asf.receive.timeout": "0"}, ValueError, "TIMEOUT is given twice"),
         ({"NON.ASF.RECEIVE.TIMEOUT": True}, TypeError, "True is no number"),
         ({"NON.ASF.RECEIVE.TIMEOUT": 1.5}, TypeError, "1.5 is no number"),
         ({"RECOVERY.RETRY.INTERVAL": 0}, ValueError, "INTERVAL 0 is not within 1 .."),
@@ -82,6 +87,10 @@ def test_a_wrong_property_is_named(
         ({"conversations_per_connection": 11}, ValueError, "11 is not within 1 .. 10"),
         ({"total_tran_lifetime_timeout_s": -1}, ValueError, "timeout_s -1 is not within 0"),
         ({"max_retries": -1}, ValueError, "max_retries -1 is not within 0"),
+        ({"max_retries": "3"}, TypeError, "max_retries '3' is no number"),
+        ({"max_sessions": "3"}, TypeError, "max_sessions '3' is no number"),
+        ({"conversations_per_connection": "3"}, TypeError, "connection '3' is no number"),
+        ({"total_tran_lifetime_timeout_s": "3"}, TypeError, "timeout_s '3' is no number"),
         ({"on_message": None}, TypeError, "on_message None cannot be called"),
         ({"destination": None}, jms.InvalidDestinationException, "None is no name"),
         ({"destination": "queue://"}, jms.InvalidDestinationException, "queue://"),
@@ -146,6 +155,18 @@ def test_L13_by_default_it_is_asf_with_ten_sessions_kept_for_5_minutes(
         assert spec.statistics().threads == 10
         clock.advance(1)
         until(spec, lambda now: now.threads == 0)
+
+
+@pytest.mark.parametrize("selector", [None, 5])
+def test_a_selector_that_is_no_text_is_named(manager: QueueManager, selector: Any) -> None:
+    """Made text of, None would be a property that no message has."""
+    with pytest.raises(TypeError, match=f"messageSelector {selector} is no text"):
+        ActivationSpec(
+            manager,
+            destination="Q1",
+            on_message=ignore,
+            properties={"messageSelector": selector},
+        )
 
 
 @pytest.mark.parametrize(
