@@ -14,7 +14,7 @@ def try_to_get(name, gmo):
 
 
 qmgr = pymqi.connect("AIRPORT")
-md = pymqi.MD(Format=CMQC.MQFMT_STRING, Expiry=1, ReplyToQ="GATE.REPORTS")
+md = pymqi.MD(Format=CMQC.MQFMT_STRING, Expiry=1, ReplyToQ=b"GATE.REPORTS")
 md.Report = CMQC.MQRO_EXPIRATION_WITH_FULL_DATA
 pymqi.Queue(qmgr, "BOARDING").put("LH400 boards at gate A1", md)
 

@@ -14,8 +14,8 @@ for colour, weight in (("red", 12), ("blue", 30), ("red", 23)):
     pmo.OriginalMsgHandle = handle.msg_handle
     belt.put(f"a {colour} bag", pymqi.MD(Expiry=600, Format=CMQC.MQFMT_STRING), pmo)
 
-od = pymqi.OD(Version=CMQC.MQOD_VERSION_4, ObjectName="ANNOUNCEMENTS")
-od.set_vs("SelectionString", "colour = 'red' AND weight > 20")
+od = pymqi.OD(Version=CMQC.MQOD_VERSION_4, ObjectName=b"ANNOUNCEMENTS")
+od.set_vs("SelectionString", b"colour = 'red' AND weight > 20")
 heavy = pymqi.Queue(qmgr, od, CMQC.MQOO_INPUT_SHARED)
 handle = pymqi.MessageHandle(qmgr)
 gmo = pymqi.GMO(Version=CMQC.MQGMO_VERSION_4, Options=CMQC.MQGMO_PROPERTIES_IN_HANDLE)

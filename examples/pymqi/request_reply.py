@@ -6,7 +6,7 @@ from pymqi import CMQC
 qmgr = pymqi.connect("AIRPORT", "APP.SVRCONN", "localhost(1414)")
 
 # The requester: three seconds for the whole conversation, and a reply queue of its own.
-od = pymqi.OD(ObjectName="REPLY.MODEL", DynamicQName="GATE.REPLY.*")
+od = pymqi.OD(ObjectName=b"REPLY.MODEL", DynamicQName=b"GATE.REPLY.*")
 replies = pymqi.Queue(qmgr, od, CMQC.MQOO_INPUT_EXCLUSIVE)
 request = pymqi.MD(MsgType=CMQC.MQMT_REQUEST, Format=CMQC.MQFMT_STRING, Expiry=30)
 request.ReplyToQ = od.ObjectName

@@ -19,7 +19,7 @@ print(text.decode())
 print("the same message:", arrived.MsgId == md.MsgId, "- what is left:", arrived.Expiry <= 600)
 
 # By its name alone, without a definition of it here; the transmission queue is named like HUB.
-direct = pymqi.OD(ObjectName="TRANSFERS.IN", ObjectQMgrName="HUB")
+direct = pymqi.OD(ObjectName=b"TRANSFERS.IN", ObjectQMgrName=b"HUB")
 spoke.put1(direct, "LH400 pram", pymqi.MD(Format=CMQC.MQFMT_STRING, Expiry=600))
 print(pymqi.Queue(hub, "TRANSFERS.IN").get(None, pymqi.MD(), gmo).decode())
 spoke.disconnect()

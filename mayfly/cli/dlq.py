@@ -88,12 +88,16 @@ def run(
       mayfly dlq run rules.dlq QM1
     """
     with _refusals(str(rules_file)):
-        table = parse_rules(rules_file.read_text("utf-8", errors="replace"))
+        # Editors of Windows begin a file with a mark of its coding.
+        table = parse_rules(rules_file.read_text("utf-8-sig", errors="replace"))
     manager_name = name or table.manager.strip()
     if not manager_name:
         raise CommandFailed(ExitCode.USAGE, f"name a queue manager: {rules_file} has no INPUTQM")
-    with opened(manager_name, path) as manager:
-        handler = _handled(manager, table, queue)
+    with opened(manager_name, path) as manager, _handling(manager, table, queue) as handler:
+        if table.wait_ms == MQWI_UNLIMITED:
+            what = f"waits for letters on {handler.queue}; an interrupt ends it"
+            typer.echo(f"mayfly: {what}", err=True)
+        handler.run()
     _tell(handler, as_json=as_json)
 
 
@@ -148,9 +152,9 @@ def redrive(
       mayfly dlq redrive QM1 --where 'REASON(MQRC_Q_FULL) DESTQ(ORDERS)'
     """
     with _refusals("--where"):
-        table = RuleTable((Rule(Action.RETRY, parse_patterns(where)),), wait_ms=0)
-    with opened(name, path) as manager:
-        handler = _handled(manager, table, queue)
+        table = RuleTable((Rule(Action.RETRY, parse_patterns(where)),))
+    with opened(name, path) as manager, _handling(manager, table, queue) as handler:
+        handler.run_once()
     _tell(handler, as_json=as_json)
     if handler.counts[Outcome.FAILED] or not handler.counts[Outcome.REDRIVEN]:
         redriven, failed = (handler.counts[o] for o in (Outcome.REDRIVEN, Outcome.FAILED))
@@ -174,18 +178,15 @@ def _dead_queue(manager: Manager) -> str:
     return name
 
 
-def _handled(manager: Manager, table: RuleTable, queue: str) -> DeadLetterHandler:
-    """Let a handler work until its table or a signal ends it, and return it."""
+@contextmanager
+def _handling(manager: Manager, table: RuleTable, queue: str) -> Iterator[DeadLetterHandler]:
+    """Yield a handler that a signal stops."""
     with (
         DeadLetterHandler(manager, table, queue=queue, user=user()) as handler,
         stop_event() as stopped,
         _watched(handler, stopped),
     ):
-        if table.wait_ms == MQWI_UNLIMITED:
-            what = f"waits for letters on {handler.queue}; an interrupt ends it"
-            typer.echo(f"mayfly: {what}", err=True)
-        handler.run()
-    return handler
+        yield handler
 
 
 @contextmanager

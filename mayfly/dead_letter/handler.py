@@ -52,6 +52,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+#: Of these the letter is on the queue still, and is not looked at again.
+_STAYS = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
 _DONE = {
     Action.DISCARD: Outcome.DISCARDED,
     Action.FORWARD: Outcome.FORWARDED,
@@ -91,7 +93,11 @@ class DeadLetterHandler:
         self._manager = manager
         self._table = table
         self._session = manager.session(user, transacted=True, program="mayfly dlq")
-        self._letters = self._session.open(name, _INPUT)
+        try:
+            self._letters = self._session.open(name, _INPUT)
+        except MQError:
+            self._session.close()
+            raise
         #: Letters to be tried again, and those that are left alone, by their position.
         self._waiting: dict[int, _Course] = {}
         self._settled: set[int] = set()
@@ -108,32 +114,26 @@ class DeadLetterHandler:
     def run_once(self) -> Counter[Outcome]:
         """Go through the whole queue once and return what happened; waits for nothing.
 
-        What has failed and is to be tried again waits for RETRYINT and a later call. Expired
-        letters are discarded with their reports on the way and reach no rule (Q3). Raises
-        MQRC_GET_INHIBITED, MQRC_Q_DELETED, MQRC_CONNECTION_BROKEN; nothing is half done then.
+        A letter that comes back while it does is for the next call, and what has failed for the
+        first that comes RETRYINT after this one began. Expired letters are discarded with their
+        reports on the way and reach no rule (Q3). Raises MQRC_GET_INHIBITED, MQRC_Q_DELETED,
+        MQRC_CONNECTION_BROKEN; nothing is half done then.
         """
-        before, present = self.counts.copy(), set[int]()
-        message = self._browse(c.MQGMO_BROWSE_FIRST)
-        while message is not None:
-            present.add(position_of(message))
-            self._handle(message)
-            message = self._browse(c.MQGMO_BROWSE_NEXT)
-        self._waiting = {k: course for k, course in self._waiting.items() if k in present}
-        self._settled &= present
-        self._passed_ms = self._manager.now_ms()
+        before = self.counts.copy()
+        self._pass(self._letters.queue.depth)
         return self.counts - before
 
     def run(self) -> None:
         """Work as long as WAIT says, or until :meth:`stop`.
 
         With WAIT(NO) until nothing is left to do, with WAIT(n) until nothing was for n seconds;
-        what is still to be tried again is left to do. The whole queue is looked at again every
-        RETRYINT, new letters at once. Raises as :meth:`run_once`.
+        what is still to be tried again is left to do. New letters are looked at at once, the whole
+        queue, and with it all that has failed, every RETRYINT. Raises as :meth:`run_once`.
         """
         self._busy_ms = self._manager.now_ms()
         is_over = False
         while not is_over:
-            self.run_once()
+            self._pass()
             while (left_ms := self._next_pass_ms() - self._manager.now_ms()) > 0:
                 message = self._browse(c.MQGMO_BROWSE_NEXT, left_ms)
                 if message is None:
@@ -164,6 +164,20 @@ class DeadLetterHandler:
         """Disconnect."""
         self.close()
 
+    def _pass(self, letter_count: int | None = None) -> None:
+        """Look at the queue from its beginning, at so many letters at the most."""
+        present, end = set[int](), None
+        self._passed_ms = self._manager.now_ms()
+        message = self._browse(c.MQGMO_BROWSE_FIRST)
+        while message is not None:
+            present.add(position_of(message))
+            self._handle(message)
+            if letter_count is not None and len(present) >= letter_count:
+                end = position_of(message)
+                break
+            message = self._browse(c.MQGMO_BROWSE_NEXT)
+        self._forget_others(present, end)
+
     def _browse(self, option: int, wait_ms: int = 0) -> Message | None:
         if self._stopped.is_set():
             return None
@@ -177,13 +191,19 @@ class DeadLetterHandler:
                 return None
             raise
 
+    def _forget_others(self, present: set[int], end: int | None) -> None:
+        """Forget letters that are not there any more; a pass has come to ``end``, or seen all."""
+        known = [*self._waiting, *self._settled]
+        gone = {k for k in known if k not in present and (end is None or k < end)}
+        self._waiting = {k: course for k, course in self._waiting.items() if k not in gone}
+        self._settled -= gone
+
     def _next_pass_ms(self) -> int:
         """Return when the whole queue is to be looked at again, or the end is to be thought of."""
-        moments = [self._passed_ms + self._table.retry_interval_ms]
-        moments += [course.due_ms for course in self._waiting.values()]
-        if self._table.wait_ms != c.MQWI_UNLIMITED and not self._waiting:
-            moments.append(self._busy_ms + self._table.wait_ms)
-        return min(moments)
+        pass_ms = self._passed_ms + self._table.retry_interval_ms
+        if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
+            return pass_ms
+        return min(pass_ms, self._busy_ms + self._table.wait_ms)
 
     def _is_over(self) -> bool:
         if self._stopped.is_set():
@@ -203,7 +223,8 @@ class DeadLetterHandler:
         outcome = Outcome.WITHOUT_HEADER if letter is None else self._follow(course, letter)
         if outcome is not Outcome.FAILED:
             self.counts[outcome] += 1
-            self._settled.add(position)
+            if outcome in _STAYS:
+                self._settled.add(position)
         else:
             self._waiting[position] = course
 
@@ -221,7 +242,7 @@ class DeadLetterHandler:
                 course.rule_index, course.attempt_count = index, 0
             course.attempt_count += 1
             if course.attempt_count < rule.attempt_count:
-                course.due_ms = self._manager.now_ms() + self._table.retry_interval_ms
+                course.due_ms = self._passed_ms + self._table.retry_interval_ms
                 return outcome
         return Outcome.LEFT
 

@@ -42,8 +42,12 @@ def _put(
     name = full_name(queue, manager_name, manager.name)
     if rule.puts_as_user:
         check_putter(manager, letter.original.user_identifier, name)
-    if manager.registry.resolve_target(name).queue is letters.queue:
+    target = manager.registry.resolve_target(name).queue
+    if target is letters.queue:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the letter comes from")
+    if target.is_staging and letter.reason == rc.MQRC_HEADER_ERROR:
+        # The delay processor would give it back at once, and for ever.
+        raise mq_error(rc.MQRC_HEADER_ERROR, f"{name} has refused the delay header before")
     is_stripped = rule.action is Action.RETRY or not rule.keeps_header
     changed = (letter.original, letter.data) if is_stripped else None
     forward(manager, session, name, letter.message, changed)

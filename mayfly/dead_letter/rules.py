@@ -51,10 +51,10 @@ class Pattern(NamedTuple):
     wanted: int | re.Pattern[str]
 
     def takes(self, letter: DeadLetter) -> bool:
-        """Tell whether a letter has it; blanks around a text do not count."""
+        """Tell whether a letter has it; blanks at the end of a text do not count."""
         if isinstance(self.wanted, int):
             return NUMBERS[self.keyword](letter) == self.wanted
-        return self.wanted.fullmatch(TEXTS[self.keyword](letter).strip()) is not None
+        return self.wanted.fullmatch(TEXTS[self.keyword](letter).rstrip()) is not None
 
 
 class Rule(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -9,9 +10,11 @@ from typing import TypeVar
 from mayfly.dead_letter.errors import RuleTableError
 from mayfly.dead_letter.grammar import Parameter, parse_entry
 from mayfly.dead_letter.rules import NUMBERS, TEXTS, Action, Pattern, Rule, RuleTable
+from mayfly.engine.objects.registry import check_name
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import constants, reasons
 from mayfly.mqi.constants import MQWI_UNLIMITED
+from mayfly.mqi.errors import MQError
 from mayfly.mqsc.grammar import statements
 
 Value = TypeVar("Value")
@@ -22,6 +25,17 @@ _NAMES = {
     "MSGTYPE": ("MQMT_",),
     "PERSIST": ("MQPER_",),
     "REASON": ("MQRC_", "MQFB_"),
+}
+#: The characters of the fields that texts are compared with.
+_LENGTHS = {
+    "APPLIDAT": 32,
+    "APPLNAME": 28,
+    "DESTQ": 48,
+    "DESTQM": 48,
+    "FORMAT": 8,
+    "REPLYQ": 48,
+    "REPLYQM": 48,
+    "USERID": 12,
 }
 _CONTROLS = ("INPUTQ", "INPUTQM", "RETRYINT", "WAIT")
 _FORWARDS = ("FWDQ", "FWDQM", "HEADER")
@@ -48,8 +62,8 @@ def parse_rules(text: str) -> RuleTable:
         raise RuleTableError("there is no rule", max(text.count("\n"), 1), 1)
     table = RuleTable(tuple(map(_rule, entries)))
     readers: dict[str, tuple[str, Callable[[Parameter], object]]] = {
-        "INPUTQ": ("queue", lambda parameter: parameter.value),
-        "INPUTQM": ("manager", lambda parameter: parameter.value),
+        "INPUTQ": ("queue", lambda parameter: _name(parameter, ("",))),
+        "INPUTQM": ("manager", lambda parameter: _name(parameter, ("",))),
         "RETRYINT": ("retry_interval_ms", lambda parameter: ms_of_seconds(_number(parameter, 1))),
         "WAIT": ("wait_ms", _wait_ms),
     }
@@ -124,9 +138,10 @@ def _pattern(parameter: Parameter) -> Pattern | None:
         return Pattern(keyword, _named_number(parameter))
     if keyword == "FORMAT" and value.startswith(_FORMAT_NAMES):
         value = _constant(parameter, constants, bytes).decode().rstrip()
-    signs = {"*": ".*", "?": "."}
-    text = "".join(signs.get(character) or re.escape(character) for character in value.strip())
-    return Pattern(keyword, re.compile(text, re.DOTALL))
+    if len(value.replace(_ANY, "")) > _LENGTHS[keyword]:
+        raise parameter.wrong(f"is longer than the {_LENGTHS[keyword]} characters of its field")
+    # Only * and ? stand for others; fnmatch has a third sign.
+    return Pattern(keyword, re.compile(fnmatch.translate(value.replace("[", "[[]"))))
 
 
 def _named_number(parameter: Parameter) -> int:
@@ -159,9 +174,12 @@ def _name(parameter: Parameter, special: tuple[str, ...]) -> str:
     name = parameter.value.strip()
     if name in special:
         return name
-    if not name or name.startswith("&") or any(sign in name for sign in _WILDCARDS):
+    try:
+        check_name(name)
+    except MQError as error:
         words = [word or "' '" for word in special]
-        raise parameter.wrong(f"is neither one name nor {', '.join(words)}")
+        why = f"is neither one name nor {', '.join(words)}"
+        raise parameter.wrong(why) from error
     return name
 
 

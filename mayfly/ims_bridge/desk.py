@@ -88,7 +88,7 @@ class Desk:
         except ImsNak as nak:
             refuse(self._manager, self._session, message, nak.feedback)
             return True
-        except Exception as error:  # noqa: BLE001 - the program's own; it is a failure of its own
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's own failure
             _LOG.warning("%s: the transaction raised %r", message, error, exc_info=error)
             return False
         if answer is not None:

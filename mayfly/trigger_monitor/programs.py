@@ -75,9 +75,11 @@ class Programs:
 def _call(program: Program, trigger: TriggerMessage) -> bool:
     try:
         program(trigger)
-    except Exception as error:  # noqa: BLE001 - the program's own; it is a failure of its own
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's own failure
+        if isinstance(error, SystemExit) and error.code in (0, None):
+            return True
         name = trigger.appl_id
-        _LOG.warning("%s for %s raised %r", name, trigger.queue, error, exc_info=error)
+        _LOG.warning("%r for %r raised %r", name, trigger.queue, error, exc_info=error)
         return False
     return True
 
@@ -105,5 +107,5 @@ def _started(trigger: TriggerMessage, manager_name: str) -> subprocess.Popen[byt
 def _watch(process: subprocess.Popen[bytes], trigger: TriggerMessage, turn: Event) -> None:
     code = process.wait()
     if code:
-        _LOG.warning("%s for %s ended with %d", trigger.appl_id, trigger.queue, code)
+        _LOG.warning("%r for %r ended with %d", trigger.appl_id, trigger.queue, code)
     turn.set()

@@ -16,7 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.cli.conftest import COMMAND, Invoke, environment
 from tests.dead_letter.scene import PLAIN, bury
-from tests.spec.scene import DEAD, put_md
+from tests.spec.scene import DEAD, STAGING, put_md
 
 WAIT_SECONDS = 60
 
@@ -121,6 +121,14 @@ def test_redrive_puts_once_and_says_what_stays(letters: Invoke) -> None:
     assert depths(letters, DEAD) == [2]
 
 
+def test_redrive_ends_though_a_letter_comes_back_at_once(letters: Invoke, home: Path) -> None:
+    with QueueManager("QM1", home / "QM1") as manager:
+        bury(manager, target=STAGING)
+    answer = letters("dlq", "redrive", "QM1", "--where", "DESTQ(SYSTEM*)")
+    assert (answer.exit_code, answer.stdout) == (0, "1 redriven, 2 left, 1 without header\n")
+    assert depths(letters, DEAD) == [4]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -153,6 +161,12 @@ def test_wrong_table_is_refused_with_its_place(queue: Invoke, rules: Path) -> No
     answer = queue("dlq", "run", str(rules), "QM1")
     assert answer.exit_code == ExitCode.USAGE
     assert "rules.dlq: line 2, column 1: REASON(MQRC_FULL) names no MQRC_*" in answer.stderr
+
+
+def test_table_of_a_Windows_editor_is_read(letters: Invoke, rules: Path) -> None:
+    rules.write_bytes(b"\xef\xbb\xbf" + rules.read_bytes().replace(b"\n", b"\r\n"))
+    answer = letters("dlq", "run", str(rules))
+    assert (answer.exit_code, answer.stdout) == (0, "1 redriven, 1 left, 1 without header\n")
 
 
 def test_table_without_a_queue_manager_needs_one_on_the_command_line(

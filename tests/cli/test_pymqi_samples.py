@@ -49,6 +49,7 @@ SAID = {
         "print_tags for TAGS -1",
         "tag: LH400 pram in black and white",
         "tag: OS87 skis in black and white",
+        "FAILED: MQRC_NO_MSG_AVAILABLE",
     ],
     "two_managers.py": [
         "put to TRANSFERS.IN of HUB",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -16,6 +17,14 @@ from mayfly.mqi import reasons as rc
 from tests.cli.conftest import COMMAND, Invoke, environment
 
 WAIT_SECONDS = 60
+KILLS = 2
+#: Says which queue it serves, and lives until nobody holds its pipe any more.
+OUTLIVE = """
+import sys
+with open(sys.argv[1]) as pipe:
+    print("serves", sys.argv[-1][8:56].strip(), flush=True)
+    pipe.read()
+"""
 
 
 @pytest.fixture
@@ -85,3 +94,40 @@ def test_signal_ends_a_monitor_and_it_tells_what_it_did(
     letters = triggering("dlq", "list", "QM1", "--json")
     # Trigger messages are not persistent.
     assert letters.exit_code == ExitCode.NOTHING
+
+
+@pytest.mark.slow
+def test_T2_a_program_is_started_again_when_its_monitor_was_killed(
+    queue: Invoke, home: Path, tmp_path: Path
+) -> None:
+    """Whatever has become of the trigger message, what it was made for is still there.
+
+    The programs that were started live on, and hold nothing that the next monitor needs.
+    """
+    script, pipe = tmp_path / "outlive.py", tmp_path / "pipe"
+    script.write_text(OUTLIVE)
+    os.mkfifo(pipe)
+    line = shlex.join([sys.executable, str(script), str(pipe)])
+    for command in (
+        "DEFINE QLOCAL(INITQ)",
+        f"DEFINE PROCESS(SERVE) APPLICID('{line}')",
+        "ALTER QLOCAL(Q1) DEFPSIST(YES) TRIGGER INITQ(INITQ) PROCESS(SERVE)",
+    ):
+        assert queue("mqsc", "QM1", "-c", command).exit_code == 0
+    assert queue("put", "QM1", "Q1", "hello").exit_code == 0
+    with os.fdopen(os.open(pipe, os.O_RDWR)):
+        for _ in range(KILLS):
+            with subprocess.Popen(
+                [*COMMAND, "trigger", "run", "QM1", "INITQ"],
+                env=environment(home),
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as process:
+                assert process.stderr is not None
+                assert "waits for trigger messages" in process.stderr.readline()
+                assert process.stderr.readline() == "serves Q1\n"
+                process.kill()
+            assert process.returncode == -signal.SIGKILL
+        assert queue("browse", "QM1", "INITQ").exit_code == ExitCode.NOTHING
+        assert queue("verify", "QM1").exit_code == ExitCode.DONE
+        assert queue("get", "QM1", "Q1").stdout == "hello\n"

@@ -10,6 +10,7 @@ from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
@@ -19,6 +20,7 @@ from tests.spec.report_scene import BODY, CORREL_ID, MSG_ID
 from tests.spec.scene import (
     DEAD,
     REPLIES,
+    STAGING,
     START_MS,
     V2,
     alias,
@@ -378,6 +380,41 @@ def test_COA_is_backed_out_with_an_attempt_that_fails(
     assert (qm.curdepth(REPLIES), qm.curdepth(DEAD)) == (0, 1)
 
 
+def test_letter_that_comes_back_at_once_is_of_the_next_pass(qm: QueueManager) -> None:
+    """Without a delay header the delay processor gives it back, in the middle of the pass."""
+    for _ in range(2):
+        bury(qm, target=STAGING)
+    bury(qm, target="NOWHERE")
+    with handler(qm, f"{RETRY} RETRY(2)") as working:
+        assert named(working.run_once()) == {"redriven": 2, "failed": 1}
+        assert qm.curdepth(DEAD) == 3
+
+
+def test_letter_without_a_delay_header_goes_to_the_staging_queue_once(qm: QueueManager) -> None:
+    """What the delay processor has refused it would refuse again, for ever."""
+    bury(qm, target=STAGING)
+    with handler(qm, f"WAIT(NO)\n{RETRY}\nACTION(FWD) FWDQ(&DESTQ) HEADER(NO)") as working:
+        working.run()
+        assert named(working.counts) == {"redriven": 1, "failed": 2, "left": 1}
+        assert dict(working.failures) == {rc.MQRC_HEADER_ERROR: 2}
+    assert [m.body[-1:] for m in on(qm, DEAD)] == [b"x"]
+
+
+def test_attempts_are_remembered_of_letters_a_pass_has_not_come_to(
+    qm: QueueManager, clock: VirtualClock
+) -> None:
+    """Letters of higher priority come back before one that is to be tried again."""
+    rules = f"RETRYINT(1)\nREASON(MQRC_HEADER_ERROR) ACTION(DISCARD)\n{RETRY} RETRY(3)"
+    bury(qm, target="NOWHERE")
+    with handler(qm, rules) as working:
+        assert named(working.run_once()) == {"failed": 1}
+        bury(qm, PLAIN._replace(priority=9), target=STAGING)
+        assert named(working.run_once()) == {"redriven": 1, "discarded": 1}
+        for outcome in ({"failed": 1}, {"failed": 1, "left": 1}, {}):
+            clock.advance(1_000)
+            assert named(working.run_once()) == outcome
+
+
 def test_letter_that_another_holds_is_not_touched(qm: QueueManager) -> None:
     bury(qm)
     with qm.session(transacted=True) as other:
@@ -414,6 +451,14 @@ def test_PUTAUT_CTX_puts_with_the_authority_of_whose_message_it_is(qm: QueueMana
         assert dict(working.failures) == {rc.MQRC_NOT_AUTHORIZED: 1}
     assert [m.descriptor.user_identifier for m in on(qm, "Q1")] == ["anna"]
     assert handled(qm, RETRY) == {"redriven": 1}
+
+
+def test_handler_that_cannot_open_its_queue_leaves_no_session_behind(qm: QueueManager) -> None:
+    with pytest.raises(MQError) as caught:
+        handler(qm, "ACTION(RETRY)", queue="NOWHERE")
+    assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
+    # The error keeps the handler, and that its session.
+    assert all(session._opened.holder.is_ended for session in qm._sessions)
 
 
 def test_handler_of_a_user_needs_authority_on_the_queue(qm: QueueManager) -> None:

@@ -100,6 +100,39 @@ def test_letter_of_higher_priority_than_those_left_alone_is_found_at_the_next_pa
         running.finish()
 
 
+def test_all_that_has_failed_is_tried_again_in_one_pass_every_RETRYINT(
+    qm: QueueManager, clock: VirtualClock
+) -> None:
+    """A pass for each letter of a thousand would go through the queue a thousand times."""
+    alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+    bury(qm)
+    with handler(qm, f"RETRYINT(10)\n{RETRY} RETRY(9)") as working:
+        running = started(qm, working)
+        step(qm, clock, running, 9_999)
+        bury(qm)
+        assert settled(qm, running)
+        assert working.counts[Outcome.FAILED] == 2
+        for failed in (4, 6):
+            step(qm, clock, running, 1)
+            assert working.counts[Outcome.FAILED] == failed
+            step(qm, clock, running, 9_999)
+            assert working.counts[Outcome.FAILED] == failed
+        working.stop()
+        running.finish()
+
+
+def test_only_letters_that_stay_are_remembered(qm: QueueManager, clock: VirtualClock) -> None:
+    with handler(qm, f"RETRYINT(999999999)\nDESTQ(Q2) ACTION(IGNORE)\n{RETRY}") as working:
+        running = started(qm, working)
+        for target in ("Q2", "Q1", "Q1", "Q1"):
+            bury(qm, target=target)
+            assert settled(qm, running)
+        assert named(working.counts) == {"redriven": 3, "ignored": 1}
+        assert len(working._settled) == 1
+        working.stop()
+        running.finish()
+
+
 def test_two_handlers_at_once_redrive_each_letter_once(qm: QueueManager) -> None:
     count = 80
     alter(qm, "Q1", MAXDEPTH=1_000)

@@ -125,12 +125,13 @@ def test_nak_refuses_codes_that_no_feedback_stands_for(codes: tuple[int, ...], n
         ImsNak(*codes)
 
 
+@pytest.mark.parametrize("error", [OSError("no disk"), SystemExit(0)], ids=["error", "exit"])
 def test_G8_request_whose_transaction_raises_comes_again(
-    manager: QueueManager, session: Session
+    manager: QueueManager, session: Session, error: BaseException
 ) -> None:
     ask(session, data=b"first")
     ask(session, data=b"second")
-    assert failing(manager, OSError("no disk")).run_once() == 0
+    assert failing(manager, error).run_once() == 0
     assert (manager.curdepth(IMS), manager.curdepth(REPLIES), manager.curdepth(DEAD)) == (2, 0, 0)
     counts = [(one.body[84:], one.backout_count) for one in session.browse(IMS)]
     assert counts == [(b"first", 1), (b"second", 0)]

@@ -69,7 +69,11 @@ PIECES = (
 
 
 class Held:
-    """A message of the model; ``putter`` and ``taker`` are who has it in an open unit of work."""
+    """A message of the model.
+
+    ``putter`` and ``taker`` are who has it in an open unit of work, ``locker`` who has browsed it
+    with a lock.
+    """
 
     def __init__(self, piece: Piece, place: tuple[int, int], expire_at_ms: int | None) -> None:
         self.piece = piece
@@ -77,6 +81,7 @@ class Held:
         self.expire_at_ms = expire_at_ms
         self.putter: int | None = None
         self.taker: int | None = None
+        self.locker: int | None = None
 
 
 class At(NamedTuple):
@@ -95,10 +100,34 @@ class Model:
     def __init__(self) -> None:
         self.messages: list[Held] = []
         self.now_ms = 0
+        #: Whose handle looks now, and sees what it has locked.
+        self.viewer: int | None = None
 
     def visible(self, owner: int | None) -> list[Held]:
-        seen = [m for m in self.messages if m.taker is None and m.putter in (None, owner)]
+        seen = [
+            m
+            for m in self.messages
+            if m.taker is None and m.putter in (None, owner) and m.locker in (None, self.viewer)
+        ]
         return sorted(seen, key=lambda m: m.place)
+
+    def under(
+        self, owner: int | None, place: tuple[int, int] | None, mode: int
+    ) -> tuple[int, list[Held]]:
+        """Return what a get of the message at a place returns, and discard what it discards."""
+        there = [m for m in self.visible(owner) if m.place == place and m.putter is None]
+        if there and mode and there[0].piece.offset:
+            return rc.MQRC_INVALID_MSG_UNDER_CURSOR, []
+        if there and mode and there[0].piece.group:
+            piece = there[0].piece
+            parts = self.chain(owner, piece.group, piece.number)
+            there = parts if there[0] in parts else []
+        dead = [m for m in there if self.is_dead(m)]
+        if not there or dead:
+            if all(m.putter is None for m in dead):
+                self.messages = [m for m in self.messages if m not in dead]
+            return rc.MQRC_NO_MSG_UNDER_CURSOR, []
+        return rc.MQRC_NONE, there
 
     def find(
         self, owner: int | None, mode: int, at: At | None, group: str, low: tuple[int, int]
@@ -277,8 +306,12 @@ class GroupsMachine(RuleBasedStateMachine):
         held.putter = user or None
         self.model.messages.append(held)
 
-    @rule(user=users, mode=modes, group=groups)
+    @rule(user=users, mode=modes | st.just(0), group=groups)
     def get(self, user: int, mode: int, group: str) -> None:
+        if not (mode or group):
+            # A plain get is remembered only by a handle that has asked for groups before.
+            return
+        self.model.viewer = user
         at = self.stands[user] if mode & LOGICAL else None
         group = "" if at is not None else group
         expected = self.model.find(user or None, mode, at, group, LOWEST)
@@ -288,27 +321,50 @@ class GroupsMachine(RuleBasedStateMachine):
         if not expected:
             assert warning == rc.MQRC_NO_MSG_AVAILABLE
             return
-        left = self.stands[user]
-        assert warning == (0 if mode & LOGICAL else left_behind(left))
+        assert warning == (0 if mode & LOGICAL else left_behind(self.stands[user]))
         self.remove(user, expected)
         self.stands[user] = after(expected, is_logical=bool(mode & LOGICAL))
 
-    @rule(user=users, mode=modes, first=st.booleans())
-    def browse(self, user: int, mode: int, first: bool) -> None:
-        options = mode | (c.MQGMO_BROWSE_FIRST if first else c.MQGMO_BROWSE_NEXT)
-        first = first or self.cursors[user] is None
+    @rule(user=users, mode=st.sampled_from((0, COMPLETE)))
+    def get_under_cursor(self, user: int, mode: int) -> None:
+        if self.cursors[user] is None:
+            # The handle has not asked for groups yet, and remembers nothing of what it gets.
+            return
+        self.model.viewer = user
+        reason, expected = self.model.under(user or None, self.cursors[user], mode)
+        options = mode | c.MQGMO_MSG_UNDER_CURSOR
+        options |= c.MQGMO_SYNCPOINT if user else c.MQGMO_NO_SYNCPOINT
         body, warning = see(self.handles[user], options, None)
+        assert body == joined(expected)
+        assert warning == (left_behind(self.stands[user]) if expected else reason)
+        if expected:
+            self.remove(user, expected)
+            self.stands[user] = after(expected, is_logical=False)
+
+    @rule(user=users, mode=modes, first=st.booleans(), group=groups, lock=st.booleans())
+    def browse(self, user: int, mode: int, first: bool, group: str, lock: bool) -> None:
+        options = mode | (c.MQGMO_BROWSE_FIRST if first else c.MQGMO_BROWSE_NEXT)
+        lock = lock and not mode & COMPLETE
+        options |= c.MQGMO_LOCK if lock else 0
+        first = first or self.cursors[user] is None
         is_logical = bool(mode & LOGICAL)
-        if not first and is_logical != self.browses_logically[user]:
+        is_other_way = not first and is_logical != self.browses_logically[user]
+        at = None if first or not is_logical else self.browse_stands[user]
+        group = "" if at is not None else group
+        body, warning = see(self.handles[user], options, self.ids.get(group))
+        if is_other_way:
             assert warning == rc.MQRC_INCONSISTENT_BROWSE
             return
-        at = None if first or not is_logical else self.browse_stands[user]
+        self.model.viewer = user
+        for message in self.model.messages:
+            message.locker = None if message.locker == user else message.locker
         low = self.browse_places[user] if is_logical else self.cursors[user]
         start = LOWEST if first or low is None else (low[0], low[1] + 1)
-        expected = self.model.find(None, mode, at, "", start)
+        expected = self.model.find(None, mode, at, group, start)
         assert body == joined(expected)
         if not expected:
             return
+        expected[0].locker = user if lock else None
         self.cursors[user] = expected[0].place
         self.browses_logically[user] = is_logical
         if is_logical:
@@ -318,6 +374,7 @@ class GroupsMachine(RuleBasedStateMachine):
 
     @rule()
     def get_plainly(self) -> None:
+        self.model.viewer = None
         while True:
             head = next(iter(self.model.visible(None)), None)
             if head is None or not self.model.is_dead(head):
@@ -354,6 +411,7 @@ class GroupsMachine(RuleBasedStateMachine):
     def same_messages(self) -> None:
         if not hasattr(self, "manager"):
             return
+        self.model.viewer = None
         queue = self.manager.registry.queue("Q1")
         with self.manager.latch:
             rows = [row.body for row, _side in in_order(self.manager, queue, ANY, queue.low)]
@@ -362,6 +420,7 @@ class GroupsMachine(RuleBasedStateMachine):
 
     def remove(self, user: int, got: list[Held]) -> None:
         for message in got:
+            message.locker = None
             if user and message.putter is None:
                 message.taker = user
             else:

@@ -42,6 +42,8 @@ CLOSED = -1
 handles = st.sampled_from(range(len(CO_OPERATES)))
 of_handle = st.sampled_from((0, 0, MARK, UNMARK))
 of_set = st.sampled_from((0, MARK_SET, UNMARK_SET))
+#: A get that looks at groups finds the same here, where there are none.
+ways = st.sampled_from((0, 0, SYNCPOINT, c.MQGMO_COMPLETE_MSG, SYNCPOINT | c.MQGMO_COMPLETE_MSG))
 
 
 @dataclass(eq=False)
@@ -146,7 +148,7 @@ class MarksModel:
             self.held.remove(m)
         return rc.MQRC_NO_MSG_AVAILABLE, b""
 
-    def get_by_token(self, m: Held, handle: int) -> tuple[int, bytes]:
+    def get_by_token(self, m: Held, handle: int, *, in_unit: bool) -> tuple[int, bytes]:
         if m not in self.held or m.getter is not None:
             return rc.MQRC_NO_MSG_AVAILABLE, b""
         if CO_OPERATES[handle] and self.has_marker(m) and m.marker != handle:
@@ -154,7 +156,7 @@ class MarksModel:
         if self.is_dead(m):
             self.held.remove(m)
             return rc.MQRC_NO_MSG_AVAILABLE, b""
-        return self.take(m, handle, in_unit=False)
+        return self.take(m, handle, in_unit=in_unit)
 
     def take(self, m: Held, handle: int, *, in_unit: bool) -> tuple[int, bytes]:
         m.handles, m.marker = set(), None
@@ -256,21 +258,22 @@ class MarksMachine(RuleBasedStateMachine):
         options = c.MQGMO_BROWSE_CO_OP if co_operates else c.MQGMO_BROWSE_HANDLE
         self.compare(handle, options, ANY, self.model.browse(handle, options, b""))
 
-    @rule(handle=handles, in_unit=st.booleans())
-    def get_under_cursor(self, handle: int, in_unit: bool) -> None:
-        options = GET_UNDER | (SYNCPOINT if in_unit else 0)
-        self.compare(handle, options, ANY, self.model.get_under(handle, in_unit=in_unit))
+    @rule(handle=handles, way=ways)
+    def get_under_cursor(self, handle: int, way: int) -> None:
+        expected = self.model.get_under(handle, in_unit=bool(way & SYNCPOINT))
+        self.compare(handle, GET_UNDER | way, ANY, expected)
 
-    @rule(handle=handles, in_unit=st.booleans(), correl_id=st.sampled_from((b"", *CORREL_IDS)))
-    def get(self, handle: int, in_unit: bool, correl_id: bytes) -> None:
+    @rule(handle=handles, way=ways, correl_id=st.sampled_from((b"", *CORREL_IDS)))
+    def get(self, handle: int, way: int, correl_id: bytes) -> None:
         match = Match(correl_id=correl_id) if correl_id else ANY
-        expected = self.model.get(handle, correl_id, in_unit=in_unit)
-        self.compare(handle, SYNCPOINT if in_unit else 0, match, expected)
+        expected = self.model.get(handle, correl_id, in_unit=bool(way & SYNCPOINT))
+        self.compare(handle, way, match, expected)
 
-    @rule(handle=handles, number=st.integers(1, 12))
-    def get_by_token(self, handle: int, number: int) -> None:
+    @rule(handle=handles, number=st.integers(1, 12), way=ways)
+    def get_by_token(self, handle: int, number: int, way: int) -> None:
         token, held = self.tokens[b"%d" % (number % len(self.tokens) + 1)]
-        self.compare(handle, 0, Match(token=token), self.model.get_by_token(held, handle))
+        expected = self.model.get_by_token(held, handle, in_unit=bool(way & SYNCPOINT))
+        self.compare(handle, way, Match(token=token), expected)
 
     @rule(session=st.sampled_from((0, 1)), commit=st.booleans())
     def end_unit(self, session: int, commit: bool) -> None:

@@ -19,16 +19,20 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
+from mayfly.engine.attributes.attribute import PROCESS
 from mayfly.engine.handles import Handle
+from mayfly.engine.objects.named import define_named, delete_named
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import TM
 from mayfly.testing import VirtualClock
 from tests.model.trigger_model import DEPTH, EVERY, FIRST, UNCOMMITTED, Held, Rules, TriggerModel
 from tests.spec.scene import INPUT, alter, alter_manager
-from tests.spec.trigger_scene import INITQ, OFF, ON, control, triggering
+from tests.spec.trigger_scene import INITQ, OFF, ON, PROGRAM, control, triggering
 
 SEQUENCES = {"PRIORITY": c.MQMDS_PRIORITY, "FIFO": c.MQMDS_FIFO}
+#: What the model calls the attributes that are altered.
+FIELDS = {"TRIGTYPE": "trigger_type", "TRIGMPRI": "least_priority", "TRIGDPTH": "depth"}
 DELAY_MS, LIFE_MS, INTERVAL_MS = 300, 200, 500
 
 queues = st.sampled_from(sorted(SEQUENCES))
@@ -77,7 +81,9 @@ class TriggerMachine(RuleBasedStateMachine):
         self.manager = QueueManager("QM1", self.folder, self.clock)
         self.sessions = {n: self.manager.session(transacted=n > 0) for n in range(3)}
         self.reader: Session = self.manager.session()
-        self.handles: dict[str, list[Handle]] = {name: [] for name in (*SEQUENCES, INITQ)}
+        #: What programs have open, and by which session; then the monitors.
+        self.handles: dict[str, list[tuple[int, Handle]]] = {name: [] for name in SEQUENCES}
+        self.monitors: list[Handle] = []
 
     # What programs do
 
@@ -165,23 +171,38 @@ class TriggerMachine(RuleBasedStateMachine):
 
     @rule(owner=owners, name=queues)
     def open_queue(self, owner: int, name: str) -> None:
-        self.handles[name].append(self.sessions[owner].open(name, INPUT))
+        self.handles[name].append((owner, self.sessions[owner].open(name, INPUT)))
         self.model.queues[name].inputs += 1
 
     @precondition(lambda self: any(self.handles[name] for name in SEQUENCES))
     @rule(data=st.data())
     def close_queue(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from([n for n in SEQUENCES if self.handles[n]]))
-        self.handles[name].pop().close()
+        self.handles[name].pop()[1].close()
+        self.closed(name)
+
+    def closed(self, name: str) -> None:
         rules = self.model.queues[name]
         rules.inputs -= 1
         if not rules.inputs and rules.trigger_type != EVERY:
             self.model.look_at(name)
 
+    @rule(owner=st.sampled_from((1, 2)), is_final=st.booleans())
+    def end_session(self, owner: int, *, is_final: bool) -> None:
+        """First its unit of work ends, then what it has open is closed."""
+        self.sessions[owner].close(commit=is_final)
+        self.sessions[owner] = self.manager.session(transacted=True)
+        (self.model.commit if is_final else self.model.backout)(owner)
+        for name, handles in self.handles.items():
+            left = [pair for pair in handles if pair[0] != owner]
+            for _ in range(len(handles) - len(left)):
+                self.closed(name)
+            handles[:] = left
+
     # What monitors and operators do
 
     @rule(
-        what=st.sampled_from(("monitor", "on", "type", "stop", "enable", "disable", "off")),
+        what=st.sampled_from(("monitor", "on", "type", "stop", "enable", "disable", "off", "full")),
         name=queues,
         kind=types,
     )
@@ -193,19 +214,22 @@ class TriggerMachine(RuleBasedStateMachine):
         elif what in ("enable", "disable"):
             self.alter_initiation_queue(is_enabled=what == "enable")
         elif what == "type":
-            self.alter_type(name, kind)
+            self.alter_condition(name, TRIGTYPE=kind)
+        elif what == "full":
+            self.model.is_full = not self.model.is_full
+            alter(self.manager, INITQ, MAXDEPTH=0 if self.model.is_full else 5_000)
         else:
             self.switch(name, is_on=what == "on")
 
     def open_initiation_queue(self) -> None:
-        self.handles[INITQ].append(self.reader.open(INITQ, INPUT))
+        self.monitors.append(self.reader.open(INITQ, INPUT))
         self.model.monitors += 1
         if self.model.monitors == 1:
             self.look_at_all()
 
     def close_initiation_queue(self) -> None:
-        if self.handles[INITQ]:
-            self.handles[INITQ].pop().close()
+        if self.monitors:
+            self.monitors.pop().close()
             self.model.monitors -= 1
 
     def alter_initiation_queue(self, *, is_enabled: bool) -> None:
@@ -219,16 +243,50 @@ class TriggerMachine(RuleBasedStateMachine):
         rules = self.model.queues[name]
         was_on, rules.is_on = rules.is_on, is_on
         if not is_on:
-            rules.last_ms, rules.has_arrived_since = None, False
+            rules.forget()
         elif not was_on:
             self.model.look_at(name)
 
-    def alter_type(self, name: str, kind: int) -> None:
-        alter(self.manager, name, TRIGTYPE=kind)
-        rules = self.model.queues[name]
-        before, rules.trigger_type = rules.trigger_type, kind
-        if before != kind:
+    @rule(name=queues, least_priority=st.sampled_from((0, 5)))
+    def alter_priority(self, name: str, least_priority: int) -> None:
+        self.alter_condition(name, TRIGMPRI=least_priority)
+
+    @rule(name=queues, depth=st.integers(1, 3))
+    def alter_depth(self, name: str, depth: int) -> None:
+        self.alter_condition(name, TRIGDPTH=depth)
+
+    def alter_condition(self, name: str, **change: int) -> None:
+        alter(self.manager, name, **change)
+        rules, [(keyword, value)] = self.model.queues[name], change.items()
+        if getattr(rules, FIELDS[keyword]) != value:
+            setattr(rules, FIELDS[keyword], value)
             self.model.look_at(name)
+
+    @rule(name=queues)
+    def alter_where_it_triggers(self, name: str) -> None:
+        rules = self.model.queues[name]
+        has = rules.has_initiation_queue = not rules.has_initiation_queue
+        alter(self.manager, name, INITQ=INITQ if has else "")
+        if has:
+            self.model.look_at(name)
+        else:
+            rules.forget()
+
+    @rule()
+    def alter_process(self) -> None:
+        if self.model.has_process:
+            delete_named(self.manager, PROCESS, PROGRAM)
+        else:
+            define_named(self.manager, PROCESS, PROGRAM, {"APPLICID": "serve it"})
+        self.model.has_process = not self.model.has_process
+        if self.model.has_process:
+            self.look_at_all()
+
+    @rule(ms=st.sampled_from((0, INTERVAL_MS, 4 * INTERVAL_MS)))
+    def alter_interval(self, ms: int) -> None:
+        alter_manager(self.manager, TRIGINT=ms)
+        self.model.interval_ms = ms
+        self.model.advance(0)
 
     @rule(ms=steps_ms)
     def time_passes(self, ms: int) -> None:

@@ -32,9 +32,14 @@ class Rules:
     least_priority: int
     depth: int
     is_on: bool = True
+    has_initiation_queue: bool = True
     inputs: int = 0
     last_ms: int | None = None
     has_arrived_since: bool = False
+
+    def forget(self) -> None:
+        """A queue that does not trigger for a while begins anew."""
+        self.last_ms, self.has_arrived_since = None, False
 
 
 @dataclass
@@ -47,6 +52,9 @@ class TriggerModel:
     messages: dict[int, Held] = field(default_factory=dict)
     monitors: int = 0
     takes_puts: bool = True
+    has_process: bool = True
+    #: Whether nothing fits onto the initiation queue; there is no dead-letter queue.
+    is_full: bool = False
     made: list[str] = field(default_factory=list)
 
     def counted(self, name: str) -> list[Held]:
@@ -64,7 +72,7 @@ class TriggerModel:
             message.state = THERE
         for name, rules in self.queues.items():
             new = [m for m in self.counted(name) if m in messages]
-            if not new or not rules.is_on:
+            if not new or not rules.is_on or not rules.has_initiation_queue:
                 continue
             if rules.trigger_type == EVERY:
                 self.trigger(name, len(new))
@@ -84,18 +92,23 @@ class TriggerModel:
         rules = self.queues[name]
         needed = rules.depth if rules.trigger_type == DEPTH else 1
         is_free = not rules.inputs or rules.trigger_type == EVERY
-        if rules.is_on and is_free and len(self.counted(name)) >= needed:
+        triggers = rules.is_on and rules.has_initiation_queue
+        if triggers and is_free and len(self.counted(name)) >= needed:
             self.trigger(name, 1)
 
     def trigger(self, name: str, count: int) -> None:
-        """Make trigger messages, if a monitor can have them (T1)."""
+        """Make trigger messages, if a monitor can have them (T1); lost ones never were (T9)."""
         rules = self.queues[name]
-        if not self.monitors or not self.takes_puts:
+        if not self.monitors or not self.takes_puts or not self.has_process:
+            return
+        if self.is_full:
+            rules.forget()
             return
         self.made += [name] * count
         rules.last_ms, rules.has_arrived_since = self.now_ms, False
         if rules.trigger_type == DEPTH:
-            rules.is_on, rules.last_ms = False, None
+            rules.is_on = False
+            rules.forget()
 
     def advance(self, ms: int) -> None:
         """Let time pass: delayed messages arrive, intervals end."""
@@ -176,5 +189,6 @@ class TriggerModel:
             elif message.state == TAKEN:
                 message.state, message.owner = THERE, 0
         for rules in self.queues.values():
-            rules.inputs, rules.last_ms, rules.has_arrived_since = 0, None, False
+            rules.inputs = 0
+            rules.forget()
         self.monitors = 0

@@ -689,3 +689,21 @@ def test_T2_a_dynamic_queue_triggers_like_its_model(
     handle.close()
     session.put("D", b"x")
     assert monitor.read() == ["D"]
+
+
+def test_T4_a_queue_that_is_deleted_is_forgotten_whether_or_not_it_still_triggers(
+    queue_manager: QueueManager, session: Session, monitor: Monitor
+) -> None:
+    """Programs that open a dynamic queue each would fill the memory of a monitor that stays."""
+    model = "DEFINE QMODEL(M) TRIGGER TRIGTYPE(DEPTH) TRIGDPTH(1)"
+    assert queue_manager.mqsc(f"{model} INITQ({INITQ}) PROCESS({PROGRAM})").ok
+    for changes in ({}, {"INITQ": "ANOTHER"}, {"TRIGGER": OFF}):
+        handle = session.open("M", OUTPUT, dynamic_name="D")
+        if changes:
+            alter(queue_manager, "D", **changes)
+        else:
+            session.put("D", b"x")
+            session.get("D")
+        handle.close()
+    assert monitor.read() == ["D"]
+    assert not any(queue_manager.triggering._by_initiation_queue.values())

@@ -16,7 +16,8 @@ from mayfly import QueueManager
 from mayfly.engine.attributes.attribute import PROCESS
 from mayfly.engine.objects.named import alter_named
 from mayfly.engine.session import Session
-from mayfly.mqi.structures import TMC2
+from mayfly.mqi.constants import MQAT_UNIX
+from mayfly.mqi.structures import TM, TMC2
 from mayfly.trigger_monitor import Outcome, TriggerMonitor
 from tests.spec.scene import JOIN_SECONDS, Running
 from tests.spec.trigger_scene import INITQ, PROGRAM
@@ -82,7 +83,31 @@ def test_a_command_that_ends_with_another_code_has_failed(
         session.put("Q1", b"x")
         counts = monitor.run_once()
     assert (counts[Outcome.STARTED], counts[Outcome.FAILED]) == (1, 1)
-    assert caplog.records[0].getMessage().endswith("for Q1 ended with 3")
+    assert caplog.records[0].getMessage().endswith("for 'Q1' ended with 3")
+
+
+@pytest.mark.slow
+def test_T8_a_name_that_came_over_the_wire_is_no_command_and_no_line_of_the_log(
+    manager: QueueManager, session: Session, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever may put on the initiation queue makes such a message, and names what is run."""
+    script, told = tmp_path / "p y", tmp_path / "told"
+    script.write_text(TELL + "\nraise SystemExit(4)")
+    name = "Q1\n'; touch x; `id`"
+    fields = {
+        "QName": name,
+        "ApplType": MQAT_UNIX,
+        "ApplId": shlex.join([sys.executable, str(script)]),
+        "UserData": str(told),
+    }
+    with (
+        TriggerMonitor(manager, INITQ, runs_commands=True) as monitor,
+        caplog.at_level(logging.WARNING, "mayfly.trigger_monitor"),
+    ):
+        session.put(INITQ, TM.pack(fields), format_name="MQTRIG")
+        assert monitor.run_once()[Outcome.FAILED] == 1
+    assert TMC2.unpack(told.read_bytes())["QName"] == name
+    assert caplog.records[0].getMessage().endswith(f"for {name!r} ended with 4")
 
 
 @pytest.mark.slow

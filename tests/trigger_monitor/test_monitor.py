@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import Counter
 
@@ -150,9 +151,25 @@ def test_a_callable_that_fails_stops_nobody(
         session.put("Q1", b"2")
         assert monitor.run_once() == done(started=2, failed=1)
     assert [r.getMessage() for r in caplog.records] == [
-        "serve it for Q1 raised ValueError('not today')"
+        "'serve it' for 'Q1' raised ValueError('not today')"
     ]
     assert manager.curdepth(DEAD) == 0
+
+
+@pytest.mark.parametrize(("code", "failed"), [(0, 0), (None, 0), (3, 1), ("no paper", 1)])
+def test_a_callable_that_ends_itself_ends_no_monitor(
+    manager: QueueManager, session: Session, code: int | str | None, failed: int
+) -> None:
+    """As a command does, by its exit code."""
+    alter(manager, "Q1", TRIGTYPE=EVERY)
+
+    def leave(_trigger: TriggerMessage) -> None:
+        sys.exit(code)
+
+    with TriggerMonitor(manager, INITQ, {"serve it": leave}) as monitor:
+        session.put("Q1", b"1")
+        session.put("Q1", b"2")
+        assert monitor.run_once() == done(started=2, failed=2 * failed)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ class Triggering:
 
     def fit(self, queue: LocalQueue) -> None:
         """Give a queue the trigger that its definition says."""
-        before = queue.trigger
-        last_ms = None if before is None else before.last_ms
+        last_ms = None if queue.trigger is None else queue.trigger.last_ms
+        self._drop_trigger(queue)
         trigger = queue.trigger = trigger_of(queue.definition, queue.number, last_ms)
         if trigger is not None:
             self._by_initiation_queue[trigger.initiation_queue].add(queue)
@@ -56,9 +56,7 @@ class Triggering:
     def forget(self, queue: LocalQueue) -> None:
         """Forget a queue that is deleted."""
         self._waiting.discard(queue)
-        if queue.trigger is not None:
-            self._by_initiation_queue[queue.trigger.initiation_queue].discard(queue)
-            queue.trigger = None
+        self._drop_trigger(queue)
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
         """Note messages that have arrived, or come back, in case their queue triggers."""
@@ -197,11 +195,12 @@ class Triggering:
     def _look_at_those_of(self, initiation_queue: LocalQueue) -> None:
         queues = self._by_initiation_queue.get(initiation_queue.name, set())
         for queue in sorted(queues, key=_number):
-            trigger = queue.trigger
-            if trigger is None or trigger.initiation_queue != initiation_queue.name:
-                queues.discard(queue)
-            else:
-                self._look_at(queue)
+            self._look_at(queue)
+
+    def _drop_trigger(self, queue: LocalQueue) -> None:
+        if queue.trigger is not None:
+            self._by_initiation_queue[queue.trigger.initiation_queue].discard(queue)
+            queue.trigger = None
 
     def _trigger(self, queue: LocalQueue, trigger: Trigger, count: int) -> None:
         """Make trigger messages, if there is somebody to read them (T1)."""
@@ -239,7 +238,7 @@ class Triggering:
         """Make a queue NOTRIGGER (T4), at once in memory and then on the disk."""
         core, definition = self._core, queue.definition
         definition.attributes = {**definition.attributes, "TRIGGER": MQTC_OFF}
-        queue.trigger = None
+        self._drop_trigger(queue)
         work = Work()
         work.unit.statements.append((_SWITCH_OFF, (MQTC_OFF, definition.kind, definition.name)))
         work.effects.append(partial(self._switched, queue))
