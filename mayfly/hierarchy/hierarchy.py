@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 
 from mayfly.engine.arrivals import Arrivals
 from mayfly.engine.attributes.of_manager import PUBSUB_EVERYWHERE
-from mayfly.engine.delivery import stored_id
 from mayfly.engine.forwarding import bury
-from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
-from mayfly.engine.pubsub.proxies import PUBLICATIONS, out_of_envelope, publisher_name
-from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.neighbours import Neighbours
+from mayfly.hierarchy.publications import Publications, got
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.mqi.errors import MQError, mq_error
 
 _LOG = logging.getLogger("mayfly.hierarchy")
 _PROGRAM = "publish/subscribe hierarchy"
@@ -42,21 +40,27 @@ class Hierarchy:
         self._manager = manager
         self._neighbours = Neighbours(manager)
         self._session: Session | None = None
-        self._queues: dict[str, Handle] = {}
+        self._publications: Publications | None = None
+        self._requests: Handle | None = None
         self._arrivals = Arrivals(manager)
-        #: What each neighbour was told last, and what it wants and could not be given.
+        #: What each neighbour was told last, and what it wants and has not been given.
         self._told: dict[str, frozenset[str]] = {}
         self._wanted: dict[str, frozenset[str]] = {}
         #: Who was asked for its topics since this was opened.
         self._asked: set[str] = set()
         #: Who is still to be told that it is no neighbour.
         self._left: set[str] = set()
+        #: With whom something has failed: nothing is tried there before the next retry.
+        self._failing: set[str] = set()
         self._working, self._attaching = threading.Lock(), threading.Lock()
         self._is_closed = False
         self._is_attached = False
         self._parent = ""
         self._seen_count = -1
+        #: When what has failed is tried again, None when nothing has; nothing is done before
+        #: ``_held_ms``.
         self._retry_ms: int | None = None
+        self._held_ms = 0
         self._wake_manager = manager.wake
         manager.wake = self._wake
         self._wake()
@@ -72,10 +76,8 @@ class Hierarchy:
 
     def next_due_ms(self) -> int | None:
         """Return the clock's time of its next turn, None when nothing is to be done."""
-        due_ms = self._retry_ms
-        if due_ms is None and self._has_news():
-            due_ms = self._manager.now_ms()
-        return None if due_ms is None else due_ms - self._manager.ahead_ms
+        due_ms = self._manager.now_ms() if self._has_news() else self._retry_ms
+        return None if due_ms is None else max(due_ms, self._held_ms) - self._manager.ahead_ms
 
     def run_due(self) -> None:
         """Do all that is due now."""
@@ -92,6 +94,10 @@ class Hierarchy:
             self._is_closed or manager.is_stopped
         )
 
+    @property
+    def _is_retrying(self) -> bool:
+        return self._retry_ms is not None and self._retry_ms <= self._manager.now_ms()
+
     def _has_news(self) -> bool:
         if self._is_wanted != (self._session is not None):
             return True
@@ -102,81 +108,122 @@ class Hierarchy:
         )
 
     def _is_due(self) -> bool:
-        if self._retry_ms is not None:
-            return self._retry_ms <= self._manager.now_ms()
-        return self._has_news()
+        is_held = self._manager.now_ms() < self._held_ms
+        return not is_held and (self._is_retrying or self._has_news())
 
     def _turn(self) -> None:
         """Do what is due; the clock does not wait for who changes definitions elsewhere."""
         manager = self._manager
         if not manager.administration.acquire(blocking=False):
-            self._retry_ms = manager.now_ms() + 1
+            self._held_ms = manager.now_ms() + 1
             return
-        self._retry_ms = None
         try:
             if self._is_wanted:
                 self._work()
             else:
                 self._disconnect()
         except MQError as error:
-            self._fail("stopped short", error)
+            self._stop_short(error)
         finally:
             manager.administration.release()
 
     def _work(self) -> None:
         if self._session is None:
             self._connect()
+        is_retrying = self._is_retrying
+        if is_retrying:
+            self._retry_ms = None
+            self._failing.clear()
         self._arrivals.has_work = False
         self._follow_parent()
         self._read_announcements()
-        self._seen_count = self._manager.registry.subscriptions.change_count
         self._announce()
-        self._pass_on()
+        assert self._publications is not None
+        if is_retrying:
+            self._publications.try_again()
+        if self._publications.pass_on():
+            self._arrivals.has_work = True
+        if self._publications.has_some_aside:
+            self._try_later()
 
-    def _fail(self, what: str, error: MQError) -> None:
-        """Note that something is to be tried again."""
-        _LOG.warning("hierarchy of %s: %s: %s", self._manager.name, what, error)
-        self._retry_ms = self._manager.now_ms() + _RETRY_MS
+    def _stop_short(self, error: MQError) -> None:
+        """Undo what is half done: all of it is to be done again, later."""
+        _LOG.warning("hierarchy of %s stopped short: %s", self._manager.name, error)
+        if self._session is not None:
+            # A queue manager that has stopped has done it.
+            with suppress(MQError):
+                self._session.backout()
+        self._try_later()
+        self._held_ms = self._manager.now_ms() + _RETRY_MS
+
+    def _fail(self, neighbour: str, what: str, error: MQError) -> None:
+        """Note what is to be tried again; the others need not wait for it."""
+        _LOG.warning("hierarchy of %s: %s %s: %s", self._manager.name, what, neighbour, error)
+        self._failing.add(neighbour)
+        self._try_later()
+
+    def _try_later(self) -> None:
+        if self._retry_ms is None:
+            self._retry_ms = self._manager.now_ms() + _RETRY_MS
 
     def _follow_parent(self) -> None:
         """Leave the old parent when PARENT has changed."""
         before, self._parent = self._parent, self._neighbours.parent
-        if before and before != self._parent:
-            self._leave(before)
+        if before != self._parent:
+            if before:
+                self._leave(before)
+            self._leave_strangers()
+
+    def _leave_strangers(self) -> None:
         for stranger in self._neighbours.strangers():
             self._neighbours.drop(stranger)
             self._leave(stranger)
 
     def _leave(self, name: str) -> None:
+        self._forget(name)
+        self._left.add(name)
+
+    def _forget(self, name: str) -> None:
         self._told.pop(name, None)
         self._wanted.pop(name, None)
         self._asked.discard(name)
-        self._left.add(name)
 
     def _connect(self) -> None:
         manager = self._manager
         self._neighbours.make_queues()
-        self._session = manager.session(transacted=True, program=_PROGRAM)
-        for name in (REQUESTS, PUBLICATIONS):
-            handle = self._queues[name] = self._session.open(name, c.MQOO_INPUT_EXCLUSIVE)
-            self._arrivals.watch(handle.queue)
+        session = manager.session(transacted=True, program=_PROGRAM)
+        try:
+            self._requests = session.open(REQUESTS, c.MQOO_INPUT_EXCLUSIVE)
+            self._publications = Publications(manager, session)
+        except MQError:
+            session.close(commit=False)
+            raise
+        self._session = session
+        for queue in (self._requests.queue, self._publications.queue):
+            self._arrivals.watch(queue)
         self._arrivals.has_work = True
+        # What was put aside, or could not be done, may be possible now.
+        self._retry_ms = manager.now_ms()
+        self._leave_strangers()
 
     def _disconnect(self) -> None:
         self._arrivals.end()
+        self._retry_ms, self._held_ms = None, 0
         session, self._session = self._session, None
         if session is not None:
             session.close(commit=False)
 
     def _read_announcements(self) -> None:
-        while (message := self._next(REQUESTS)) is not None:
-            assert self._session is not None
+        session, requests = self._session, self._requests
+        assert session is not None
+        assert requests is not None
+        while (message := got(requests)) is not None:
             try:
                 self._hear(read_announcement(message.body))
             except MQError as error:
-                self._refuse(message, error)
-            self._session.commit()
-        for neighbour in list(self._wanted):
+                self._refuse(session, message, error)
+            session.commit()
+        for neighbour in self._wanted.keys() - self._failing:
             self._give(neighbour)
 
     def _hear(self, announcement: Announcement) -> None:
@@ -185,9 +232,7 @@ class Hierarchy:
             raise mq_error(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"{sender!r} is no neighbour")
         if announcement.leaves:
             self._neighbours.drop(sender)
-            self._told.pop(sender, None)
-            self._wanted.pop(sender, None)
-            self._asked.discard(sender)
+            self._forget(sender)
             return
         if sender not in self._neighbours.all():
             if announcement.parent != self._manager.name:
@@ -200,26 +245,42 @@ class Hierarchy:
         self._wanted[sender] = announcement.topics
         self._give(sender)
 
+    def _refuse(self, session: Session, message: Message, error: MQError) -> None:
+        """Dead-letter what is no announcement; where that fails, nobody needs it any more."""
+        name = self._manager.name
+        _LOG.warning("announcement at %s: %s refused: %s", name, message, error)
+        try:
+            bury(self._manager, session, message, error.reason)
+        except MQError as failure:
+            _LOG.warning("announcement at %s: %s dropped: %s", name, message, failure)
+
     def _give(self, neighbour: str) -> None:
         failure = self._neighbours.give(neighbour, self._wanted[neighbour])
         if failure is None:
             del self._wanted[neighbour]
         else:
-            self._fail(f"proxies of {neighbour}", failure)
+            self._fail(neighbour, "proxies of", failure)
 
     def _announce(self) -> None:
-        for stranger in self._left.difference(self._neighbours.all()):
+        """Tell neighbours what they do not know yet."""
+        neighbours = self._neighbours.all()
+        for stranger in self._left.difference(neighbours, self._failing):
             if self._tell(stranger, self._news(frozenset(), leaves=True)):
                 self._left.discard(stranger)
-        for neighbour in self._neighbours.all():
-            self._left.discard(neighbour)
+        self._left.difference_update(neighbours)
+        count = self._manager.registry.subscriptions.change_count
+        if count == self._seen_count and self._told.keys() >= set(neighbours):
+            return
+        self._seen_count = count
+        for neighbour in neighbours:
             topics = self._neighbours.topics_for(neighbour)
-            if topics == self._told.get(neighbour):
+            if topics == self._told.get(neighbour) or neighbour in self._failing:
                 continue
-            asks = neighbour not in self._asked
-            if self._tell(neighbour, self._news(topics, asks=asks)):
+            if self._tell(neighbour, self._news(topics, asks=neighbour not in self._asked)):
                 self._told[neighbour] = topics
                 self._asked.add(neighbour)
+            else:
+                self._told.pop(neighbour, None)
 
     def _news(
         self, topics: frozenset[str], *, asks: bool = False, leaves: bool = False
@@ -234,52 +295,9 @@ class Hierarchy:
             self._session.put(name, body, persistent=True, format_name="MQSTR")
             self._session.commit()
         except MQError as error:
-            self._fail(f"no announcement to {neighbour}", error)
+            self._fail(neighbour, "no announcement to", error)
             return False
         return True
-
-    def _pass_on(self) -> None:
-        """Publish here what has come from neighbours, each in a unit of work of its own."""
-        while (message := self._next(PUBLICATIONS)) is not None:
-            session = self._session
-            assert session is not None
-            try:
-                self._publish(session, message)
-            except MQError as error:
-                self._refuse(message, error)
-            session.commit()
-
-    def _publish(self, session: Session, message: Message) -> None:
-        arrived = out_of_envelope(message.descriptor, message.body)
-        session.belong_to(publisher_name(arrived.sender))
-        request = PutRequest(
-            arrived.descriptor._replace(put_date=message.put_date, put_time=message.put_time),
-            message.msg_id,
-            stored_id(message.correl_id),
-            message.remaining_ms,
-            context_option=c.MQPMO_SET_ALL_CONTEXT,
-        )
-        session.publish_as(arrived.topic, arrived.body, request, syncpoint=True)
-
-    def _refuse(self, message: Message, error: MQError) -> None:
-        """Dead-letter what cannot be used; where that fails it waits on its queue."""
-        _LOG.warning("hierarchy of %s: %s refused: %s", self._manager.name, message, error)
-        session = self._session
-        assert session is not None
-        try:
-            bury(self._manager, session, message, error.reason)
-        except MQError:
-            session.backout()
-            raise
-
-    def _next(self, queue: str) -> Message | None:
-        handle = self._queues.get(queue)
-        if handle is None or self._session is None:
-            return None
-        try:
-            return handle.get(GetRequest(), c.MQGMO_SYNCPOINT).message
-        except NoMessage:
-            return None
 
     def _wake(self) -> None:
         self._wake_manager()

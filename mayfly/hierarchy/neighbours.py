@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from mayfly.engine.attributes import defaults_of
@@ -15,15 +16,18 @@ from mayfly.engine.pubsub.proxies import (
     neighbour_of,
     proxy_definition,
 )
+from mayfly.engine.pubsub.retained import deliver_retained
 from mayfly.engine.pubsub.subscription_administration import (
     create_subscription,
     remove_subscription,
 )
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.hierarchy.announcements import REQUESTS
+from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.mqi.errors import MQError
 
-_QUEUES = (PUBLICATIONS, REQUESTS)
+_LOG = logging.getLogger("mayfly.hierarchy")
+_QUEUES = (PUBLICATIONS, PUT_ASIDE, REQUESTS)
 
 
 class Neighbours:
@@ -49,7 +53,7 @@ class Neighbours:
         return [name for name in (self.parent, *self.children) if name]
 
     def make_queues(self) -> None:
-        """Define the queues of publications and announcements where they are missing."""
+        """Define the queues that neighbours are heard by where they are missing."""
         for name in _QUEUES:
             if self._core.registry.find(name) is None:
                 define(self._core, QLOCAL, name, {"MAXDEPTH": 999_999_999, "DEFPSIST": 1})
@@ -80,7 +84,10 @@ class Neighbours:
             )
 
     def give(self, neighbour: str, topics: Iterable[str]) -> MQError | None:
-        """Let a neighbour have proxies for these topics and no others; return why one failed."""
+        """Let a neighbour have proxies for these topics and no others; return why one failed.
+
+        A new one brings what is retained for its topic, on its way to who subscribes there now.
+        """
         wanted = set(topics)
         for subscription in self._proxies(neighbour):
             if subscription.topic in wanted:
@@ -91,10 +98,21 @@ class Neighbours:
         for topic in sorted(wanted):
             definition = proxy_definition(neighbour, topic)
             try:
-                create_subscription(self._core, definition, is_durable=True, takes_retained=False)
+                made = create_subscription(
+                    self._core, definition, is_durable=True, takes_retained=False
+                )
             except MQError as error:
                 failure = error
+            else:
+                self._send_retained(made)
         return failure
+
+    def _send_retained(self, proxy: Subscription) -> None:
+        try:
+            deliver_retained(self._core, proxy)
+        except MQError as error:
+            # Better a proxy without them than no proxy.
+            _LOG.warning("retained publications for %r do not leave: %s", proxy, error)
 
     def strangers(self) -> set[str]:
         """Return whose proxies are here although they are no neighbours."""

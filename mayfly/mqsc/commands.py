@@ -24,7 +24,7 @@ from mayfly.engine.objects import administration
 from mayfly.engine.objects.named import NAMED_KINDS
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.mqi.errors import MQError, ObjectError
-from mayfly.mqsc import authority, channels, named_objects, subscriptions, topics
+from mayfly.mqsc import authority, channels, named_objects, sharing, subscriptions, topics
 from mayfly.mqsc.display import (
     CHSTATUS,
     QSTATUS,
@@ -231,6 +231,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         TOPIC: topics.display,
         TPSTATUS: topics.display_status,
         topics.PUBSUB: topics.display_neighbours,
+        sharing.GROUP: sharing.display_group,
         SUB: subscriptions.display,
         QMGR: _display_manager,
         AUTHREC: authority.display_records,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import Path, Registry
@@ -10,16 +11,25 @@ from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.selectors import MQQSGD_SHARED
+from mayfly.store.intents import intent_counts
 
 if TYPE_CHECKING:
-    from mayfly.engine.core import Core
     from mayfly.sharing.member import Member
+    from mayfly.sharing.sharer import Sharer
+
+
+class MemberStatus(NamedTuple):
+    """A member of a group; ``decided_count`` units wait for it to change its store."""
+
+    name: str
+    is_open: bool
+    decided_count: int
 
 
 class GroupDirectory:
     """The shared queues of a group and its open members; guarded by the latch they share."""
 
-    def __init__(self, group: Core) -> None:
+    def __init__(self, group: Sharer) -> None:
         """Begin without members."""
         self.group = group
         self.members: dict[str, Member] = {}
@@ -40,6 +50,17 @@ class GroupDirectory:
             for registry in (self.group.registry, *(m.registry for m in self.members.values())):
                 registry.followers.remove(member.registry)
             self.group.registry.changed()
+
+    def status(self) -> list[MemberStatus]:
+        """Return the members that are open, and those that something decided waits for, by name.
+
+        Call it with the latch held.
+        """
+        group = self.group
+        assert group.joint is not None
+        counts = Counter(intent_counts(group.store.persistent)) - group.joint.done_counts()
+        is_open = {name for name, member in self.members.items() if member.is_usable}
+        return [MemberStatus(n, n in is_open, counts[n]) for n in sorted(is_open | set(counts))]
 
     def find(self, name: str) -> Definition | None:
         """Return the definition of a shared queue."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
@@ -10,17 +11,29 @@ from mayfly.engine.manager import SETTLE_MS
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import mq_error
-from mayfly.sharing.directory import GroupDirectory
+from mayfly.mqi.errors import StoreError, mq_error
+from mayfly.sharing.directory import GroupDirectory, MemberStatus
 from mayfly.sharing.joint import Joint
 from mayfly.sharing.sharer import Sharer
 from mayfly.sharing.waits import FIRST_SHARED
-from mayfly.store.intents import carried_out, forget_intents, intents_of
+from mayfly.store.intents import (
+    carried_out,
+    forget_intents,
+    group_of,
+    intent_counts,
+    intents_of,
+    join_group,
+    joined_at,
+    remove_member,
+    removed_at,
+)
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER
 from mayfly.store.units import Unit
 
 if TYPE_CHECKING:
     from mayfly.sharing.member import Member
+
+_LOG = logging.getLogger("mayfly.sharing")
 
 
 class QueueSharingGroup(Sharer):
@@ -79,6 +92,52 @@ class QueueSharingGroup(Sharer):
         for member in list(self.directory.members.values()):
             member.close()
         super().close()
+
+    def members(self) -> list[MemberStatus]:
+        """Return the members that are open, and those that something decided waits for, by name.
+
+        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
+        with self.latch:
+            self.check_running()
+            return self.directory.status()
+
+    def remove_member(self, name: str) -> int:
+        """Forget what was decided for a member that is never opened again; return how many units.
+
+        What they were to change in its store does not happen. Its folder may not join any more, for
+        it holds what is elsewhere by now; another queue manager of the name may. Raises ValueError
+        while it is open, MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
+        with self.latch:
+            self.check_running()
+            if name in self.directory.members:
+                raise ValueError(f"name {name!r} is open in queue-sharing group {self.name}")
+            count = intent_counts(self.store.persistent).get(name, 0)
+            unit = Unit()
+            unit.statements += remove_member(name, self.store.sequence.next())
+        self.store.group.commit(unit)
+        _LOG.warning("%s was removed from %s; %d units forgotten", name, self.name, count)
+        return count
+
+    def join(self, member: Member) -> None:
+        """Let the store of a member that is being opened belong to the group from now on."""
+        messages = member.store.persistent
+        with self.latch:
+            if group_of(messages) == self.name:
+                return
+            number = self.store.sequence.next()
+        unit = Unit()
+        unit.statements += join_group(self.name, number)
+        member.store.group.commit(unit)
+
+    def check_belongs(self, member: Member) -> None:
+        """Raise StoreError for the folder of a member that was removed since it joined."""
+        folder = member.store.folder
+        with self.latch:
+            removed = removed_at(self.store.persistent, member.name)
+            if folder is not None and joined_at(member.store.persistent) < removed:
+                raise StoreError(f"{member.name} was removed from {self.name}", folder)
 
     def clock_for(self, name: str, clock: Clock | None) -> Clock:
         """Return the clock of a member to be; raises ValueError for another, or a name in use."""

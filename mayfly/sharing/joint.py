@@ -9,6 +9,7 @@ out when it is opened again; a member whose disk is full does so a little later.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -77,6 +78,10 @@ class Joint:
                     member.remembered.append(number)
             else:
                 self._carried_out.update(done)
+
+    def done_counts(self) -> Counter[str]:
+        """Return how many intents of members need only be forgotten; latch held."""
+        return Counter(member.name for member in self._carried_out.values())
 
     def clean_up(self) -> None:
         """Remove the intents that were carried out."""

@@ -17,7 +17,7 @@ from mayfly.sharing.group import QueueSharingGroup
 from mayfly.sharing.joint import follow
 from mayfly.sharing.sharer import Sharer
 from mayfly.sharing.waits import FIRST_SHARED, MemberWaits
-from mayfly.store.intents import carry_out, forget_carried_out, group_of, join_group
+from mayfly.store.intents import carry_out, forget_carried_out, group_of
 from mayfly.store.units import Unit
 
 
@@ -43,7 +43,8 @@ class Member(Sharer):
         """Open as ``engine.manager.Manager``; a group gives its clock to all its members.
 
         Raises ValueError for another clock and for a name that is open in the group already, and
-        StoreError for a folder that belongs to another group, or to one when none is given.
+        StoreError for a folder that belongs to another group, or to one when none is given, or
+        that was removed from its group.
         """
         if sharing_group is not None:
             clock = sharing_group.clock_for(name, clock)
@@ -95,9 +96,7 @@ class Member(Sharer):
             said = f"{self.name} is a member of queue-sharing group {known}: open it with that"
             raise StoreError(said, folder)
         if group is not None:
-            unit = Unit()
-            unit.statements.append(join_group(group.name))
-            self.store.group.commit(unit)
+            group.join(self)
             group.agree_on_time(self)
             self.home = self.registry.home = self
             self.joint = group.joint
@@ -116,6 +115,8 @@ class Member(Sharer):
     def _carry_out_intents(self, group: QueueSharingGroup) -> None:
         """Do what was decided while it could not any more; before anybody looks at a message."""
         intents, done = group.intents_of(self.name), group.carried_out_by(self)
+        # Asked later, so that a removal cannot come between.
+        group.check_belongs(self)
         for number, unit in intents:
             # A store in memory is another one now, which these do not concern.
             if number not in done and self.store.folder is not None:

@@ -25,8 +25,14 @@ _FORGET = "DELETE FROM intent WHERE number IN (SELECT value FROM json_each(?))"
 _CARRY_OUT = "INSERT INTO carried_out VALUES (?)"
 _CARRIED_OUT = "SELECT number FROM carried_out"
 _FORGET_CARRIED_OUT = "DELETE FROM carried_out WHERE number IN (SELECT value FROM json_each(?))"
-_GROUP_OF = "SELECT value FROM meta WHERE name = 'sharing_group'"
-_JOIN = "INSERT OR REPLACE INTO meta VALUES ('sharing_group', ?)"
+_COUNTS = "SELECT member, count(*) FROM intent GROUP BY member"
+_FORGET_ALL = "DELETE FROM intent WHERE member = ?"
+_META = "SELECT value FROM meta WHERE name = ?"
+_SET_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+#: In a member's store: its group, and a number that the group gave it as it joined.
+_GROUP, _JOINED = "sharing_group", "sharing_group_joined"
+#: In the group's store: a number given as a member was removed, higher than when that one joined.
+_REMOVED = "removed_member:"
 #: How bytes stand in JSON.
 _BYTES = "base64"
 
@@ -51,15 +57,35 @@ def forget_carried_out(numbers: Iterable[int]) -> Statement:
     return _FORGET_CARRIED_OUT, (json.dumps(list(numbers)),)
 
 
-def join_group(group: str) -> Statement:
-    """Return what makes a store that of a member of a queue-sharing group."""
-    return _JOIN, (group,)
+def join_group(group: str, number: int) -> list[Statement]:
+    """Return what makes a store that of a member of a queue-sharing group, from this number on."""
+    return [(_SET_META, (_GROUP, group)), (_SET_META, (_JOINED, number))]
 
 
 def group_of(messages: Messages) -> str:
     """Return the queue-sharing group that a store belongs to, empty for none."""
-    rows = messages.fetch(_GROUP_OF, ())
+    rows = messages.fetch(_META, (_GROUP,))
     return str(rows[0][0]) if rows else ""
+
+
+def joined_at(messages: Messages) -> int:
+    """Return the number with which a member's store has joined its group."""
+    return _number(messages, _JOINED)
+
+
+def remove_member(member: str, number: int) -> list[Statement]:
+    """Return what forgets all intents for a member, and that those who joined before are gone."""
+    return [(_FORGET_ALL, (member,)), (_SET_META, (_REMOVED + member, number))]
+
+
+def removed_at(messages: Messages, member: str) -> int:
+    """Return the number with which a member of this name was last removed, 0 for never."""
+    return _number(messages, _REMOVED + member)
+
+
+def intent_counts(messages: Messages) -> dict[str, int]:
+    """Return how many intents there are in a group's store, by whom they are for."""
+    return dict(messages.fetch(_COUNTS, ()))
 
 
 def intents_of(messages: Messages, member: str) -> list[tuple[int, Unit]]:
@@ -121,6 +147,11 @@ def unpack_unit(packed: str) -> Unit:
         delta.puts, delta.present, delta.present_volatile = puts, present, present_volatile
         delta.ended = dict(ended)
     return unit
+
+
+def _number(messages: Messages, name: str) -> int:
+    rows = messages.fetch(_META, (name,))
+    return int(rows[0][0]) if rows else 0
 
 
 def _from_bytes(value: object) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from mayfly import QueueManager
 from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.hierarchy.announcements import REQUESTS
+from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.testing import VirtualClock
 
 DOCS = (Path(__file__).parents[2] / "docs/HIERARCHY.md").read_text("utf-8")
@@ -19,6 +20,6 @@ def test_the_commands_connect_a_child_with_its_parent() -> None:
         assert top.mqsc(first).ok
         assert child.mqsc(second).ok
         assert child.mqsc("DISPLAY PUBSUB").rows[1] == {"QMNAME": "TOP", "TYPE": "PARENT"}
-        for name in (PUBLICATIONS, REQUESTS):
+        for name in (PUBLICATIONS, PUT_ASIDE, REQUESTS):
             assert f"`{name}`" in DOCS
             assert top.curdepth(name) == 0

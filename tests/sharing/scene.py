@@ -26,9 +26,13 @@ class Sharing:
             local(member, PRIVATE, MAXDEPTH=100_000)
             alter_manager(member, DEADQ="SYSTEM.DEAD.LETTER.QUEUE")
 
+    def open_group(self) -> None:
+        """Open the group alone."""
+        self.group = QueueSharingGroup("QSG1", self.folder_of("QSG1"), self.clock)
+
     def open(self) -> None:
         """Open the group and both members."""
-        self.group = QueueSharingGroup("QSG1", self.folder_of("QSG1"), self.clock)
+        self.open_group()
         self.qm1, self.qm2 = self.member("QM1"), self.member("QM2")
 
     def member(self, name: str) -> QueueManager:

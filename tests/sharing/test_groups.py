@@ -62,7 +62,7 @@ def test_2024_all_segments_for_a_shared_queue_or_none(
     on_disk: Sharing, ends: tuple[Handle, Handle]
 ) -> None:
     sending, _getting = ends
-    alter_manager(on_disk.group, MAXUMSGS=SEGMENT_COUNT)
+    alter_manager(on_disk.qm1, MAXUMSGS=SEGMENT_COUNT)
     sending.put(b"x", PutRequest(V2), c.MQPMO_SYNCPOINT)
     with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
         sending.put(LONG, PutRequest(CUTTING), c.MQPMO_SYNCPOINT)

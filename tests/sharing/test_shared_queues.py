@@ -281,9 +281,9 @@ def test_programs_connect_to_members() -> None:
 
 @pytest.mark.parametrize("option", [c.MQGMO_NO_WAIT, c.MQGMO_MSG_UNDER_CURSOR])
 def test_G9_2024_for_gets_from_a_shared_queue(sharing: Sharing, option: int) -> None:
-    """They count for themselves, by the group's limit; what is in the unit stays good."""
-    alter_manager(sharing.group, MAXUMSGS=2)
-    alter_manager(sharing.qm2, MAXUMSGS=1)
+    """They count with all others, by the member's limit; what is in the unit stays good."""
+    alter_manager(sharing.group, MAXUMSGS=1)
+    alter_manager(sharing.qm2, MAXUMSGS=3)
     with sharing.qm1.session() as one, sharing.qm2.session(transacted=True) as two:
         for n in range(3):
             one.put(SHARED, b"%d" % n)
@@ -295,9 +295,14 @@ def test_G9_2024_for_gets_from_a_shared_queue(sharing: Sharing, option: int) -> 
             return take(handle, option | c.MQGMO_SYNCPOINT).message.body
 
         assert [get(), get()] == [b"0", b"1"]
+        two.put(PRIVATE, b"the third")
         with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
             get()
-        two.put(PRIVATE, b"counts at home")
+        with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
+            two.put(PRIVATE, b"x")
+        for name in (SHARED, f"{PRIVATE}@QM1"):
+            with refused(rc.MQRC_SYNCPOINT_LIMIT_REACHED):
+                two.put(name, b"x")
         two.commit()
         assert bodies(one, SHARED) == [b"2"]
         assert sharing.qm2.curdepth(PRIVATE) == 1

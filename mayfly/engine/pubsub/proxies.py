@@ -2,7 +2,7 @@
 
 A publication leaves for a neighbour once, whatever the number of its proxies that match; the
 neighbour makes the copies for its own subscribers when it arrives (D25). On its way an MQRFH2 of
-its own stands before it, which says the topic.
+its own stands before it, which says the topic, where it has been and whether it is retained.
 """
 
 from __future__ import annotations
@@ -35,15 +35,32 @@ from mayfly.mqi.properties import (
 
 PUBLICATIONS = "SYSTEM.INTER.QMGR.PUBS"
 _NAME_START = "SYSTEM.PROXY"
-_FOLDER, _TOPIC, _SENDER = "mqps", "Top", "Via"
+_FOLDER, _TOPIC, _VISITED = "mqps", "Top", "Via"
+_RETAINED, _ONLY_FOR = "Ret", "For"
 _FORMAT, _ENCODING, _CCSID, _REPORT = "Fmt", "Enc", "Ccs", "Rep"
+
+
+class Journey(NamedTuple):
+    """Where a publication has been, the queue manager it comes from last, and for whom it is.
+
+    One that was retained earlier may be for new subscribers alone: for those to exactly the topic
+    string ``only_for``, wildcards included; empty, it is for everybody.
+    """
+
+    visited: tuple[str, ...] = ()
+    is_retained: bool = False
+    only_for: str = ""
+
+
+#: That of a publication that begins at this queue manager.
+HERE = Journey()
 
 
 class Arrived(NamedTuple):
     """A publication that has come from a neighbour, out of its envelope."""
 
     topic: str
-    sender: str
+    journey: Journey
     descriptor: Descriptor
     body: bytes
 
@@ -86,19 +103,21 @@ def neighbour_of(subscription: Subscription) -> str:
 
 
 def enveloped(
-    prepared: Prepared, body: bytes, topic: str, manager_name: str
+    prepared: Prepared, body: bytes, topic: str, journey: Journey
 ) -> tuple[Prepared, bytes]:
-    """Return a publication as it travels from this queue manager to a neighbour."""
+    """Return a publication as it travels to a neighbour from the last of those it has visited."""
     inside = prepared.descriptor
-    said = {
-        _TOPIC: topic,
-        _SENDER: manager_name,
-        _FORMAT: inside.format,
-        _ENCODING: str(inside.encoding),
-        _CCSID: str(inside.coded_char_set_id),
-        _REPORT: str(inside.report),
-    }
-    elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in said.items())
+    said = [
+        (_TOPIC, topic),
+        *((_VISITED, name) for name in journey.visited),
+        (_FORMAT, inside.format),
+        (_ENCODING, str(inside.encoding)),
+        (_CCSID, str(inside.coded_char_set_id)),
+        (_REPORT, str(inside.report)),
+    ]
+    if journey.is_retained:
+        said += [(_RETAINED, "1"), (_ONLY_FOR, journey.only_for)]
+    elements = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in said)
     # What follows is told in the folder: a reader must not take it for part of this header.
     header = pack_header(pack_folder(f"<{_FOLDER}>{elements}</{_FOLDER}>"), "")
     outside = inside._replace(
@@ -120,7 +139,9 @@ def out_of_envelope(descriptor: Descriptor, body: bytes) -> Arrived:
     if descriptor.format != FORMAT:
         raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"Format {descriptor.format!r} is not {FORMAT!r}")
     header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
-    found = {child.name: child.text for child in header.folders.get(_FOLDER, ())}
+    said = header.folders.get(_FOLDER, ())
+    found = {child.name: child.text for child in said}
+    visited = tuple(child.text for child in said if child.name == _VISITED)
     try:
         original = descriptor._replace(
             format=found[_FORMAT],
@@ -128,10 +149,13 @@ def out_of_envelope(descriptor: Descriptor, body: bytes) -> Arrived:
             coded_char_set_id=_number(found[_CCSID]),
             report=_number(found[_REPORT]),
         )
-        topic, sender = found[_TOPIC], found[_SENDER]
+        topic = found[_TOPIC]
+        if not visited:
+            raise KeyError(_VISITED)
     except (KeyError, ValueError) as error:
         raise mq_error(rc.MQRC_RFH_FORMAT_ERROR, f"{_FOLDER} folder {found}: {error}") from None
-    return Arrived(topic, sender, original, body[header.data_start :])
+    journey = Journey(visited, found.get(_RETAINED) == "1", found.get(_ONLY_FOR, ""))
+    return Arrived(topic, journey, original, body[header.data_start :])
 
 
 def _number(text: str) -> int:

@@ -6,16 +6,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from mayfly.engine.attributes.of_manager import PUBSUB_EVERYWHERE
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import Delayed, count_staged, staged_row, staging_path
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
+from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
-from mayfly.engine.pubsub.proxies import enveloped, is_proxy, neighbour_of
-from mayfly.engine.pubsub.retained import end_retained, ensure_retained_queue, retain
+from mayfly.engine.pubsub.proxies import HERE, Journey, enveloped, is_proxy, neighbour_of
+from mayfly.engine.pubsub.retained import (
+    end_retained,
+    ensure_retained_queue,
+    is_outdated,
+    retain,
+)
 from mayfly.engine.pubsub.subscriptions import Subscription, target_of
 from mayfly.engine.pubsub.topic_aliases import through_alias
 from mayfly.engine.pubsub.topic_strings import check_topic_string
@@ -64,18 +71,19 @@ def publish(
     not_own: bool = False,
     only_here: bool = False,
     alias: Definition | None = None,
+    journey: Journey = HERE,
 ) -> PublishResult:
     """Publish to all who subscribe now; in a unit of work they see it at its commit.
 
     With ``retains`` it is kept for later subscribers, or, empty, ends what was kept. With a delay
     the subscriptions matched now get it when the delay is over (D25). All copies have one MsgId.
     With ``not_own`` those get none that the connection has open itself, with ``only_here`` other
-    queue managers get none. An ``alias``, the one that
-    it was put to, adds its attributes to those of the topic.
+    queue managers get none. An ``alias`` adds its attributes to those of the topic. The ``journey``
+    says where it has been, and who is new, if it is for those; out of date it reaches nobody.
     Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when somebody is
-    not reached whom PMSGDLV or NPMSGDLV promises it, and with a delay unless that is ALLAVAIL
-    (D26), MQRC_OPTIONS_ERROR for a delay of what is retained (D8), MQRC_PUT_NOT_RETAINED, and the
-    reasons of a put; nothing is put, staged or retained then.
+    not reached whom PMSGDLV or NPMSGDLV promises it, or with a delay unless that is ALLAVAIL (D26),
+    MQRC_OPTIONS_ERROR for a delay of what is retained (D8), MQRC_PUT_NOT_RETAINED, and the reasons
+    of a put; nothing is put, staged or retained then.
     """
     check_topic_string(topic, wildcards=False)
     if retains:
@@ -87,15 +95,14 @@ def publish(
         fan_out = _FanOut(core, topic, (request, body), context, alias=alias)
         fan_out.is_in_unit = unit_of_work is not None
         fan_out.connection, fan_out.not_own = connection, not_own
-        fan_out.only_here = only_here
+        fan_out.only_here, fan_out.journey = only_here, journey
         fan_out.run(retains=retains)
         work = fan_out.work
         if unit_of_work is not None:
             unit_of_work.publish(work, fan_out.staged, fan_out.effects)
-            is_done = True
         else:
             fan_out.finish()
-            is_done = core.run_at_once(work)
+        is_done = unit_of_work is not None or core.run_at_once(work)
     if is_done:
         core.run_deferred()
     else:
@@ -142,11 +149,7 @@ class _FanOut:
         self._now_ms = now_ms = core.now_ms()
         self._window = window_at_put(now_ms, request.life_ms, request.delay_ms, values.cap_ms)
         self._promise = _promise(values, self._prepared)
-        if request.delay_ms:
-            check_delay(core, self._prepared.descriptor)
-            if self._promise != s.MQDLV_ALL_AVAIL:
-                said = f"{topic!r} must say ALLAVAIL for a delayed publication"
-                raise mq_error(rc.MQRC_PUBLICATION_FAILURE, said)
+        self._check_kind()
         self._msg_id = request.msg_id or new_id(core)
         self._matched_count = self._missed_count = 0
         self.work = Work()
@@ -159,12 +162,31 @@ class _FanOut:
         self.not_own = False
         #: Whether it stays on this queue manager; else where it goes has a copy once (D25).
         self.only_here = False
+        #: How it has come here, and whether it is retained here.
+        self.journey, self._retains = HERE, False
         self._neighbours: set[str] = set()
         #: Copies on queues here; those that travel are confirmed where they arrive.
         self._arrived: list[StoredMessage] = []
 
+    def _check_kind(self) -> None:
+        """Raise what refuses it as a delayed one, or as a member of a group or a segment."""
+        descriptor = self._prepared.descriptor
+        if self._request.delay_ms:
+            check_delay(self._core, descriptor)
+            if self._promise != s.MQDLV_ALL_AVAIL:
+                said = f"{self._topic!r} must say ALLAVAIL for a delayed publication"
+                raise mq_error(rc.MQRC_PUBLICATION_FAILURE, said)
+        if descriptor.msg_flags & (IN_GROUP | IN_SEGMENTS):
+            said = "a publication is neither in a group nor a segment"
+            raise mq_error(rc.MQRC_MSG_NOT_ALLOWED_IN_GROUP, said)
+
     def run(self, *, retains: bool) -> None:
         """Deliver it to all or to nobody, and keep it if it is to be retained."""
+        self._retains = retains
+        if self.journey.only_for and is_outdated(
+            self._core, self._topic, self._msg_id, self._prepared.descriptor
+        ):
+            return
         try:
             self._deliver()
             if retains:
@@ -178,7 +200,7 @@ class _FanOut:
         fields: MessageFields | None = None
         for subscription in self._core.registry.subscriptions.matching(self._topic):
             is_over = is_expired(subscription.expire_at_ms, self._now_ms)
-            if is_over or subscription.refuses(self.connection):
+            if is_over or subscription.refuses(self.connection) or self._is_late_for(subscription):
                 continue
             if self.not_own and subscription.is_of(self.connection):
                 continue
@@ -196,12 +218,20 @@ class _FanOut:
         if self._prepared.descriptor.report & MQRO_COA and not self._request.delay_ms:
             self._confirm_arrivals()
 
+    def _is_late_for(self, subscription: Subscription) -> bool:
+        """Tell whether it is for new subscribers and this is none of them."""
+        only_for = self.journey.only_for
+        return bool(only_for) and not (
+            subscription.topic == only_for and subscription.takes_retained
+        )
+
     def _retain(self) -> None:
         """Keep it as the retained publication of its topic; empty, it ends what was kept."""
         if self._body:
             ids = Ids(self._msg_id, self._request.correl_id)
             message = Outgoing(self._prepared, self._window, ids, self._body)
-            self.effects.append(retain(self._core, self.work, self._topic, message))
+            yields = bool(self.journey.only_for)
+            self.effects.append(retain(self._core, self.work, self._topic, message, yields=yields))
         else:
             self.effects.append(partial(end_retained, self._core, self._topic))
 
@@ -234,7 +264,8 @@ class _FanOut:
         )
 
     def _leaves_for(self, neighbour: str) -> bool:
-        if self.only_here or neighbour in self._neighbours:
+        is_connected = self._core.registry.queue_manager.number("PSMODE") == PUBSUB_EVERYWHERE
+        if self.only_here or neighbour in self._neighbours or not is_connected:
             return False
         self._neighbours.add(neighbour)
         return True
@@ -261,7 +292,9 @@ class _FanOut:
     def _content_for(self, subscription: Subscription) -> tuple[Prepared, bytes]:
         if not is_proxy(subscription):
             return self._prepared, self._body
-        return enveloped(self._prepared, self._body, self._topic, self._core.name)
+        visited = (*self.journey.visited, self._core.name)
+        journey = self.journey._replace(visited=visited, is_retained=self._retains)
+        return enveloped(self._prepared, self._body, self._topic, journey)
 
     def _stage(
         self,

@@ -27,6 +27,7 @@ from mayfly.engine.holder import Holder
 from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
+from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topic_strings import has_wildcards, levels_of, matches
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
@@ -36,7 +37,7 @@ from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import is_expired, remaining_ms, window_at_put
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
-from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.selectors import MessageFields
 from mayfly.store.units import StoredMessage
@@ -57,10 +58,32 @@ def ensure_retained_queue(core: Core) -> None:
             enter_queue(core, definition)
 
 
-def retain(core: Core, work: Work, topic: str, message: Outgoing) -> Callable[[], Work | None]:
+def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -> bool:
+    """Tell whether what is retained for a topic is this publication, or was published later.
+
+    PutDate and PutTime say when, to 10 ms. Call it with the latch held.
+    """
+    place = core.registry.retained.get(topic)
+    found = None if place is None else _found(core, place)
+    if found is None:
+        return False
+    row = found[1]
+    return row.msg_id == msg_id or _published(unpack_descriptor(row.descriptor)) > _published(
+        descriptor
+    )
+
+
+def _published(descriptor: Descriptor) -> tuple[str, str]:
+    return descriptor.put_date, descriptor.put_time
+
+
+def retain(
+    core: Core, work: Work, topic: str, message: Outgoing, *, yields: bool = False
+) -> Callable[[], Work | None]:
     """Add a publication to what is retained; returns what makes it the one of its topic.
 
-    That is to be an effect of the work. Raises MQRC_PUT_NOT_RETAINED; call it with the latch held.
+    That is to be an effect of the work. One that ``yields`` is removed by it when it is out of date
+    then. Raises MQRC_PUT_NOT_RETAINED; call it with the latch held.
     """
     prepared, window, ids, body = message
     # What is kept owes nobody a report, and says later on when it was published.
@@ -80,7 +103,8 @@ def retain(core: Core, work: Work, topic: str, message: Outgoing) -> Callable[[]
     row = copy_row(new_row(core, path, Outgoing(silent, window, ids, body)), topic)
     arrive(core, work, path, silent, row)
     side = PERSISTENT if silent.persistent else VOLATILE
-    return partial(_settle, core, topic, (row.k, side))
+    place = row.k, side
+    return partial(_yield_or_settle if yields else _settle, core, topic, place)
 
 
 def clear_retained(core: Core, topic: str) -> bool:
@@ -160,6 +184,17 @@ def _settle(core: Core, topic: str, place: tuple[int, int]) -> Work | None:
     return None if found is None else _removal(core, found)
 
 
+def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Work | None:
+    """Let a copy from elsewhere take its place unless somebody has published since."""
+    found = _found(core, place)
+    if found is None:
+        return None
+    row = found[1]
+    if is_outdated(core, topic, row.msg_id, unpack_descriptor(row.descriptor)):
+        return _removal(core, found)
+    return _settle(core, topic, place)
+
+
 def _forget(core: Core, topic: str, place: tuple[int, int]) -> None:
     if core.registry.retained.get(topic) == place:
         del core.registry.retained[topic]
@@ -221,13 +256,16 @@ def _add_copy(
     core: Core, work: Work, subscription: Subscription, topic: str, row: StoredMessage
 ) -> None:
     path = core.registry.resolve_target(subscription.destination)
-    publication = as_given(core, unpack_descriptor(row.descriptor))
+    publication, body = as_given(core, unpack_descriptor(row.descriptor)), row.body
+    if is_proxy(subscription):
+        journey = Journey((core.name,), is_retained=True, only_for=subscription.topic)
+        publication, body = enveloped(publication, body, topic, journey)
     prepared = prepared_for(core, subscription, path, publication)
-    size_bytes = size_on(path, prepared.descriptor, len(row.body))
+    size_bytes = size_on(path, prepared.descriptor, len(body))
     check_room(core, path, size_bytes, persistent=prepared.persistent)
     now_ms = core.now_ms()
     window = window_at_put(now_ms, remaining_ms(row.expire_at_ms, now_ms), 0, path.cap_ms)
     correl_id = row.correl_id if subscription.correl_id is None else subscription.correl_id
     ids = Ids(row.msg_id, correl_id)
-    copy = copy_row(new_row(core, path, Outgoing(prepared, window, ids, row.body)), topic)
+    copy = copy_row(new_row(core, path, Outgoing(prepared, window, ids, body)), topic)
     arrive(core, work, path, prepared, copy)

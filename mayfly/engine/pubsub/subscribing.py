@@ -26,6 +26,7 @@ from mayfly.engine.pubsub.subscriptions import (
     API,
     CREATED_BY,
     IGNORES_OWN,
+    NEW_ONLY,
     OWNER,
     PASSED_ON,
     SHARED,
@@ -235,6 +236,7 @@ def _definition(session: Session, request: SubscribeRequest, owner: str) -> Defi
             CREATED_BY: API,
             SHARED: int(request.is_shared),
             IGNORES_OWN: int(request.ignores_own),
+            NEW_ONLY: int(not request.takes_retained),
             OWNER: owner,
         }
     )

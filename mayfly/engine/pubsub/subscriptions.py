@@ -20,6 +20,8 @@ from mayfly.selectors import Selector, compile_selector
 #: Kept with the attributes of a subscription beside those that MQSC knows.
 SUB_ID, EXPIRE_AT, CREATED_BY = "SUBID", "EXPIRE_AT_MS", "SUBTYPE"
 SHARED, IGNORES_OWN = "SHARED", "IGNORES_OWN"
+#: Whether it wants nothing that was retained before it was made.
+NEW_ONLY = "NEW_ONLY"
 #: Whose publications a durable subscription leaves out also while nobody has it open.
 OWNER = "OWNER"
 ADMIN, API, PROXY = "ADMIN", "API", "PROXY"
@@ -66,6 +68,7 @@ class Subscription:
         "priority",
         "selector",
         "sub_id",
+        "takes_retained",
         "topic",
     )
 
@@ -78,6 +81,7 @@ class Subscription:
         self.is_shared = bool(definition.attributes.get(SHARED))
         self.ignores_own = bool(definition.attributes.get(IGNORES_OWN))
         self.owner = definition.attributes.get(OWNER, "")
+        self.takes_retained = not definition.attributes.get(NEW_ONLY)
         self.take(definition)
 
     def take(self, definition: Definition) -> None:

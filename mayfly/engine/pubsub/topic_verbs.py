@@ -15,6 +15,7 @@ from mayfly.engine.delivery import stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.opened import OpenQueues
 from mayfly.engine.properties.putting import with_mapping
+from mayfly.engine.pubsub.proxies import HERE, Journey
 from mayfly.engine.pubsub.publish import PublishResult, publish
 from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.subscribing import OpenSubscription, SubscribeRequest, resume, subscribe
@@ -101,6 +102,7 @@ class TopicVerbs(ABC):
         only_here: bool = False,
         alias: str = "",
         check: Callable[[str], None] | None = None,
+        journey: Journey = HERE,
     ) -> PublishResult:
         """MQPUT to a topic with a descriptor of the publisher's own.
 
@@ -108,7 +110,8 @@ class TopicVerbs(ABC):
         otherwise. ``not_own`` leaves out those who subscribe on this connection,
         ``only_here`` other queue managers. An ``alias``, the
         queue alias that it is put to, says the topic itself. ``check`` asks for authority on the
-        topic in the place of that of this session. Raises as ``publish.publish``.
+        topic in the place of that of this session. The ``journey`` is that of a publication that
+        comes from another queue manager. Raises as ``publish.publish``.
         """
         self._unit_in_use()
         through = None
@@ -130,6 +133,7 @@ class TopicVerbs(ABC):
             not_own=not_own,
             only_here=only_here,
             alias=through,
+            journey=journey,
         )
 
     def open_topic(
