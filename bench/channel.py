@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from multiprocessing import get_context
+from multiprocessing.queues import Queue
 from pathlib import Path
 
 from bench.figures import Figure, at_least, median, seconds_of
@@ -19,6 +22,9 @@ _ROUNDS = 5
 _COUNT, _BATCH_SIZE, _PUTS_A_UNIT = 10_000, 50, 500
 _LAST = b"last"
 _CHANNEL = "QM1.TO.QM2"
+_RECEIVER = f"DEFINE QLOCAL(IN) MAXDEPTH(999999999)\nDEFINE CHANNEL({_CHANNEL}) CHLTYPE(RCVR)"
+_NETWORK_ROUNDS, _TOKEN, _POLL_SECONDS = 3, "bench", 0.002
+_SPAWN = get_context("spawn")
 
 
 def figures() -> Iterator[Figure]:
@@ -34,6 +40,50 @@ def figures() -> Iterator[Figure]:
     yield at_least("channel, persistent, BATCHSZ(50)", median(rates), 12_000, "/s")
     note = "the bare loops with as many commits a batch, three"
     yield at_least("the same beside bare loops", median(ratios), 0.35, "x", note)
+    yield from _network(median(rates))
+
+
+def _network(local_rate: float) -> Iterator[Figure]:
+    rates = []
+    for _ in range(_NETWORK_ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            rates.append(_COUNT / _between_processes(Path(folder)))
+    note = f"{median(rates):,.0f}/s from one process to another over a socket"
+    yield at_least(
+        "channel over the network, against one process", median(rates) / local_rate, 0.5, "x", note
+    )
+
+
+def _between_processes(folder: Path) -> float:
+    port: Queue[int] = _SPAWN.Queue()
+    other = _SPAWN.Process(target=_serve, args=(folder / "QM2", port), daemon=True)
+    other.start()
+    try:
+        way = f"TRPTYPE(TCP) CONNAME('127.0.0.1({port.get()})')"
+        with QueueManager("QM1", folder / "QM1") as one:
+            _fill(one, way)
+            return seconds_of(lambda: _send_all(one))
+    finally:
+        other.kill()
+        other.join()
+
+
+def _serve(folder: Path, port: Queue[int]) -> None:
+    """Serve the receiving queue manager until this process is killed."""
+    from mayfly.servers.flight import FlightServer
+
+    with QueueManager("QM2", folder) as two:
+        two.mqsc(_RECEIVER)
+        with FlightServer(two, port=0, token=_TOKEN) as server:
+            port.put(server.port)
+            threading.Event().wait()
+
+
+def _send_all(one: QueueManager) -> None:
+    os.environ["MAYFLY_TOKEN"] = _TOKEN
+    one.channels.start(_CHANNEL)
+    while one.channels.status(_CHANNEL)[0].sequence < _COUNT:
+        threading.Event().wait(_POLL_SECONDS)
 
 
 def _raw(folder: Path) -> float:
@@ -58,19 +108,23 @@ def _channel(folder: Path) -> float:
     with ExitStack() as stack:
         one = stack.enter_context(QueueManager("QM1", folder / "QM1"))
         two = stack.enter_context(QueueManager("QM2", folder / "QM2"))
-        two.mqsc(f"DEFINE QLOCAL(IN) MAXDEPTH(999999999)\nDEFINE CHANNEL({_CHANNEL}) CHLTYPE(RCVR)")
-        one.mqsc(
-            "DEFINE QLOCAL(QM2) USAGE(XMITQ) MAXDEPTH(999999999)\n"
-            f"DEFINE CHANNEL({_CHANNEL}) CHLTYPE(SDR) CONNAME(QM2) XMITQ(QM2)"
-            f" BATCHSZ({_BATCH_SIZE})"
-        )
-        with one.session(transacted=True) as session:
-            for number in range(_COUNT):
-                is_last = number == _COUNT - 1
-                session.put("IN@QM2", BODY, persistent=True, correl_id=_LAST if is_last else None)
-                if number % _PUTS_A_UNIT == _PUTS_A_UNIT - 1:
-                    session.commit()
+        two.mqsc(_RECEIVER)
+        _fill(one, "CONNAME(QM2)")
         return seconds_of(lambda: _move(one, two))
+
+
+def _fill(one: QueueManager, way: str) -> None:
+    """Define the sender and put all messages on its transmission queue."""
+    one.mqsc(
+        "DEFINE QLOCAL(QM2) USAGE(XMITQ) MAXDEPTH(999999999)\n"
+        f"DEFINE CHANNEL({_CHANNEL}) CHLTYPE(SDR) {way} XMITQ(QM2) BATCHSZ({_BATCH_SIZE})"
+    )
+    with one.session(transacted=True) as session:
+        for number in range(_COUNT):
+            is_last = number == _COUNT - 1
+            session.put("IN@QM2", BODY, persistent=True, correl_id=_LAST if is_last else None)
+            if number % _PUTS_A_UNIT == _PUTS_A_UNIT - 1:
+                session.commit()
 
 
 def _move(one: QueueManager, two: QueueManager) -> None:

@@ -42,6 +42,9 @@ BESIDE = {
 #: What a module, or a layer, may import although its row does not say so.
 JOINS = {
     "mayfly.servers.flight": {"bulk"},  # the one place where queues and columns meet
+    # The two ends of a channel over the network.
+    "mayfly.servers.flight_channels": {"bulk"},
+    "mayfly.channel.network": {"bulk"},
     # A command may start either side.
     "mayfly.cli": {"bulk", "spark", "replay", "pipeline", "advise"},
     "mayfly.demo": {"bulk", "spark"},  # shows both sides at work on the same day

@@ -29,6 +29,8 @@ LEDGER_VERB = "ledger"
 INFO_ACTION = "ledger-info"
 #: Record batches of this size are few enough to be cheap and small enough to wait for.
 DEFAULT_MAX_BYTES = 2 * 1024 * 1024
+#: Where a server listens unless it is told otherwise.
+DEFAULT_PORT = 9414
 _INFO_TIMEOUT_SECONDS = 30.0
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 

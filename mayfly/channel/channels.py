@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from functools import partial
 
-from mayfly.channel.links import Link, Opening, Standing
+from mayfly.channel.incoming import IncomingLinks
+from mayfly.channel.links import Link, LinkDown, Opening, Standing, end_link
 from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine.attributes.attribute import CHANNEL
-from mayfly.engine.attributes.of_channels import RECEIVER, SENDER
+from mayfly.engine.attributes.of_channels import LOCAL, RECEIVER, SENDER
 from mayfly.engine.manager import Manager
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.named import find_named, named_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.store.channels import ChannelRow
+from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
 
-#: The channels of the open queue managers of this process, by the name of the queue manager.
-_OPEN: weakref.WeakValueDictionary[str, Channels] = weakref.WeakValueDictionary()
+#: The channels of the open queue managers of this process, some of which may have one name.
+_OPEN: weakref.WeakSet[Channels] = weakref.WeakSet()
+_OPENING = threading.Lock()
 #: Weak on both sides: channels know their queue manager, which would keep the key alive.
 _OF_MANAGERS: weakref.WeakKeyDictionary[Manager, weakref.ref[Channels]] = (
     weakref.WeakKeyDictionary()
@@ -31,7 +34,39 @@ _OF_MANAGERS: weakref.WeakKeyDictionary[Manager, weakref.ref[Channels]] = (
 def connect_local(definition: Definition) -> Link:
     """Return a link to the queue manager of this process that CONNAME names; raises LinkDown."""
     name = definition.text("CONNAME")
-    return LocalLink(partial(_OPEN.get, name), name)
+    return LocalLink(partial(_open_one, name), name)
+
+
+def _open_one(name: str) -> Channels | None:
+    """Return the channels of an open queue manager; raises LinkDown when two have its name."""
+    if len(_all_open(name)) > 1:
+        # One that nobody has any more, though nobody has closed it, is none.
+        gc.collect()
+    found = _all_open(name)
+    if len(found) > 1:
+        raise LinkDown(f"{len(found)} queue managers named {name!r} are open in this process")
+    return found[0] if found else None
+
+
+def _all_open(name: str) -> list[Channels]:
+    with _OPENING:
+        return [channels for channels in _OPEN if channels.is_of(name)]
+
+
+def connect(definition: Definition) -> Link:
+    """Return the link of a sender, as TRPTYPE says; raises LinkDown.
+
+    MQRC_NOT_AUTHORIZED without the token that a server asks for, and MQRC_CHANNEL_CONFIG_ERROR
+    where what a network needs is not installed.
+    """
+    if definition.number("TRPTYPE") == LOCAL:
+        return connect_local(definition)
+    try:
+        from mayfly.channel.network import NetworkLink
+    except ImportError as error:
+        said = f"TRPTYPE(TCP) needs pip install 'mayfly-mq[serve]': {error}"
+        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said) from error
+    return NetworkLink(definition)
 
 
 def channels_of(manager: Manager) -> Channels:
@@ -44,18 +79,20 @@ def channels_of(manager: Manager) -> Channels:
 class Channels:
     """Starts, stops and shows the channels of one queue manager; any thread may call it."""
 
-    def __init__(self, manager: Manager, connect: Connect = connect_local) -> None:
+    def __init__(self, manager: Manager, connect: Connect = connect) -> None:
         """Begin with none; :meth:`restart` starts those that ran when it was last open."""
         self._manager = manager
         #: What makes the link of a sender from its definition.
         self.connect = connect
         self._senders: dict[str, RunningChannel] = {}
         self._receivers: dict[tuple[str, str], Receiver] = {}
-        self._stopped_receivers: set[str] = set()
         self._accepting = threading.RLock()
+        #: The links of senders in other processes.
+        self.incoming = IncomingLinks(manager, self)
         self._wake_manager = manager.wake
         manager.wake = self._wake
-        _OPEN[manager.name] = self
+        with _OPENING:
+            _OPEN.add(self)
         _OF_MANAGERS[manager] = weakref.ref(self)
 
     def start(self, name: str) -> None:
@@ -65,19 +102,33 @@ class Channels:
         MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
         """
         if self._definition(name).number("CHLTYPE") == RECEIVER:
-            self._stopped_receivers.discard(name)
+            with self._accepting:
+                if self._is_stopped(name):
+                    self._note_receiver(name, INACTIVE)
         else:
             self._sender(name).start()
+
+    def start_triggered(self, name: str) -> None:
+        """Start a sender for a trigger message of its transmission queue, unless it was stopped.
+
+        Messages that a stop leaves there would trigger the channel at once. Raises as
+        :meth:`start`, and MQRC_CHANNEL_CONFIG_ERROR for a receiver.
+        """
+        self._check_type(name, SENDER)
+        sender = self._sender(name)
+        if sender.status is not Status.STOPPED:
+            sender.start()
 
     def stop(self, name: str, *, is_forced: bool = False) -> None:
         """Stop a channel: behind the batch under way, or by force, which cuts it off.
 
-        A receiver is cut off either way; its sender finds out, and retries. Raises
-        MQRC_UNKNOWN_OBJECT_NAME.
+        A receiver is cut off either way; its sender finds out, and retries. Either stays stopped
+        when its queue manager is opened again. Raises MQRC_UNKNOWN_OBJECT_NAME, for a receiver
+        MQRC_STORAGE_MEDIUM_FULL, and it stays as it was.
         """
         if self._definition(name).number("CHLTYPE") == RECEIVER:
             with self._accepting:
-                self._stopped_receivers.add(name)
+                self._note_receiver(name, STOPPED)
                 self._cut_off(name)
         else:
             self._sender(name).stop(is_forced=is_forced)
@@ -98,6 +149,9 @@ class Channels:
             receivers = {p: r for (channel, p), r in self._receivers.items() if channel == name}
         # Of one that has committed nothing yet, only the receiver itself knows.
         states = {partner: receiver.state for partner, receiver in receivers.items()} | states
+        if len(states) > 1 or not self._is_stopped(name):
+            # It is about the channel, and tells nothing that the others do not.
+            states.pop("", None)
         return [
             self._receiver_status(states[partner], receivers.get(partner))
             for partner in sorted(states)
@@ -135,7 +189,7 @@ class Channels:
         try:
             link.ping(name)
         finally:
-            link.close()
+            end_link(link)
 
     def forget(self, name: str) -> None:
         """Let go of a channel that is to be deleted.
@@ -151,7 +205,6 @@ class Channels:
             self._cut_off(name)
             self._manager.shipments.forget(name)
             self._senders.pop(name, None)
-            self._stopped_receivers.discard(name)
             self._receivers = {key: r for key, r in self._receivers.items() if key[0] != name}
 
     def restart(self) -> None:
@@ -163,19 +216,25 @@ class Channels:
 
     def close(self) -> None:
         """End all of them, before the queue manager ends."""
-        if _OPEN.get(self._manager.name) is self:
-            del _OPEN[self._manager.name]
+        with _OPENING:
+            _OPEN.discard(self)
         for sender in list(self._senders.values()):
             sender.close()
+        self.incoming.close()
         with self._accepting:
             for receiver in self._receivers.values():
                 receiver.close()
 
     def accept(self, opening: Opening) -> tuple[Receiver, Standing]:
-        """Begin to receive; raises as :meth:`check_receiver`, and MQRC_NOT_AUTHORIZED."""
+        """Begin to receive; raises as :meth:`check_receiver`, and MQRC_NOT_AUTHORIZED.
+
+        LinkDown when two open queue managers have the sender's name: what one of them has committed
+        would be taken for the other's.
+        """
         manager = self._manager
         manager.check_running()
         name, partner = opening.channel, opening.manager
+        _open_one(partner)
         with self._accepting:
             self.check_receiver(name)
             definition = self._definition(name)
@@ -207,9 +266,20 @@ class Channels:
         if definition is None or definition.number("CHLTYPE") != RECEIVER:
             said = f"{manager.name} has no CHANNEL({channel}) CHLTYPE(RCVR)"
             raise mq_error(rc.MQRC_UNKNOWN_CHANNEL_NAME, said)
-        if channel in self._stopped_receivers:
+        if self._is_stopped(channel):
             said = f"CHANNEL({channel}) is stopped at {manager.name}"
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
+
+    def is_of(self, name: str) -> bool:
+        """Tell whether these are the channels of a queue manager of this name that runs."""
+        return self._manager.name == name and not self._manager.is_stopped
+
+    def _is_stopped(self, receiver: str) -> bool:
+        return self._manager.shipments.state(receiver, "").is_stopped
+
+    def _note_receiver(self, name: str, wanted: int) -> None:
+        """Make durable whether a receiver accepts: in a row of its own, without a partner."""
+        self._manager.shipments.save(ChannelRow(name, is_sender=0, partner="", wanted=wanted))
 
     def _definition(self, name: str) -> Definition:
         self._manager.check_running()
@@ -230,7 +300,7 @@ class Channels:
         status = Status.INACTIVE
         if receiver is not None and receiver.is_open:
             status = Status.PAUSED if receiver.is_paused else Status.RUNNING
-        elif state.name in self._stopped_receivers:
+        elif self._is_stopped(state.name):
             status = Status.STOPPED
         return ChannelStatus(
             name=state.name,

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from mayfly.mqi.descriptor import Descriptor
 
+_LOG = logging.getLogger("mayfly.channel")
 
-class LinkDown(Exception):
+
+class LinkDown(ConnectionError):
     """The partner cannot be reached or has not answered: what it was asked may have been done."""
 
 
 class Opening(NamedTuple):
     """What a sender says of itself: ``sequence`` is that of the last message both are sure of.
 
-    With ``is_reset`` the receiver takes it over.
+    With ``is_reset`` the receiver takes it over. It speaks at least every ``heartbeat_s``, 0 for
+    whenever it has something to say.
     """
 
     channel: str
@@ -24,6 +28,7 @@ class Opening(NamedTuple):
     batch_size: int
     max_message_bytes: int
     is_reset: bool
+    heartbeat_s: int
 
 
 class Standing(NamedTuple):
@@ -55,7 +60,8 @@ class Parcel(NamedTuple):
 class Link(Protocol):
     """One connection from a sender to its receiver, used by one thread; any may close it.
 
-    Every call raises LinkDown, or the MQError for which the receiver refuses it. A receiver that
+    Every call raises LinkDown or another OSError, or the MQError for which the receiver refuses it;
+    whatever else it raises is a mistake in the link, and stops the channel. A receiver that
     waits before it tries a put again says for how long; :meth:`go_on` is called then.
     """
 
@@ -76,3 +82,11 @@ class Link(Protocol):
 
     def close(self) -> None:
         """End; what is not confirmed is backed out there."""
+
+
+def end_link(link: Link) -> None:
+    """Close a link; it has ended even when that fails, which is logged."""
+    try:
+        link.close()
+    except Exception as error:  # noqa: BLE001 - a link is not ours, and what is behind it goes on
+        _LOG.warning("a link was not closed well: %r", error)

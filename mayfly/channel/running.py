@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from mayfly.channel.intake import Intake
-from mayfly.channel.links import Link, LinkDown
+from mayfly.channel.links import Link, end_link
 from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
@@ -22,11 +22,13 @@ from mayfly.engine.objects.named import find_named
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.channels import ChannelRow
+from mayfly.store.channels import INACTIVE, STARTED, STOPPED, ChannelRow
 
 _LOG = logging.getLogger("mayfly.channel")
 
 Connect = Callable[[Definition], Link]
+#: What a retry may mend; any other error is a mistake in a program, and stops the channel.
+_MAY_PASS = (OSError, MQError)
 
 
 class RunningChannel:
@@ -47,7 +49,7 @@ class RunningChannel:
         self._stop_wanted = False
         #: When its wait ends; since when it has had nothing to send, and has not spoken.
         self._due_ms = self._idle_ms = self._silent_ms = 0
-        self.status = Status.INACTIVE
+        self.status = Status.STOPPED if self._state.is_stopped else Status.INACTIVE
         self._failure = ""
 
     @property
@@ -70,7 +72,7 @@ class RunningChannel:
         with self._working:
             self._definition = find_named(manager, CHANNEL, self._name)
             if not self._state.is_started:
-                manager.shipments.save(self._state._replace(is_started=1))
+                manager.shipments.save(self._state._replace(wanted=STARTED))
             self._due_ms, self._stop_wanted = manager.now_ms(), False
             if self.is_idle:
                 self._let_sender_go()
@@ -81,16 +83,16 @@ class RunningChannel:
 
     def stop(self, *, is_forced: bool = False) -> None:
         """End after the batch under way, or cut it off, what is in doubt staying so."""
+        self._stop_wanted = True
+        link = self._link
+        if is_forced and link is not None:
+            end_link(link)
         if self.is_idle:
             with self._working:
                 # Somebody may have started it meanwhile.
                 self._end(Status.STOPPED)
-            return
-        self._stop_wanted = True
-        link = self._link
-        if is_forced and link is not None:
-            link.close()
-        self._manager.clock.wake(self)
+        else:
+            self._manager.clock.wake(self)
 
     def close(self) -> None:
         """End with the queue manager, to go on when that is opened again."""
@@ -210,8 +212,12 @@ class RunningChannel:
                 self._note_sent(self._sender.go_on())
             else:
                 self._move()
-        except (LinkDown, MQError) as error:
+        except Exception as error:  # noqa: BLE001 - a link is not ours; nobody else would hear of it
             self._fail(error)
+        except BaseException as error:
+            # Interrupted in its midst, the batch must not be handed over a second time.
+            self._fail(error)
+            raise
 
     def _connect_sender(self) -> None:
         definition = self._definition = find_named(self._manager, CHANNEL, self._name)
@@ -262,18 +268,22 @@ class RunningChannel:
         """Nothing to send: disconnect after DISCINT, else ask whether the partner is there."""
         disconnect_ms = self._end_of("DISCINT", self._idle_ms)
         if disconnect_ms is not None and disconnect_ms <= now_ms:
+            self._note(INACTIVE)
             self._end(Status.INACTIVE)
-            self._note_stopped()
             return
         assert self._sender is not None
         self._sender.ping()
         self._silent_ms = now_ms
 
-    def _fail(self, error: LinkDown | MQError) -> None:
-        self._failure = str(error)
-        _LOG.warning("channel %s: %s", self._name, error)
+    def _fail(self, error: BaseException) -> None:
+        """Retry, or stop: on demand, without retries left, or for what no retry would mend."""
+        is_mistake = isinstance(error, Exception) and not isinstance(error, _MAY_PASS)
+        self._failure = repr(error) if is_mistake else str(error)
+        trace = error if is_mistake else None
+        _LOG.warning("channel %s: %s", self._name, self._failure, exc_info=trace)
         self._disconnect()
-        wait_ms = None if self._stop_wanted else self._retries.next_wait_ms()
+        is_over = self._stop_wanted or is_mistake
+        wait_ms = None if is_over else self._retries.next_wait_ms()
         if self._manager.is_stopped:
             self._end(Status.INACTIVE)
         elif wait_ms is None:
@@ -284,9 +294,10 @@ class RunningChannel:
     def _end(self, status: Status) -> None:
         self._disconnect()
         self._let_queue_go()
-        self.status, self._stop_wanted = status, False
-        if status is Status.STOPPED:
-            self._note_stopped()
+        # A STOP that comes while it ends otherwise counts.
+        self.status = Status.STOPPED if self._stop_wanted else status
+        if self.status is Status.STOPPED:
+            self._note(STOPPED)
         self._manager.clock.detach(self)
 
     def _disconnect(self) -> None:
@@ -308,8 +319,9 @@ class RunningChannel:
         if intake is not None:
             intake.close()
 
-    def _note_stopped(self) -> None:
+    def _note(self, wanted: int) -> None:
+        """Remember how it has ended for when its queue manager is opened again."""
         try:
-            self._manager.shipments.save(self._state._replace(is_started=0))
+            self._manager.shipments.save(self._state._replace(wanted=wanted))
         except MQError as error:
             _LOG.error("channel %s would start with its queue manager: %s", self._name, error)

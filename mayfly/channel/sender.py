@@ -13,7 +13,7 @@ whether it is committed there.
 
 from __future__ import annotations
 
-from mayfly.channel.links import Link, Opening, Parcel, Standing
+from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link
 from mayfly.channel.parcels import as_it_stands, parcel_of
 from mayfly.channel.undeliverable import add_exception, add_expiration_report
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS, FAST
@@ -34,6 +34,7 @@ _DEAD_LETTERED = next_state(State.AVAILABLE, Event.DEAD_LETTER)
 _DISCARDED = next_state(State.AVAILABLE, Event.DISCARD)
 #: The part of a MsgId that no two have: it names a batch.
 _UNIQUE_FROM = 16
+_MS_PER_S = 1_000
 
 
 class Sender:
@@ -76,6 +77,7 @@ class Sender:
             definition.number("BATCHSZ"),
             self._max_message_bytes(),
             bool(state.is_reset),
+            self._heartbeat_s(),
         )
         standing = link.negotiate(opening)
         if state.doubt_luw:
@@ -115,7 +117,8 @@ class Sender:
             self._begun_ms = manager.now_ms()
         with manager.latch:
             manager.check_running()
-            found = self._shipment.take(room)
+            # MAXUMSGS may be less than what an open batch has by now.
+            found = self._shipment.take(max(room, 0))
         manager.run_deferred()
         self._taken += [row for _queue, row, _side in found]
         return len(found) < room
@@ -159,7 +162,7 @@ class Sender:
     def close(self) -> None:
         """End the connection; what is not in doubt goes back to its place."""
         if self._link is not None:
-            self._link.close()
+            end_link(self._link)
         self._taken = []
         if not self.state.doubt_luw and self._shipment.rows:
             self._shipment.give_back()
@@ -233,6 +236,12 @@ class Sender:
         own = self._definition.number("MAXMSGL")
         largest = own or self._manager.registry.queue_manager.number("MAXMSGL")
         return largest if self._standing is None else min(largest, self._standing.max_message_bytes)
+
+    def _heartbeat_s(self) -> int:
+        """Return how often the partner hears of it at least: seldom while a batch stays open."""
+        heartbeat_s = self._definition.number("HBINT")
+        held_s = -(-self._definition.number("BATCHINT") // _MS_PER_S)
+        return heartbeat_s + held_s if heartbeat_s else 0
 
     @property
     def _is_fast(self) -> bool:

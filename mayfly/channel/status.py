@@ -17,7 +17,8 @@ class Status(StrEnum):
     RETRYING = "RETRYING"
     #: Waits before a put is tried again at the receiver (MRTMR).
     PAUSED = "PAUSED"
-    #: Ended by STOP CHANNEL, or after all retries; only START CHANNEL starts it again.
+    #: Ended by STOP CHANNEL, after all retries, or by what no retry would mend; only START CHANNEL
+    #: starts it again, however often its queue manager is closed and opened.
     STOPPED = "STOPPED"
 
 

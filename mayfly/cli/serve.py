@@ -159,7 +159,8 @@ def _started(
     token: str,
     tls_certificate: tuple[bytes, bytes] | None,
 ) -> Iterator[FlightServer]:
-    from mayfly.servers.flight import DEFAULT_PORT, FlightServer
+    from mayfly.bulk.client import DEFAULT_PORT
+    from mayfly.servers.flight import FlightServer
 
     host, port = address
     server = FlightServer(

@@ -37,7 +37,7 @@ def behind_header(descriptor: Descriptor, refusal: Refusal) -> tuple[Descriptor,
         {
             "Reason": refusal.reason,
             "DestQName": _field(refusal.queue, _NAME_LENGTH),
-            "DestQMgrName": refusal.manager_name,
+            "DestQMgrName": _field(refusal.manager_name, _NAME_LENGTH),
             "Encoding": descriptor.encoding,
             "CodedCharSetId": descriptor.coded_char_set_id,
             "Format": _field(descriptor.format, _FORMAT_LENGTH),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mayfly.lifetime.times import ms_of_tenths, tenths_of_ms
+from mayfly.lifetime.times import ms_of_seconds, ms_of_tenths, tenths_of_ms
 from mayfly.mqi.structures import XQH
 
 #: Where the embedded Expiry stands in the data; shorter data has none.
 EXPIRY_AT = XQH.offset_of("MsgDesc.Expiry")
 EXPIRY_END = EXPIRY_AT + 4
+_GRACE_SECONDS = 60
 
 
 def embedded_expiry(body: bytes, *, big_endian: bool) -> int:
@@ -34,6 +35,16 @@ def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
     left_ms = max(ms_of_tenths(tenths) - waited_ms, 0)
     left = tenths_of_ms(left_ms).to_bytes(4, _order(big_endian), signed=True)
     return body[:EXPIRY_AT] + left + body[EXPIRY_END:]
+
+
+def silence_ms(heartbeat_s: int) -> int | None:
+    """Return how long an end of a channel hears nothing before it gives the other one up.
+
+    It is twice HBINT, and a minute longer than HBINT from a minute on; None for ever, HBINT 0.
+    """
+    if not heartbeat_s:
+        return None
+    return ms_of_seconds(heartbeat_s + min(heartbeat_s, _GRACE_SECONDS))
 
 
 def _order(big_endian: bool) -> Literal["big", "little"]:

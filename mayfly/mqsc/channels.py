@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from mayfly.channel.addresses import addresses_of
 from mayfly.channel.channels import channels_of
-from mayfly.channel.links import LinkDown
 from mayfly.channel.status import ChannelStatus
 from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import CHANNEL, Value
-from mayfly.engine.attributes.of_channels import RECEIVER, RECEIVER_ONLY, SENDER, SENDER_ONLY
+from mayfly.engine.attributes.of_channels import (
+    ANY_TLS,
+    RECEIVER,
+    RECEIVER_ONLY,
+    SENDER,
+    SENDER_ONLY,
+    TCP,
+)
 from mayfly.engine.objects.named import (
     alter_named,
     define_named,
@@ -68,6 +76,7 @@ def define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
         for keyword in _NEEDED:
             if not attributes.get(keyword):
                 raise command.object.wrong(f"{keyword} is missing: a sender needs it")
+        _check_network(command.object, attributes)
     define_named(queue_manager, kind, name, attributes, replace=replace)
     return done("AMQ8014I", "IBM MQ channel created.")
 
@@ -77,13 +86,16 @@ def alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = _name(command.object)
     given = distinct(command.parameters)
     attributes = settings(given, kind)
-    before = find_named(queue_manager, kind, name).attributes[_TYPE]
+    existing = find_named(queue_manager, kind, name).attributes
+    before = existing[_TYPE]
     if attributes.setdefault(_TYPE, before) != before:
         raise given[_TYPE].wrong(f"{_TYPE} cannot be changed")
     _check_type(given, before)
     for keyword in _NEEDED:
         if before == SENDER and attributes.get(keyword) == "":
             raise given[keyword].wrong(f"{keyword} is missing: a sender needs it")
+    if before == SENDER:
+        _check_network(command.object, {**existing, **attributes})
     alter_named(queue_manager, kind, name, attributes)
     return done("AMQ8016I", "IBM MQ channel changed.")
 
@@ -173,7 +185,7 @@ def ping(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     nothing_else(command, kind, distinct(command.parameters))
     try:
         channels_of(queue_manager).ping(name)
-    except LinkDown as error:
+    except OSError as error:
         text = f"The remote channel '{name}' is not currently available: {error}."
         return Outcome((Message("AMQ9558E", text, reason=rc.MQRC_Q_MGR_NOT_AVAILABLE),))
     except MQError as error:
@@ -196,6 +208,17 @@ def _check_type(given: dict[str, Parameter], channel_type: Value) -> None:
     for keyword, parameter in given.items():
         if keyword in others:
             raise parameter.wrong(f"{keyword} is not a keyword of CHANNEL {_TYPE}({word})")
+
+
+def _check_network(parameter: Parameter, attributes: Mapping[str, Value]) -> None:
+    """Check what a sender says of the way to its partner."""
+    if attributes.get("SSLCIPH", "") not in ("", ANY_TLS):
+        raise parameter.wrong(f"SSLCIPH must be blank or {ANY_TLS}")
+    if attributes.get("TRPTYPE") == TCP:
+        try:
+            addresses_of(str(attributes["CONNAME"]))
+        except ValueError as error:
+            raise parameter.wrong(f"CONNAME: {error}") from error
 
 
 def _word(parameter: Parameter | None, words: tuple[str, ...]) -> str:

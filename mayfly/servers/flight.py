@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.bulk import claims
+from mayfly.bulk import channels, claims
 from mayfly.bulk.client import (
     DEFAULT_MAX_BYTES,
+    DEFAULT_PORT,
     INFO_ACTION,
     LEDGER_VERB,
     LedgerInfo,
@@ -40,7 +41,7 @@ from mayfly.bulk.errors import (
 from mayfly.bulk.schema import LEDGER, MESSAGE, ledger_batch, pages
 from mayfly.bulk.stages import COMMIT_ACTION, STAGE_VERB, STAGED
 from mayfly.mqi.errors import MQError
-from mayfly.servers import flight_claims, flight_stages
+from mayfly.servers import flight_channels, flight_claims, flight_stages
 from mayfly.servers.flight_calls import (
     MQ_ERROR,
     ActionVerb,
@@ -54,7 +55,6 @@ from mayfly.servers.flight_calls import (
 from mayfly.store.ledger import Ledger
 from mayfly.store.ledger import PositionTrimmed as TrimmedInStore
 
-DEFAULT_PORT = 9414
 #: Rows taken from the store at once: some ten milliseconds of its ledger connection.
 PAGE_ROWS = 4096
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.
@@ -370,7 +370,15 @@ ACTIONS: dict[str, ActionVerb] = {
     claims.CONSUMERS: ActionVerb("how all consumers stand", flight_claims.consumers),
     claims.RANGES: ActionVerb("parts of a queue to be browsed", flight_claims.browse_ranges),
     COMMIT_ACTION: ActionVerb("put what stages hold", flight_stages.commit),
+    channels.PING: ActionVerb("whether a channel receives", flight_channels.ping),
+    channels.BEGIN: ActionVerb("begin to send on a channel", flight_channels.begin),
+    channels.GO_ON: ActionVerb("put what could not be put", flight_channels.go_on),
+    channels.CONFIRM: ActionVerb("commit a batch", flight_channels.confirm),
+    channels.END: ActionVerb("send no more on a channel", flight_channels.end),
 }
 
 #: What an upload may be: verb -> who takes its record batches and answers with a JSON object.
-PUTS: dict[str, PutVerb] = {STAGE_VERB: PutVerb(STAGED, flight_stages.stage)}
+PUTS: dict[str, PutVerb] = {
+    STAGE_VERB: PutVerb(STAGED, flight_stages.stage),
+    channels.SEND: PutVerb(channels.PARCEL, flight_channels.send),
+}

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from mayfly.engine.manager import Manager
 from mayfly.store.ledger import Ledger
 
+#: The reason of a call that makes no sense.
+BAD_REQUEST = "bad-request"
 #: The reason of a call that the queue manager itself refused; the text begins with MQRC_*.
 MQ_ERROR = "mq-error"
 #: One page of an answer: what the verb's ``to_batch`` makes a record batch of.
@@ -71,3 +74,26 @@ class PutVerb(NamedTuple):
 
     schema: pa.Schema
     run: Callable[[ServedManager, Request, Iterator[pa.RecordBatch], threading.Event], Any]
+
+
+def with_queues(manager: ServedManager) -> Manager:
+    """Return a queue manager that is served with its queues; raises CallRefused."""
+    if not isinstance(manager, Manager):
+        raise CallRefused(BAD_REQUEST, f"{manager.name} is served without its queues")
+    return manager
+
+
+def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
+    """Return the values of a request by name; raises CallRefused.
+
+    All are required, and there are no others; whole numbers have 64 bits.
+    """
+    if request.keys() != kinds.keys():
+        raise CallRefused(BAD_REQUEST, f"asked for {sorted(request)}, known: {sorted(kinds)}")
+    for name, kind in kinds.items():
+        value = request[name]
+        is_flag = isinstance(value, bool)
+        is_too_large = isinstance(value, int) and not -(2**63) <= value < 2**63
+        if not isinstance(value, kind) or (is_flag and kind is not bool) or is_too_large:
+            raise CallRefused(BAD_REQUEST, f"{name} cannot be {value!r}")
+    return tuple(request[name] for name in kinds)

@@ -12,14 +12,21 @@ from mayfly.engine.bulk.consumers import ClaimError
 from mayfly.engine.finding.search import Match
 from mayfly.engine.manager import Manager
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.servers.flight_calls import CallRefused, Page, Request, ServedManager
+from mayfly.servers.flight_calls import (
+    BAD_REQUEST,
+    CallRefused,
+    Page,
+    Request,
+    ServedManager,
+    fields_of,
+    with_queues,
+)
 from mayfly.store.claims import ClaimedColumns
 from mayfly.store.units import StoredMessage
 
 #: Data and rows read at once from what is claimed.
 _PAGE_BYTES = 4 * 1024 * 1024
 _PAGE_ROWS = 4_096
-_BAD_REQUEST = "bad-request"
 _OPTIONAL_INT = (int, type(None))
 _OPTIONAL_TEXT = (str, type(None))
 
@@ -32,7 +39,7 @@ def _translated(call: Callable[[Manager, Request], Answer]) -> Callable[..., Ans
     @wraps(call)
     def run(manager: ServedManager, request: Request) -> Answer:
         try:
-            return call(_whole(manager), request)
+            return call(with_queues(manager), request)
         except ClaimError as error:
             raise CallRefused(error.reason, error.text) from error
 
@@ -42,7 +49,7 @@ def _translated(call: Callable[[Manager, Request], Answer]) -> Callable[..., Ans
 @_translated
 def attach(manager: Manager, request: Request) -> Answer:
     """Begin to act as a consumer of a queue."""
-    consumer, queue = _fields(request, consumer=str, queue=str)
+    consumer, queue = fields_of(request, consumer=str, queue=str)
     standing = manager.claims.attach(consumer, queue)
     return {
         "manager": manager.name,
@@ -57,7 +64,7 @@ def attach(manager: Manager, request: Request) -> Answer:
 @_translated
 def claim(manager: Manager, request: Request) -> Answer:
     """Claim the next messages behind a claim."""
-    consumer, epoch, after, max_rows, max_bytes, up_to = _fields(
+    consumer, epoch, after, max_rows, max_bytes, up_to = fields_of(
         request,
         consumer=str,
         epoch=int,
@@ -73,21 +80,23 @@ def claim(manager: Manager, request: Request) -> Answer:
 @_translated
 def mark(manager: Manager, request: Request) -> Answer:
     """Tell what ``up_to`` of a claim takes to stop at what is there now."""
-    _fields(request)
+    fields_of(request)
     return {"mark": manager.claims.mark()}
 
 
 @_translated
 def end(manager: Manager, request: Request) -> Answer:
     """End what claims hold."""
-    consumer, epoch, until = _fields(request, consumer=str, epoch=int, until=int)
+    consumer, epoch, until = fields_of(request, consumer=str, epoch=int, until=int)
     return {"messages": manager.claims.end(consumer, epoch, until)}
 
 
 @_translated
 def edges(manager: Manager, request: Request) -> Answer:
     """Tell which rows claims hold."""
-    consumer, epoch, after, until = _fields(request, consumer=str, epoch=int, after=int, until=int)
+    consumer, epoch, after, until = fields_of(
+        request, consumer=str, epoch=int, after=int, until=int
+    )
     after_row, until_row = manager.claims.edges(consumer, epoch, after, until)
     return {"after_row": after_row, "until_row": until_row}
 
@@ -95,37 +104,37 @@ def edges(manager: Manager, request: Request) -> Answer:
 @_translated
 def release(manager: Manager, request: Request) -> Answer:
     """Give back what a consumer has claimed."""
-    (consumer,) = _fields(request, consumer=str)
+    (consumer,) = fields_of(request, consumer=str)
     return {"messages": manager.claims.release(consumer)}
 
 
 @_translated
 def consumers(manager: Manager, request: Request) -> Answer:
     """List all consumers."""
-    _fields(request)
+    fields_of(request)
     return {"consumers": [standing._asdict() for standing in manager.claims.standings()]}
 
 
 @_translated
 def browse_ranges(manager: Manager, request: Request) -> Answer:
     """Cut what is on a queue into parts that can be browsed side by side."""
-    queue, count = _fields(request, queue=str, count=int)
+    queue, count = fields_of(request, queue=str, count=int)
     if count < 1:
-        raise CallRefused(_BAD_REQUEST, f"count >= 1 does not hold for {count}")
+        raise CallRefused(BAD_REQUEST, f"count >= 1 does not hold for {count}")
     return {"ranges": bulk_browse.ranges(manager, queue, count)}
 
 
 def open_claimed(manager: ServedManager, request: Request) -> Iterator[Page]:
     """Return the claimed messages of a range of rows."""
-    consumer, epoch, after, until = _fields(
+    consumer, epoch, after, until = fields_of(
         request, consumer=str, epoch=int, after_row=int, until_row=int
     )
-    return _claimed(_whole(manager), consumer, epoch, (after, until))
+    return _claimed(with_queues(manager), consumer, epoch, (after, until))
 
 
 def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
     """Return the live messages of a range of keys that match."""
-    queue, low, high, msg_id, correl_id, priority = _fields(
+    queue, low, high, msg_id, correl_id, priority = fields_of(
         request,
         queue=str,
         low=int,
@@ -135,7 +144,7 @@ def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
         priority=_OPTIONAL_INT,
     )
     match = Match(_identifier(msg_id), _identifier(correl_id))
-    return _browsed(_whole(manager), queue, (low, high), match, priority)
+    return _browsed(with_queues(manager), queue, (low, high), match, priority)
 
 
 def _claimed(manager: Manager, consumer: str, epoch: int, rows: tuple[int, int]) -> Iterator[Page]:
@@ -197,27 +206,10 @@ def _described(packed: bytes) -> tuple[Any, ...]:
     )
 
 
-def _whole(manager: ServedManager) -> Manager:
-    if not isinstance(manager, Manager):
-        raise CallRefused(_BAD_REQUEST, f"{manager.name} is served without its queues")
-    return manager
-
-
-def _fields(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, ...]:
-    """Return the values of a request by name; all are required, and there are no others."""
-    if request.keys() != kinds.keys():
-        raise CallRefused(_BAD_REQUEST, f"asked for {sorted(request)}, known: {sorted(kinds)}")
-    for name, kind in kinds.items():
-        value = request[name]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise CallRefused(_BAD_REQUEST, f"{name} cannot be {value!r}")
-    return tuple(request[name] for name in kinds)
-
-
 def _identifier(as_hex: str | None) -> bytes | None:
     if as_hex is None:
         return None
     try:
         return bytes.fromhex(as_hex)
     except ValueError:
-        raise CallRefused(_BAD_REQUEST, f"{as_hex!r} is not an id in hex") from None
+        raise CallRefused(BAD_REQUEST, f"{as_hex!r} is not an id in hex") from None

@@ -11,13 +11,19 @@ import pyarrow as pa
 
 from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
-from mayfly.engine.manager import Manager
-from mayfly.servers.flight_calls import CallRefused, Request, ServedManager
+from mayfly.servers.flight_calls import (
+    BAD_REQUEST,
+    CallRefused,
+    Request,
+    ServedManager,
+    fields_of,
+    with_queues,
+)
 from mayfly.store.stages import StagePlace
 
 #: A blob holds the rows of one transaction at most: each is put whole.
 _BLOB_BYTES = 2 * 1024 * 1024
-_BAD_REQUEST, _STAGE_LOST = "bad-request", "stage-lost"
+_STAGE_LOST = "stage-lost"
 _PAYLOAD = "payload"
 #: What is answered for a batch that is decided, so that nothing was kept.
 _DECIDED = -1
@@ -34,13 +40,13 @@ def stage(
 
     An upload may end without it: its task has died.
     """
-    query, batch, partition, attempt = _fields(
+    query, batch, partition, attempt = _checked(
         request, query=str, batch=int, partition=int, attempt=str
     )
     try:
-        writer = _whole(manager).stages.begin(StagePlace(query, batch, partition, attempt))
+        writer = with_queues(manager).stages.begin(StagePlace(query, batch, partition, attempt))
     except ValueError as error:
-        raise CallRefused(_BAD_REQUEST, str(error)) from error
+        raise CallRefused(BAD_REQUEST, str(error)) from error
     if writer is None:
         for _ in batches:
             pass
@@ -63,12 +69,12 @@ def stage(
 
 def commit(manager: ServedManager, request: Request) -> dict[str, Any]:
     """Put some of the rows of a batch; ``is_done`` false asks to be called again."""
-    query, batch, named, dead_letter_queue = _fields(
+    query, batch, named, dead_letter_queue = _checked(
         request, query=str, batch=int, stages=list, dead_letter_queue=str
     )
     stages = [_stage_of(name) for name in named]
     try:
-        state = _whole(manager).stages.commit(
+        state = with_queues(manager).stages.commit(
             query, batch, stages, decode, dead_letter_queue=dead_letter_queue
         )
     except StageMissing as error:
@@ -120,27 +126,18 @@ def _blob(batch: pa.RecordBatch) -> bytes:
     return blob
 
 
-def _whole(manager: ServedManager) -> Manager:
-    if not isinstance(manager, Manager):
-        raise CallRefused(_BAD_REQUEST, f"{manager.name} is served without its queues")
-    return manager
-
-
 def _stage_of(name: Any) -> tuple[int, str]:
     match name:
         case [int(partition), str(attempt)]:
             return partition, attempt
-    raise CallRefused(_BAD_REQUEST, f"a stage is [partition, attempt], not {name!r}")
+    raise CallRefused(BAD_REQUEST, f"a stage is [partition, attempt], not {name!r}")
 
 
-def _fields(request: Request, **kinds: type) -> tuple[Any, ...]:
-    """Return the values of a request by name; all are required, and there are no others."""
-    if request.keys() != kinds.keys():
-        raise CallRefused(_BAD_REQUEST, f"asked for {sorted(request)}, known: {sorted(kinds)}")
-    for name, kind in kinds.items():
-        value = request[name]
+def _checked(request: Request, **kinds: type) -> tuple[Any, ...]:
+    """Return the values of a request; no number is negative, and no text empty by mistake."""
+    values = fields_of(request, **kinds)
+    for (name, kind), value in zip(kinds.items(), values, strict=True):
         is_empty = kind is str and not value and name not in _MAY_BE_EMPTY
-        is_out_of_range = kind is int and not (type(value) is int and 0 <= value < 2**63)
-        if type(value) is not kind or is_empty or is_out_of_range:
-            raise CallRefused(_BAD_REQUEST, f"{name} cannot be {value!r}")
-    return tuple(request[name] for name in kinds)
+        if is_empty or (kind is int and value < 0):
+            raise CallRefused(BAD_REQUEST, f"{name} cannot be {value!r}")
+    return values

@@ -14,6 +14,10 @@ _SAVE = "INSERT OR REPLACE INTO channel VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM channel WHERE name = ?"
 
 
+#: What becomes of a channel when its queue manager is opened: the column ``is_started``.
+INACTIVE, STARTED, STOPPED = range(3)
+
+
 class ChannelRow(NamedTuple):
     """A row of the table ``channel``; see schema.sql."""
 
@@ -22,11 +26,21 @@ class ChannelRow(NamedTuple):
     partner: str
     sequence: int = 0
     luw: str = ""
-    is_started: int = 0
+    wanted: int = INACTIVE
     is_reset: int = 0
     doubt_sequence: int = 0
     doubt_luw: str = ""
     doubt_keys: bytes = b""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a sender is to go on when its queue manager is opened."""
+        return self.wanted == STARTED
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether only START CHANNEL lets it run again."""
+        return self.wanted == STOPPED
 
     @property
     def keys(self) -> list[int]:

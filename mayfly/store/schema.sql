@@ -174,10 +174,10 @@ CREATE UNIQUE INDEX due_claim_by_number ON due_claim (consumer_id, number);
 CREATE TABLE channel (
     name TEXT NOT NULL,
     is_sender INTEGER NOT NULL,
-    partner TEXT NOT NULL,             -- the queue manager that sends; empty in a sender's own row
+    partner TEXT NOT NULL,             -- the queue manager that sends; empty: this row is the channel's own
     sequence INTEGER NOT NULL,         -- of the last message that both sides are sure of
     luw TEXT NOT NULL,                 -- the batch it was in
-    is_started INTEGER NOT NULL,       -- 1: goes on when the queue manager is opened again
+    is_started INTEGER NOT NULL,       -- 1: goes on when the queue manager is opened again, 2: is stopped
     is_reset INTEGER NOT NULL,         -- 1: the receiver is to take the sequence from here
     doubt_sequence INTEGER NOT NULL,   -- of the last message of the batch in doubt
     doubt_luw TEXT NOT NULL,           -- empty: nothing is in doubt

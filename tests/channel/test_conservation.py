@@ -102,6 +102,8 @@ class TwoManagers(RuleBasedStateMachine):
         self.clock = VirtualClock(START_MS)
         self.generation = 0
         self.armed = ""
+        self.error: Exception = LinkDown("cut")
+        self.is_receiver_stopped = False
         #: Body -> its deadline.
         self.put_so_far: dict[bytes, int | None] = {}
         self.got: list[bytes] = []
@@ -113,7 +115,7 @@ class TwoManagers(RuleBasedStateMachine):
     def at(self, where: str) -> None:
         if where == self.armed:
             self.armed = ""
-            raise LinkDown(f"cut {where}")
+            raise self.error
 
     @rule(life_ms=st.sampled_from([None, None, 30_000, 90_000]), count=st.integers(1, 5))
     def puts(self, life_ms: int | None, count: int) -> None:
@@ -130,13 +132,19 @@ class TwoManagers(RuleBasedStateMachine):
         if message is not None:
             self.got.append(message.body)
 
-    @rule(place=st.sampled_from([*PLACES, *IN_DOUBT]), count=st.integers(1, 5))
-    def is_cut_while_it_sends(self, place: str, count: int) -> None:
+    @rule(
+        place=st.sampled_from([*PLACES, *IN_DOUBT]),
+        count=st.integers(1, 5),
+        error=st.sampled_from([LinkDown("cut"), OSError(104, "reset"), ValueError("no such verb")]),
+    )
+    def is_cut_while_it_sends(self, place: str, count: int, error: Exception) -> None:
         self.stops(is_forced=False)
         through(self.one, self.at)
-        self.armed = place
+        self.armed, self.error = place, error
         self.starts()
         self.puts(life_ms=None, count=count)
+        if self.armed == "" and isinstance(error, ValueError):
+            assert standing(self.one).status == "STOPPED"
 
     @rule(ms=st.sampled_from([1, 20_000, 60_000]))
     def time_passes(self, ms: int) -> None:
@@ -165,6 +173,17 @@ class TwoManagers(RuleBasedStateMachine):
     def stops(self, is_forced: bool) -> None:
         self.one.channels.stop(CHANNEL, is_forced=is_forced)
 
+    @rule()
+    def the_receiver_is_stopped_or_started(self) -> None:
+        self.is_receiver_stopped = not self.is_receiver_stopped
+        verb = "STOP" if self.is_receiver_stopped else "START"
+        assert self.two.mqsc(f"{verb} CHANNEL({CHANNEL})").ok
+
+    @invariant()
+    def a_stopped_receiver_takes_nothing_whoever_dies(self) -> None:
+        stopped = [s.status for s in self.two.channels.status(CHANNEL)] == ["STOPPED"]
+        assert stopped == self.is_receiver_stopped
+
     @invariant()
     def nothing_is_doubled_and_nothing_is_lost(self) -> None:
         arrived = Counter([*self.got, *bodies(self.two)])
@@ -182,6 +201,8 @@ class TwoManagers(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.armed = ""
+        if self.is_receiver_stopped:
+            self.the_receiver_is_stopped_or_started()
         # Anew, or the end of HBINT may find out just now that the receiver has died.
         self.one.channels.stop(CHANNEL)
         self.one.channels.start(CHANNEL)

@@ -229,7 +229,7 @@ def test_a_receiver_that_was_replaced_takes_nothing_more(
 ) -> None:
     """A sender that was cut off and comes back late cannot commit behind its successor's back."""
     definition = one.registry.named["CHANNEL", CHANNEL]
-    opening = Opening(CHANNEL, "QM1", 0, 50, 1_000, False)
+    opening = Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300)
     old, new = connect_local(definition), connect_local(definition)
     old.negotiate(opening)
     new.negotiate(opening)

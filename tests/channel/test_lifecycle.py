@@ -200,7 +200,7 @@ def test_a_channel_that_ran_starts_with_its_queue_manager(
         one.channels.stop(CHANNEL)
     with QueueManager("QM1", tmp_path, clock) as one:
         put(one, b"c")
-        assert (standing(one).status, bodies(two)) == ("INACTIVE", [b"a", b"b"])
+        assert (standing(one).status, bodies(two)) == ("STOPPED", [b"a", b"b"])
 
 
 def test_a_receiver_defined_anew_is_not_stopped_like_the_deleted_one(
@@ -252,7 +252,7 @@ def test_T2_a_running_channel_has_a_FIRST_queue_open_and_its_end_lets_it_trigger
         "DEFINE QLOCAL(INITQ)\n"
         f"ALTER QLOCAL({XMITQ}) TRIGGER TRIGTYPE(FIRST) INITQ(INITQ) TRIGDATA('{CHANNEL}')",
     )
-    programs = {"": lambda trigger: one.channels.start(trigger.trigger_data)}
+    programs = {"": lambda trigger: one.channels.start_triggered(trigger.trigger_data)}
     with TriggerMonitor(one, "INITQ", programs) as monitor:
         put(one, b"1")
         assert (bodies(two), monitor.run_once()[Outcome.STARTED]) == ([], 1)
@@ -358,7 +358,7 @@ def test_PING_says_whether_the_partner_would_answer(one: QueueManager, two: Queu
     [
         ("DEFINE CHANNEL(C) CHLTYPE(SVRCONN)", "it must be SDR or RCVR"),
         ("DEFINE CHANNEL(C) CHLTYPE(SVR)", "it must be SDR or RCVR"),
-        ("DEFINE CHANNEL(C) CHLTYPE(SDR) TRPTYPE(TCP)", "it must be LOCAL"),
+        ("DEFINE CHANNEL(C) CHLTYPE(SDR) TRPTYPE(LU62)", "it must be LOCAL or TCP"),
         ("DEFINE CHANNEL(C)", "CHLTYPE is missing"),
         ("DEFINE CHANNEL(C) CHLTYPE(SDR) CONNAME(QM2)", "XMITQ is missing"),
         ("DEFINE CHANNEL(C) CHLTYPE(SDR) XMITQ(Q)", "CONNAME is missing"),

@@ -298,3 +298,24 @@ def test_a_message_on_the_way_is_neither_seen_nor_counted_there_before_its_batch
     one.channels.start(CHANNEL)
     assert seen == [([], 2, 2)]
     assert bodies(two) == [b"a", b"b"]
+
+
+def test_an_open_batch_with_more_than_a_lower_MAXUMSGS_takes_no_more(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    done(one, f"ALTER CHANNEL({CHANNEL}) BATCHINT(1000)")
+    one.channels.start(CHANNEL)
+    for number in range(5):
+        put(one, b"%d" % number)
+    assert (bodies(two), one.counts(XMITQ).locked) == ([], 5)
+    running = one.channels._senders[CHANNEL]
+    # As while a turn of it is under way elsewhere.
+    with running._working:
+        done(one, "ALTER QMGR MAXUMSGS(3)")
+        for number in range(5, 10):
+            put(one, b"%d" % number)
+    clock.wake(running)
+    assert bodies(two) == [b"%d" % number for number in range(8)]
+    assert (standing(one).batch_count, one.counts(XMITQ).locked) == (2, 2)
+    clock.advance(1_000)
+    assert (len(bodies(two)), standing(one).batch_count) == (10, 3)

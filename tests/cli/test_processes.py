@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -22,6 +22,7 @@ from mayfly.cli.served import SERVED_FILE
 from mayfly.lifetime.life import State
 from tests.bulk.books import START_MS, life
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
+from tests.servers.certificates import certificate
 from tests.spark.lakes import balance, write_lake
 
 
@@ -56,22 +57,12 @@ def test_serve_with_tls_is_trusted_by_the_commands_of_this_machine(
     queue: Invoke, home: Path, tmp_path: Path
 ) -> None:
     """A client that knows nothing of the certificate does not send its token."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl makes the certificate")
-    subprocess.run(
-        f"{openssl} req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost "
-        "-addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem".split(),
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    roots, key = certificate(tmp_path)
     refused = queue("serve", "QM1", "--tls-key", str(key))
     assert (refused.exit_code, "go together" in refused.stderr) == (2, True)
     missing = queue("serve", "QM1", "--tls-key", str(key), "--tls-certificate", "nowhere.pem")
     assert (missing.exit_code, "nowhere.pem: No such file" in missing.stderr) == (4, True)
-    given = ("--tls-certificate", str(certificate), "--tls-key", str(key))
+    given = ("--tls-certificate", str(roots), "--tls-key", str(key))
     with serving(home, "QM1", *given) as (_process, served):
         assert served["url"].startswith("grpc+tls://127.0.0.1:")
         with (
@@ -101,6 +92,33 @@ def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number:
         assert process.communicate()[1] == ""
     assert not (home / "QM1" / SERVED_FILE).exists()
     assert queue("verify", "QM1").exit_code == 0
+
+
+@pytest.mark.slow
+def test_two_served_queue_managers_have_a_channel(queue: Invoke, home: Path) -> None:
+    """What was put while nobody served it travels as soon as both are there."""
+    receives = "DEFINE QLOCAL(IN)\nDEFINE CHANNEL(QM1.TO.QM2) CHLTYPE(RCVR)"
+    assert queue("mqsc", "QM2", "-c", receives).exit_code == 0
+    with serving(home, "QM2") as (receiver, there):
+        sends = f"""
+            DEFINE QLOCAL(QM2) USAGE(XMITQ)
+            DEFINE CHANNEL(QM1.TO.QM2) CHLTYPE(SDR) XMITQ(QM2) TRPTYPE(TCP) +
+                CONNAME('127.0.0.1({urlsplit(there["url"]).port})') +
+                TOKENFILE('{there["token_file"]}')
+            START CHANNEL(QM1.TO.QM2)
+        """
+        assert queue("mqsc", "QM1", "-c", sends).exit_code == 0
+        assert queue("put", "QM1", "IN@QM2", "over there", "--expiry", "1h").exit_code == 0
+        with serving(home, "QM1") as (sender, here):
+            with LedgerClient(here["url"], token_file=here["token_file"]) as client:
+                while "transmitted" not in outcomes(client):
+                    assert sender.poll() is None
+            for process in (sender, receiver):
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(30) == 0
+                assert process.communicate()[1] == ""
+    got = json.loads(queue("get", "QM2", "IN", "--json").stdout)
+    assert (got["body"], 3_400_000 < got["remaining_ms"] < 3_600_000) == ("over there", True)
 
 
 @pytest.mark.slow

@@ -2,9 +2,7 @@
 
 import json
 import re
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from mayfly.bulk.errors import (
 from mayfly.bulk.schema import LEDGER
 from mayfly.servers.flight import PAGE_ROWS, FlightServer
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life
+from tests.servers.certificates import certificate
 
 
 @pytest.fixture
@@ -313,21 +312,11 @@ def test_a_client_that_reads_no_more_does_not_hold_the_server(books: KeptBooks) 
 
 @pytest.mark.slow
 def test_tls_keeps_the_token_from_the_wire(books: KeptBooks, tmp_path: Path) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl makes the certificate")
-    subprocess.run(
-        f"{openssl} req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost "
-        "-addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem".split(),
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
-    certificate = (tmp_path / "cert.pem").read_bytes()
-    key = (tmp_path / "key.pem").read_bytes()
-    with FlightServer(books, port=0, token=TOKEN, tls_certificate=(certificate, key)) as server:
+    chain, private = certificate(tmp_path)
+    roots, key = chain.read_bytes(), private.read_bytes()
+    with FlightServer(books, port=0, token=TOKEN, tls_certificate=(roots, key)) as server:
         assert server.url.startswith("grpc+tls://127.0.0.1:")
-        with LedgerClient(server.url, token=TOKEN, tls_root_certs=certificate) as client:
+        with LedgerClient(server.url, token=TOKEN, tls_root_certs=roots) as client:
             assert client.info().manager == "QM1"
         with (
             LedgerClient(server.url, token=TOKEN) as client,

@@ -8,22 +8,39 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def run_and_kill(
-    module: str, folder: Path, journals: Path, seed: str, after_seconds: float
-) -> None:
-    """Run a module, named with its package, on a folder and kill it so long after it began."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, str(folder), str(journals), seed],
+def started(*commands: tuple[object, ...]) -> "list[subprocess.Popen[str]]":
+    """Run modules, each with its arguments, and return once all have begun."""
+    processes = [_spawned(*command) for command in commands]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    return processes
+
+
+def _spawned(module: object, *arguments: object) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", str(module), *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    process.stdout.readline()
+
+
+def kill(process: "subprocess.Popen[str]", after_seconds: float) -> str:
+    """Kill a process so long from now, and return what it has complained of."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(after_seconds)
     process.kill()
     complaint = process.communicate()[1]
+    assert process.returncode == -9, complaint
+    return complaint
+
+
+def run_and_kill(
+    module: str, folder: Path, journals: Path, seed: str, after_seconds: float
+) -> None:
+    """Run a module on a folder and kill it so long after it began."""
+    [process] = started((module, folder, journals, seed))
+    complaint = kill(process, after_seconds)
     assert not complaint, complaint
-    assert process.returncode == -9

@@ -13,8 +13,11 @@ from mayfly.engine.attributes.attribute import (
 
 #: CHLTYPE, MQCHT_*: who sends, who receives.
 SENDER, RECEIVER = 1, 3
-#: TRPTYPE, MQXPT_*: CONNAME is an open queue manager of this process.
+#: TRPTYPE, MQXPT_*: CONNAME is an open queue manager of this process, or where one is served.
 LOCAL: Final = 0
+TCP: Final = 2
+#: SSLCIPH of a sender that speaks TLS; blank is in the clear.
+ANY_TLS: Final = "ANY_TLS12_OR_HIGHER"
 #: NPMSPEED, MQNPMS_*: whether non-persistent messages travel inside the batch.
 NORMAL, FAST = 1, 2
 #: USEDLQ, MQUSEDLQ_*.
@@ -25,8 +28,11 @@ _SECONDS_MAX = 999_999
 CHANNEL_ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("CHLTYPE", (CHANNEL,), SENDER, words=(("SDR", SENDER), ("RCVR", RECEIVER))),
     Attribute("DESCR", (CHANNEL,), "", length=64),
-    Attribute("TRPTYPE", (CHANNEL,), LOCAL, words=(("LOCAL", LOCAL),)),
+    Attribute("TRPTYPE", (CHANNEL,), LOCAL, words=(("LOCAL", LOCAL), ("TCP", TCP))),
     Attribute("CONNAME", (CHANNEL,), "", length=264),
+    Attribute("SSLCIPH", (CHANNEL,), "", length=32),
+    # A file with the token that the server at CONNAME asks for; blank: MAYFLY_TOKEN.
+    Attribute("TOKENFILE", (CHANNEL,), "", length=256),
     Attribute("XMITQ", (CHANNEL,), "", length=48),
     Attribute("BATCHSZ", (CHANNEL,), 50, None, 1, 9_999),
     # Milliseconds that a batch stays open for more messages.
@@ -51,6 +57,6 @@ CHANNEL_ATTRIBUTES: tuple[Attribute, ...] = (
 )
 #: What only one type of channel has.
 SENDER_ONLY: Final = frozenset(
-    "CONNAME XMITQ BATCHINT DISCINT SHORTRTY SHORTTMR LONGRTY LONGTMR".split()
+    "CONNAME SSLCIPH TOKENFILE XMITQ BATCHINT DISCINT SHORTRTY SHORTTMR LONGRTY LONGTMR".split()
 )
 RECEIVER_ONLY: Final = frozenset("MCAUSER MRRTY MRTMR".split())
