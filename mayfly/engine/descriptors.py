@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mayfly.engine.groups.fields import as_placed, check_place
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor, pack_descriptor
+from mayfly.mqi.descriptor import Descriptor, cut_to_fit, fitted, pack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Layout, is_big_endian
 from mayfly.mqi.structures import DLH, IIH, MDE, RFH2, TM, TMC2
@@ -87,11 +87,11 @@ def prepare(
 
     What only the queue manager at the end of the way must know passes when the queue ``transmits``.
 
-    Raises the reason code of the first wrong field: MQRC_MSG_TYPE_ERROR, FEEDBACK_ERROR,
-    PRIORITY_ERROR, PERSISTENCE_ERROR, REPORT_OPTIONS_ERROR, MSG_FLAGS_ERROR, MSG_SEQ_NUMBER_ERROR,
-    OFFSET_ERROR, MISSING_REPLY_TO_Q.
+    Raises the reason code of the first wrong field: MQRC_MD_ERROR for one that has no room in an
+    MQMD, MQRC_MSG_TYPE_ERROR, FEEDBACK_ERROR, PRIORITY_ERROR, PERSISTENCE_ERROR,
+    REPORT_OPTIONS_ERROR, MSG_FLAGS_ERROR, MSG_SEQ_NUMBER_ERROR, OFFSET_ERROR, MISSING_REPLY_TO_Q.
     """
-    descriptor = as_placed(descriptor)
+    descriptor = fitted(as_placed(descriptor))
     warning = _check(descriptor, transmits=transmits)
     priority = default_priority if descriptor.priority < 0 else descriptor.priority
     persistence = descriptor.persistence
@@ -164,7 +164,7 @@ def _with_context(d: Descriptor, context: Context, option: int) -> Descriptor:
         )
     origin = d._replace(
         put_appl_type=context.put_appl_type,
-        put_appl_name=context.put_appl_name[:28],
+        put_appl_name=cut_to_fit(context.put_appl_name, "PutApplName"),
         appl_origin_data="",
         put_date="",
         put_time="",
@@ -172,7 +172,9 @@ def _with_context(d: Descriptor, context: Context, option: int) -> Descriptor:
     if option == c.MQPMO_SET_IDENTITY_CONTEXT:
         return origin
     return origin._replace(
-        user_identifier=context.user_identifier[:12], accounting_token=b"", appl_identity_data=""
+        user_identifier=cut_to_fit(context.user_identifier, "UserIdentifier"),
+        accounting_token=b"",
+        appl_identity_data="",
     )
 
 

@@ -112,9 +112,9 @@ def send_report(core: Core, work: Work, cause: Cause, original: Original, reason
     try:
         _put_report(core, work, report, window, ids)
     except MQError as failure:
-        prepared = as_given(core, report.descriptor)
         target = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
         try:
+            prepared = as_given(core, report.descriptor)
             message = Outgoing(prepared, window, ids, report.body)
             dead_letter(core, work, message, failure.reason, target)
         except MQError as error:

@@ -17,7 +17,7 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.folders import Property
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
-from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, seen_in_transit
+from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, extended, seen_in_transit
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.engine.work import Work
@@ -26,7 +26,7 @@ from mayfly.lifetime.reports import Cause
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQRO_COD, MQWI_UNLIMITED
-from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
 
@@ -39,6 +39,8 @@ class GetRequest(NamedTuple):
 
     ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever; ``persistent_only_syncpoint``
     is MQGMO_SYNCPOINT_IF_PERSISTENT; ``view`` says how the message's properties are returned.
+    ``extends`` is for who has an MQMD of version 1: what that has no field for of a member of a
+    group, a segment, or a message that may be cut, comes in an MQMDE before its data.
     """
 
     match: Match = ANY
@@ -47,6 +49,7 @@ class GetRequest(NamedTuple):
     accept_truncated: bool = False
     persistent_only_syncpoint: bool = False
     view: View = View.AS_STORED
+    extends: bool = False
 
 
 class Handed(NamedTuple):
@@ -221,7 +224,7 @@ class Getter:
         if path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {path.name}")
         if self._unit_of_work is not None:
-            self._unit_of_work.check_room(queue=path.queue)
+            self._unit_of_work.check_room()
         return path.queue
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
@@ -311,6 +314,8 @@ def seen(core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage)
     if row.body[:4] == TRANSMISSION_MARK:
         row = seen_in_transit(row, now_ms)
     visible, taken, failure = seen_as(request.view, row)
+    if request.extends:
+        visible = _with_extension(visible)
     handed = None if taken is None else Handed(taken, message_of(queue.name, row, now_ms))
     length = len(visible.body)
     message = message_of(queue.name, visible, now_ms)
@@ -320,6 +325,14 @@ def seen(core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage)
         rc.MQRC_TRUNCATED_MSG_ACCEPTED if request.accept_truncated else rc.MQRC_TRUNCATED_MSG_FAILED
     )
     return GetResult(message.cut_to(request.max_length), warning, length, handed, failure)
+
+
+def _with_extension(row: StoredMessage) -> StoredMessage:
+    descriptor = unpack_descriptor(row.descriptor)
+    if not descriptor.msg_flags:
+        return row
+    announcing, extension = extended(descriptor)
+    return row._replace(descriptor=pack_descriptor(announcing), body=extension + row.body)
 
 
 def take_row(

@@ -214,6 +214,7 @@ class Handle:
             bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
             bool(options & c.MQGMO_SYNCPOINT_IF_PERSISTENT),
             request.view,
+            request.extends,
         )
         try:
             result = self._get(request, options)
@@ -234,7 +235,9 @@ class Handle:
         return view_of(options, self.path.property_control, has_handle=has_handle)
 
     def _get(self, request: GetRequest, options: int) -> GetResult:
-        groups = self._groups
+        token, groups = request.match.token, self._groups
+        if token is not None and not options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR):
+            self._cursor.check_mark(key_of_token(token))
         if groups is None and (options & GROUPING or request.match.group_id is not None):
             owner, holder = self._owner, self.opened.holder
             groups = GroupGets(self._core, holder, owner.unit_of_work, self._cursor)
@@ -258,8 +261,6 @@ class Handle:
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
         if options & c.MQGMO_MSG_UNDER_CURSOR:
             return self._cursor.get_under_cursor(request, unit_of_work)
-        if request.match.token is not None:
-            self._cursor.check_token(key_of_token(request.match.token))
         path, holder = self.path, self.opened.holder
         self._place = place_for(self._place, self._core, path.queue, request.match)
         return get(self._core, path, request, unit_of_work, holder, place=self._place)

@@ -27,7 +27,6 @@ from mayfly.engine.disposal import send_report
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.remote.direct_put import check_direct_put
 from mayfly.engine.remote.resolution import reply_address
-from mayfly.engine.remote.wrapping import check_travels
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.reports import Cause, Original, is_owed
@@ -181,8 +180,6 @@ def new_pending(
     if path.fixes_binding:
         # D6.
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
-    if path.remote is not None:
-        check_travels(prepared.descriptor)
     staging = staging_path(core, len(body))
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
     return Pending(staging.queue, staged_row(core, path, delayed), persistent)

@@ -320,6 +320,11 @@ class Session(TopicVerbs):
         """Commit or, after an exception, back out; then disconnect."""
         self.close(commit=kind is None)
 
+    @property
+    def is_transacted(self) -> bool:
+        """Whether what it does waits for a commit or backout."""
+        return self._transacted
+
     def _usable(self) -> bool:
         """Raise MQRC_HCONN_ERROR when closed; tell whether verbs are under syncpoint."""
         if not self.is_open:
@@ -346,8 +351,8 @@ def _descriptor(
 ) -> Descriptor:
     msg_type, format_name = rest
     reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
-    assert isinstance(msg_type, int)
-    assert isinstance(format_name, str)
+    if not isinstance(msg_type, int) or not isinstance(format_name, str):
+        raise TypeError(f"msg_type {msg_type!r} is no int, or format_name {format_name!r} no str")
     return Descriptor(
         report=report,
         msg_type=msg_type,

@@ -44,9 +44,10 @@ class Taken(NamedTuple):
 class UnitOfWork:
     """The uncommitted puts and gets of one session."""
 
-    def __init__(self, core: Core) -> None:
-        """Begin an empty unit of work."""
+    def __init__(self, core: Core, *, is_part: bool = False) -> None:
+        """Begin an empty unit of work; one that is part of another leaves it the counting."""
         self._core = core
+        self._is_part = is_part
         self._puts: dict[int, Pending] = {}
         #: The keys of the puts by the number of their queue, in order.
         self._keys: dict[int, list[int]] = {}
@@ -69,7 +70,7 @@ class UnitOfWork:
         assert home is not None
         part = self._parts.get(home)
         if part is None:
-            part = self._parts[home] = UnitOfWork(home)
+            part = self._parts[home] = UnitOfWork(home, is_part=True)
         part.is_ended = self.is_ended
         return part
 
@@ -90,10 +91,10 @@ class UnitOfWork:
 
     def put(self, pending: Pending) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
+        self.check_room()
         if pending.queue.home is not self._core.home:
             self.at(pending.queue.home).put(pending)
             return
-        self.check_room()
         if pending.queue.is_staging:
             self._core.staging_order.uncommitted += 1
         else:
@@ -177,19 +178,21 @@ class UnitOfWork:
         self._through.append(pending)
         self._operation_count += 1
 
-    def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> None:
+    def check_room(self, operation_count: int = 1) -> None:
         """Raise MQRC_SYNCPOINT_LIMIT_REACHED unless MAXUMSGS allows so many operations more.
 
-        Those on a queue of another member of the group count there. Raises MQRC_HCONN_ERROR once
-        its session is closed: nobody would end it again.
+        It is that of the queue manager of the session, wherever the queues are. Raises
+        MQRC_HCONN_ERROR once its session is closed: nobody would end it again.
         """
-        if queue is not None and queue.home is not self._core.home:
-            self.at(queue.home).check_room(operation_count)
-            return
         if self.is_ended:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")
+        if self._is_part:
+            return
         limit = self._core.registry.queue_manager.number("MAXUMSGS")
-        if self._operation_count + operation_count > limit:
+        done_count = self._operation_count
+        if self._parts:
+            done_count += sum(part._operation_count for part in self._parts.values())
+        if done_count + operation_count > limit:
             raise mq_error(rc.MQRC_SYNCPOINT_LIMIT_REACHED, f"MAXUMSGS is {limit}")
 
     def commit(self) -> None:

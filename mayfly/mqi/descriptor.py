@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from operator import le
 from typing import NamedTuple
 
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQAT_NO_CONTEXT,
     MQCCSI_Q_MGR,
@@ -22,6 +24,9 @@ from mayfly.mqi.constants import (
     MQPRI_PRIORITY_AS_Q_DEF,
     MQRO_NONE,
 )
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.layout import encoded
+from mayfly.mqi.structures import MD
 
 
 class Descriptor(NamedTuple):
@@ -60,26 +65,110 @@ class Descriptor(NamedTuple):
 _NUMBERS = struct.Struct("<13i")
 _TEXT_FIELDS = range(13, 22)
 _PACKED_FORMAT = 1
+#: The names of these fields in an MQMD.
+_TEXT_NAMES = (
+    "Format",
+    "ReplyToQ",
+    "ReplyToQMgr",
+    "UserIdentifier",
+    "ApplIdentityData",
+    "PutApplName",
+    "ApplOriginData",
+    "PutDate",
+    "PutTime",
+)
+#: How many bytes its fields have.
+_ROOM = {field.name: field.length for field in MD.fields}
+_TEXT_ROOM = [_ROOM[name] for name in _TEXT_NAMES]
+
+
+def fitted(descriptor: Descriptor) -> Descriptor:
+    """Return a descriptor whose texts end where they do in an MQMD, at their first NUL.
+
+    Raises MQRC_MD_ERROR when one of them, or a token, has no room in its field there; TypeError for
+    a text that is none.
+    """
+    token, group_id = descriptor[22:]
+    if len(token) > _ROOM["AccountingToken"]:
+        raise _has_no_room("AccountingToken", token)
+    if len(group_id) > _ROOM["GroupId"]:
+        raise _has_no_room("GroupId", group_id)
+    texts = descriptor[13:22]
+    if _are_plain(texts):
+        return descriptor
+    cut = (_ended(name, text) for name, text in zip(_TEXT_NAMES, texts, strict=True))
+    return Descriptor._make((*descriptor[:13], *cut, token, group_id))
+
+
+def _are_plain(texts: tuple[str, ...]) -> bool:
+    """Tell, quickly, whether texts have room as they are."""
+    try:
+        whole = "".join(texts)
+    except TypeError:
+        return False
+    is_short = all(map(le, map(len, texts), _TEXT_ROOM))
+    return is_short and whole.isascii() and "\0" not in whole
+
+
+def cut_to_fit(text: str, field: str) -> str:
+    """Return as much of a text as a field of the MQMD has room for."""
+    text = text.partition("\0")[0].encode(errors="replace").decode()
+    while len(encoded(text, _ROOM[field])) > _ROOM[field]:
+        text = text[:-1]
+    return text
+
+
+def _ended(name: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{name} {text!r} is not a str")
+    text = text.partition("\0")[0]
+    try:
+        length = len(encoded(text, _ROOM[name]))
+    except UnicodeEncodeError as error:
+        raise mq_error(rc.MQRC_MD_ERROR, f"{name} {text!r} is no text: {error.reason}") from None
+    if length > _ROOM[name]:
+        raise _has_no_room(name, text)
+    return text
+
+
+def _has_no_room(name: str, value: object) -> MQError:
+    said = f"{name} {value!r} is longer than {_ROOM[name]} bytes"
+    return mq_error(rc.MQRC_MD_ERROR, said)
 
 
 @lru_cache(maxsize=4096)
 def pack_descriptor(descriptor: Descriptor) -> bytes:
     """Return the stored form: a format byte, 13 numbers, nine texts and two byte fields.
 
-    Character fields end at a NUL in MQ, so NUL can part them here.
+    Character fields end at a NUL in MQ, so NUL can part them here; see :func:`fitted`. Raises
+    MQRC_MD_ERROR for a number that does not fit 4 bytes.
     """
     texts = "\0".join(str(descriptor[n]) for n in _TEXT_FIELDS).encode()
     token = descriptor.accounting_token.rstrip(b"\0")
+    try:
+        numbers = _NUMBERS.pack(*descriptor[:13])
+    except struct.error:
+        raise _does_not_fit(descriptor) from None
     return b"".join(
         (
             bytes((_PACKED_FORMAT, len(token))),
             token,
-            _NUMBERS.pack(*descriptor[:13]),
+            numbers,
             bytes((24 if descriptor.group_id.strip(b"\0") else 0,)),
             descriptor.group_id.ljust(24, b"\0") if descriptor.group_id.strip(b"\0") else b"",
             texts,
         )
     )
+
+
+def _does_not_fit(descriptor: Descriptor) -> MQError:
+    names = zip(Descriptor._fields, descriptor[:13], strict=False)
+    said = ", ".join(f"{name} {value!r}" for name, value in names if not _fits(value))
+    return mq_error(rc.MQRC_MD_ERROR, f"no number of 4 bytes: {said}")
+
+
+def _fits(value: object) -> bool:
+    return isinstance(value, int) and -(2**31) <= value < 2**31
 
 
 @lru_cache(maxsize=4096)

@@ -30,9 +30,11 @@ def headers_length(format_name: str, body: bytes, encoding: int) -> int:
 def leading_headers(format_name: str, body: bytes, encoding: int) -> tuple[int, str]:
     """Return the bytes of that chain, and the format of what stands behind it."""
     length = 0
+    # A slice of bytes would be a copy of all the rest, for each header of a long row.
+    rest = memoryview(body)
     while (layout := HEADERS.get(format_name)) is not None:
         try:
-            header = layout.unpack(body[length:], big_endian=is_big_endian(encoding))
+            header = layout.unpack(rest[length:], big_endian=is_big_endian(encoding))
         except MQError:
             break
         version = header["Version"]

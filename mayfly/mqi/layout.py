@@ -61,12 +61,18 @@ def is_big_endian(encoding: int) -> bool:
     return encoding & MQENC_INTEGER_MASK == MQENC_INTEGER_NORMAL
 
 
+def encoded(text: str, length: int) -> bytes:
+    """Return text as a field of so many bytes would hold it; it is longer when it has no room."""
+    raw = text.encode()
+    if len(raw) > length and not text.isascii():
+        latin = text.encode("latin-1", "replace")
+        raw = latin if _text_of(latin) == text else raw
+    return raw
+
+
 def _bytes_of_text(field: Field, value: object) -> bytes:
     if isinstance(value, str):
-        raw = value.encode()
-        if len(raw) > field.length and not value.isascii():
-            latin = value.encode("latin-1", "replace")
-            raw = latin if _text_of(latin) == value else raw
+        raw = encoded(value, field.length)
     elif isinstance(value, (bytes, bytearray)):
         raw = bytes(value)
     else:

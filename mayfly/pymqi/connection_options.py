@@ -10,7 +10,7 @@ from mayfly.mqi.layout import Field, Layout, byte, char, number
 from mayfly.mqi.reasons import MQRC_CHANNEL_CONFIG_ERROR
 from mayfly.pymqi.structures import MQOpts
 
-_MQCHT_CLNTCONN, _MQXPT_TCP = 6, 2
+_MQCHT_CLNTCONN, _MQXPT_TCP, _MQCAFTY_PREFERRED = 6, 2, 1
 _MQCD_VERSION_6, _MQSCO_VERSION_1 = 6, 1
 
 _CD_FIELDS = [
@@ -30,7 +30,16 @@ _CD_FIELDS = [
     number("SSLClientAuth"),
     number("KeepAliveInterval", -1),
     char("LocalAddress", 48),
+    char("SecurityExit", 128),
+    char("SecurityUserData", 32),
+    char("SendExit", 128),
+    char("SendUserData", 32),
+    char("ReceiveExit", 128),
+    char("ReceiveUserData", 32),
     number("SharingConversations", 10),
+    number("ClientChannelWeight"),
+    number("ConnectionAffinity", _MQCAFTY_PREFERRED),
+    number("DefReconnect"),
     char("CertificateLabel", 64),
 ]
 _SCO_FIELDS = [
@@ -39,6 +48,8 @@ _SCO_FIELDS = [
     char("KeyRepository", 256),
     char("CryptoHardware", 256),
     number("KeyResetCount"),
+    number("FipsRequired"),
+    number("CertificateValPolicy"),
     byte("EncryptionPolicySuiteB", 16),
     char("CertificateLabel", 64),
 ]

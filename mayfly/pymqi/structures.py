@@ -258,7 +258,7 @@ class SD(
 
 
 class SRO(MQOpts, layout=structures.SRO):
-    """The options of a subscription request, MQSRO; ibmmq has it, pymqi has not."""
+    """The options of a subscription request, MQSRO."""
 
 
 class STS(

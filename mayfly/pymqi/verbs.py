@@ -27,6 +27,7 @@ from mayfly.pymqi.descriptors import (
     put_moment,
 )
 from mayfly.pymqi.errors import mqmi_error, warning
+from mayfly.pymqi.extension import honoured
 from mayfly.pymqi.message_handle import handle_of_get, note_put, properties_of_put
 from mayfly.pymqi.structures import GMO, MD, PMO, Fields
 
@@ -54,13 +55,10 @@ def put_message(core: Core, handle: Handle | TopicHandle, body: bytes, md: MD, p
     options = given["Options"]
     try:
         _check_pmo(given)
-        settings = core.settings
-        life_ms = life_ms_of_expiry(
-            fields["Expiry"],
-            enforce_maximum=settings.is_maximum_enforced,
-            refuse_zero=settings.is_zero_refused,
-        )
+        life_ms = _life_ms(core, fields["Expiry"])
         asked = descriptor_of(fields, options & c.MQPMO_SET_ALL_CONTEXT)
+        given_format = asked.format
+        asked, body = honoured(asked, body)
         properties = properties_of_put(given, publishes=isinstance(handle, TopicHandle))
         descriptor, body = with_properties(core, asked, body, properties)
         request = PutRequest(
@@ -81,8 +79,9 @@ def put_message(core: Core, handle: Handle | TopicHandle, body: bytes, md: MD, p
     final = result.descriptor
     if properties:
         note_put(given, properties)
+    if final.format != given_format:
         # The MD tells of the data, as its program gave them.
-        final = final._replace(format=asked.format)
+        final = final._replace(format=given_format)
     if not options & c.MQPMO_MD_FOR_OUTPUT_ONLY:
         fields.update(put_fields_of(final, fields["Version"]))
         fields["MsgId"] = result.msg_id
@@ -112,8 +111,13 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
         if max_length is not None and max_length < 0:
             raise mq_error(rc.MQRC_BUFFER_LENGTH_ERROR, f"length {max_length} is negative")
         target = handle_of_get(given)
-        view = handle.view(options, has_handle=target is not None)
-        request = GetRequest(_match(fields, given), given["WaitInterval"], max_length, view=view)
+        request = GetRequest(
+            _match(fields, given),
+            given["WaitInterval"],
+            max_length,
+            view=handle.view(options, has_handle=target is not None),
+            extends=fields["Version"] < c.MQMD_VERSION_2,
+        )
         result = handle.get(request, options)
     except MQError as error:
         raise mqmi_error(error) from error
@@ -139,6 +143,15 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
     if reason:
         raise warning(reason, body, length)
     return body
+
+
+def _life_ms(core: Core, expiry_tenths: int) -> int | None:
+    settings = core.settings
+    return life_ms_of_expiry(
+        expiry_tenths,
+        enforce_maximum=settings.is_maximum_enforced,
+        refuse_zero=settings.is_zero_refused,
+    )
 
 
 def _check_pmo(given: Fields) -> None:
@@ -170,8 +183,10 @@ def padded_name(name: str) -> bytes:
 
 
 def _match(fields: Fields, given: Fields) -> Match:
-    """Return what is asked for (G2); raises the reason codes of G3."""
+    """Return what is asked for (G2); raises the reason codes of G3, also for logical order."""
     version, wanted = given["Version"], given["MatchOptions"]
+    if given["Options"] & c.MQGMO_LOGICAL_ORDER:
+        _check_knows_groups(fields["Version"], version, "MQGMO_LOGICAL_ORDER")
     if wanted & ~_MATCH_IDS:
         _check_match_options(fields["Version"], version, wanted)
     if version == c.MQGMO_VERSION_1:
@@ -196,12 +211,22 @@ def _match(fields: Fields, given: Fields) -> Match:
 def _check_match_options(md_version: int, gmo_version: int, wanted: int) -> None:
     if wanted & ~(_MATCH_IDS | _MATCH_GROUP | c.MQMO_MATCH_MSG_TOKEN):
         raise mq_error(rc.MQRC_MATCH_OPTIONS_ERROR, f"GMO.MatchOptions {wanted:#x}")
-    needed = c.MQGMO_VERSION_3 if wanted & c.MQMO_MATCH_MSG_TOKEN else c.MQGMO_VERSION_2
-    if gmo_version < needed:
-        said = f"MatchOptions {wanted:#x} need GMO.Version {needed}"
-        raise mq_error(rc.MQRC_WRONG_GMO_VERSION, said)
-    if wanted & _MATCH_GROUP and md_version < c.MQMD_VERSION_2:
-        raise mq_error(rc.MQRC_WRONG_MD_VERSION, f"MatchOptions {wanted:#x} need MD.Version 2")
+    what = f"MatchOptions {wanted:#x}"
+    if wanted & c.MQMO_MATCH_MSG_TOKEN:
+        _check_gmo_version(gmo_version, c.MQGMO_VERSION_3, what)
+    if wanted & _MATCH_GROUP:
+        _check_knows_groups(md_version, gmo_version, what)
+
+
+def _check_knows_groups(md_version: int, gmo_version: int, what: str) -> None:
+    _check_gmo_version(gmo_version, c.MQGMO_VERSION_2, what)
+    if md_version < c.MQMD_VERSION_2:
+        raise mq_error(rc.MQRC_WRONG_MD_VERSION, f"{what} needs MD.Version 2")
+
+
+def _check_gmo_version(version: int, needed: int, what: str) -> None:
+    if version < needed:
+        raise mq_error(rc.MQRC_WRONG_GMO_VERSION, f"{what} needs GMO.Version {needed}")
 
 
 def _unlock(handle: Handle, options: int) -> bytes:

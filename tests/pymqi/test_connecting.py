@@ -36,6 +36,13 @@ def test_connect_by_channel_and_host_finds_it_by_name(queue_manager: QueueManage
     other = pymqi.QueueManager(None)
     other.connect_tcp_client("QM1", cd, "C", "localhost(1414)", "bob", "secret")
     assert (cd.ChannelName, cd.ConnectionName) == (b"C", b"localhost(1414)")
+    for field in ("SecurityExit", "SendUserData", "SSLCipherSpec", "LocalAddress"):
+        cd[field] = b"taken"
+    cd.set(DefReconnect=1, ConnectionAffinity=0, ClientChannelWeight=5)
+    sco = pymqi.SCO(FipsRequired=CMQC.MQSSL_FIPS_YES, CertificateValPolicy=0)
+    secure = pymqi.QueueManager(None)
+    secure.connect_with_options("QM1", cd, sco)
+    assert secure.is_connected
     older = pymqi.QueueManager(None)
     older.connectWithOptions(
         "QM1", pymqi.cd(), pymqi.sco(), opts=CMQC.MQCNO_HANDLE_SHARE_BLOCK, user="eve"

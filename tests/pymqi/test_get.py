@@ -141,7 +141,7 @@ def test_G03_group_status_is_told_from_version_2_on(queue: pymqi.Queue) -> None:
     for _ in range(2):
         queue.put(b"x", pymqi.MD(Version=2, GroupId=b"G", MsgFlags=flags))
     gmo = pymqi.GMO(Version=3)
-    queue.get(None, pymqi.MD(), gmo)
+    queue.get(None, pymqi.MD(Version=2), gmo)
     assert gmo.GroupStatus == CMQC.MQGS_LAST_MSG_IN_GROUP
     assert gmo.SegmentStatus == CMQC.MQSS_SEGMENT
     assert gmo.Segmentation == CMQC.MQSEG_ALLOWED

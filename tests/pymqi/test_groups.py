@@ -83,14 +83,15 @@ def test_a_message_is_cut_and_got_as_a_whole(
 def test_G06_a_get_without_a_length_takes_the_whole_message(queue: pymqi.Queue) -> None:
     put(queue, b"a" * 5_000, CMQC.MQMF_SEGMENT)
     put(queue, b"b", CMQC.MQMF_LAST_SEGMENT)
-    assert queue.get(None, pymqi.MD(), pymqi.GMO(Options=WHOLE)) == b"a" * 5_000 + b"b"
+    whole = pymqi.GMO(Options=WHOLE)
+    assert queue.get(None, pymqi.MD(Version=2), whole) == b"a" * 5_000 + b"b"
 
 
 def test_warnings_are_raised_with_the_message(queue: pymqi.Queue, fails: Fails) -> None:
     put(queue, b"1", IN_GROUP)
     error = fails(queue.put, b"x", pymqi.MD(Version=2))
     assert (error.comp, error.reason) == (CMQC.MQCC_WARNING, CMQC.MQRC_INCOMPLETE_GROUP)
-    queue.get(None, pymqi.MD(Version=2), pymqi.GMO(Options=LOGICAL))
+    queue.get(None, pymqi.MD(Version=2), pymqi.GMO(Version=2, Options=LOGICAL))
     error = fails(queue.get, None, pymqi.MD(Version=2))
     assert (error.comp, error.reason) == (CMQC.MQCC_WARNING, CMQC.MQRC_INCOMPLETE_GROUP)
     assert error.message == b"x"
@@ -104,19 +105,35 @@ def test_2241_the_close_warns_and_closes(
     assert (error.comp, error.reason) == (CMQC.MQCC_WARNING, CMQC.MQRC_INCOMPLETE_GROUP)
     assert queue.get_handle() is None
     again = pymqi.Queue(connection, "Q1")
-    assert again.get() == b"1"
+    assert again.get(None, pymqi.MD(Version=2)) == b"1"
     again.close()
 
 
-def test_2257_logical_order_needs_version_2(queue: pymqi.Queue, fails: Fails) -> None:
+def test_2256_2257_logical_order_needs_version_2(queue: pymqi.Queue, fails: Fails) -> None:
     pmo = pymqi.PMO(Options=CMQC.MQPMO_LOGICAL_ORDER)
     assert fails(queue.put, b"x", pymqi.MD(), pmo).reason == CMQC.MQRC_WRONG_MD_VERSION
+    old, new = (pymqi.GMO(Version=version, Options=LOGICAL) for version in (1, 2))
+    put(queue, b"1", LAST)
+    assert fails(queue.get, None, pymqi.MD(Version=2), old).reason == CMQC.MQRC_WRONG_GMO_VERSION
+    assert fails(queue.get, None, pymqi.MD(), new).reason == CMQC.MQRC_WRONG_MD_VERSION
+    assert queue.get(None, pymqi.MD(Version=2), new) == b"1"
 
 
 def test_G03_a_group_id_of_zeros_matches_any(queue: pymqi.Queue) -> None:
     put(queue, b"1", IN_GROUP)
     gmo = pymqi.GMO(Version=2, MatchOptions=CMQC.MQMO_MATCH_GROUP_ID)
     assert queue.get(None, pymqi.MD(Version=2), gmo) == b"1"
+
+
+@pytest.mark.parametrize("flags", [IN_GROUP, LAST, CMQC.MQMF_SEGMENT, CMQC.MQMF_LAST_SEGMENT])
+def test_2417_a_publication_is_in_no_group_and_no_segment(
+    connection: pymqi.QueueManager, fails: Fails, flags: int
+) -> None:
+    topic = pymqi.Topic(connection, topic_string="news")
+    topic.open(open_opts=CMQC.MQOO_OUTPUT)
+    error = fails(topic.pub, b"x", pymqi.MD(Version=2, MsgFlags=flags))
+    assert (error.comp, error.reason) == (CMQC.MQCC_FAILED, CMQC.MQRC_MSG_NOT_ALLOWED_IN_GROUP)
+    topic.pub(b"x", pymqi.MD(Version=2, MsgFlags=CMQC.MQMF_SEGMENTATION_ALLOWED))
 
 
 def test_a_topic_knows_no_logical_order(connection: pymqi.QueueManager, fails: Fails) -> None:

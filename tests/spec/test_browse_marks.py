@@ -426,6 +426,23 @@ def test_B7_the_mark_of_a_closed_handle_is_not_that_of_the_next_one(
         assert take(again, match=Match(token=token)).message.body == b"1"
 
 
+@pytest.mark.parametrize("mode", [c.MQGMO_COMPLETE_MSG, c.MQGMO_LOGICAL_ORDER])
+def test_B7_a_mark_counts_for_gets_that_look_at_groups(
+    pair: tuple[Handle, Handle], session: Session, mode: int
+) -> None:
+    one, other = pair
+    token = token_of(take(one, FIRST).message)
+    take(other, c.MQGMO_BROWSE_CO_OP)
+    for options, match in ((GET_UNDER, ANY), (0, Match(token=token))):
+        with refused(rc.MQRC_MSG_MARKED_BROWSE_CO_OP):
+            take(one, mode | options, match=match)
+    assert seen(one, UNDER | mode) == b"1"
+    assert take(other, mode | GET_UNDER).message.body == b"1"
+    take(other, c.MQGMO_BROWSE_CO_OP)
+    worker = session.open("Q1", INPUT)
+    assert take(worker, mode).message.body == b"2"
+
+
 def test_B7_by_its_token_another_of_the_set_does_not_get_it_but_a_worker_does(
     pair: tuple[Handle, Handle], session: Session
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -881,3 +882,25 @@ def test_what_others_have_got_of_groups_never_whole_is_not_remembered(
     member(other, H, 1)
     member(other, H, 2, is_last=True)
     assert got(handle, LOGICAL | ALL_MSGS) == [b"H1", b"H2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [0, c.MQGMO_COMPLETE_MSG, c.MQGMO_ALL_SEGMENTS_AVAILABLE])
+@pytest.mark.parametrize("match", [Match(), Match(group_id=G)], ids=["any", "by_group_id"])
+def test_a_get_takes_as_long_in_a_long_group_as_in_a_short_one(
+    queue_manager: QueueManager, handle: Handle, mode: int, match: Match
+) -> None:
+    assert queue_manager.mqsc("ALTER QLOCAL(Q1) MAXDEPTH(10000)").ok
+    seconds = []
+    for count in (200, 8_000):
+        for number in range(1, count + 1):
+            member(handle, G, number, is_last=number == count)
+        seconds.append(min(seconds_of_get(handle, mode, match) for _ in range(100)))
+        assert len(got(handle, 0)) == count - 100
+    assert seconds[1] < 4 * seconds[0]
+
+
+def seconds_of_get(handle: Handle, mode: int, match: Match) -> float:
+    begin = time.perf_counter()
+    take(handle, mode, match=match)
+    return time.perf_counter() - begin

@@ -1,10 +1,12 @@
 """Open, resolve and close, rules C1, C4, C5, C8 and C9."""
 
+from typing import Any
+
 import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL
-from mayfly.engine.objects import administration
+from mayfly.engine.objects import administration, registry
 from mayfly.engine.objects.inquire import inquire
 from mayfly.engine.objects.set_attributes import set_attributes
 from mayfly.engine.put import PutRequest
@@ -45,6 +47,45 @@ def test_C1_names_that_lead_nowhere(queue_manager: QueueManager, session: Sessio
             session.put(name, b"x")
         with refused(reason):
             session.get(name)
+
+
+def test_C1_a_name_has_48_characters_at_the_most(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager, "A" * 48)
+    session.put("A" * 48, b"x")
+    with refused(rc.MQRC_OBJECT_NAME_ERROR):
+        local(queue_manager, "A" * 49)
+    for name in ("A" * 49, "A" * 47, " ", "A" * 48 + " "):
+        with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
+            session.put(name, b"x")
+    assert queue_manager.curdepth("A" * 48) == 1
+
+
+@pytest.mark.parametrize("name", [None, 5, b"Q1", ("Q1",)])
+def test_C1_what_is_no_text_names_no_queue(
+    queue_manager: QueueManager, session: Session, name: Any
+) -> None:
+    local(queue_manager)
+    for verb in (
+        lambda: session.open(name, OUTPUT),
+        lambda: session.put(name, b"x"),
+        lambda: session.get(name),
+        lambda: list(session.browse(name)),
+    ):
+        with pytest.raises(TypeError, match="the name of a queue is a str"):
+            verb()
+
+
+def test_C2_names_of_queues_elsewhere_are_not_remembered_without_end(
+    queue_manager: QueueManager, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION)
+    monkeypatch.setattr(registry, "_MOST_PATHS", 10)
+    for number in range(25):
+        session.put(f"REPLY.{number}@QM2", b"x")
+    assert len(queue_manager.registry._paths) <= 10
+    assert queue_manager.curdepth("QM2") == 25
 
 
 def test_C1_deleted_since_the_open(queue_manager: QueueManager, session: Session) -> None:

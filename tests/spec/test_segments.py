@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.structures import RFH2
+from mayfly.mqi.properties import pack_folder, pack_header
+from mayfly.mqi.structures import MDE, RFH2
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     BROWSE,
@@ -24,6 +26,7 @@ from tests.spec.scene import (
     REPLIES,
     V2,
     End,
+    alter,
     ends,
     local,
     refused,
@@ -163,6 +166,24 @@ def test_headers_stay_together_in_the_first_segment(
     assert queue_manager.mqsc("ALTER QLOCAL(Q1) MAXMSGL(32)").ok
     with refused(rc.MQRC_MSG_TOO_BIG_FOR_Q):
         handle.put(body, PutRequest(described))
+
+
+@pytest.mark.slow
+def test_a_header_takes_as_long_in_a_long_row_as_in_a_short_one(
+    queue_manager: QueueManager, handle: Handle
+) -> None:
+    assert queue_manager.mqsc("ALTER QLOCAL(Q1) MAXMSGL(4194304)").ok
+    seconds = [min(seconds_of_header(handle, count) for _ in range(3)) for count in (100, 20_000)]
+    assert seconds[1] < 6 * seconds[0]
+
+
+def seconds_of_header(handle: Handle, count: int) -> float:
+    row = MDE.pack({"Format": "MQHMDE"}) * (count - 1) + MDE.pack({}) + b"data"
+    begin = time.perf_counter()
+    segment(handle, row, 0, format="MQHMDE")
+    seconds = time.perf_counter() - begin
+    assert take(handle).message.body == row
+    return seconds / count
 
 
 @pytest.mark.parametrize("at_ms", [999, 1_000])
@@ -434,6 +455,18 @@ def test_2246_the_cursor_stands_on_a_later_segment(handle: Handle) -> None:
         take(handle, WHOLE | c.MQGMO_MSG_UNDER_CURSOR)
 
 
+@pytest.mark.parametrize("taken", [0, c.MQGMO_SYNCPOINT])
+def test_2034_the_later_segment_at_the_cursor_is_gone(
+    queue_manager: QueueManager, handle: Handle, taken: int
+) -> None:
+    """That it was no first one says nothing any more."""
+    abc(handle)
+    assert take(handle, c.MQGMO_BROWSE_FIRST).message.body == b"c"
+    with queue_manager.session() as session, refused(rc.MQRC_NO_MSG_UNDER_CURSOR):
+        assert take(session.open("Q1", INPUT), taken).message.body == b"c"
+        take(handle, WHOLE | c.MQGMO_MSG_UNDER_CURSOR)
+
+
 def test_2034_the_message_at_the_cursor_is_not_whole(handle: Handle) -> None:
     segment(handle, b"a", 0)
     take(handle, c.MQGMO_BROWSE_FIRST)
@@ -598,6 +631,24 @@ def test_on_a_transmission_queue_the_headers_take_their_part(
     sizes = [len(message.body) for message in session.browse("FAR")]
     assert max(sizes) <= 600
     assert sum(size - 500 for size in sizes) == 250
+
+
+@pytest.mark.parametrize("flags", [ALLOWED, SEGMENT, LAST_SEGMENT])
+def test_2443_properties_of_MQ_itself_are_not_cut(
+    queue_manager: QueueManager, handle: Handle, flags: int
+) -> None:
+    def sent(folder: str, flags: int) -> PutResult:
+        data = pack_header(pack_folder(folder), "") + b"data"
+        descriptor = V2._replace(format="MQHRF2", encoding=c.MQENC_NORMAL, msg_flags=flags)
+        return handle.put(data, PutRequest(descriptor))
+
+    alter(queue_manager, "Q1", MAXMSGL=500)
+    with refused(rc.MQRC_SEGMENTATION_NOT_ALLOWED):
+        sent("<mq><a>1</a></mq>", flags)
+    assert handle.queue.depth == 0
+    sent("<mq_usr><a>1</a></mq_usr>", flags)
+    sent("<mq><a>1</a></mq>", 0)
+    assert handle.queue.depth == 2
 
 
 def test_match_by_offset_and_number(handle: Handle) -> None:

@@ -157,7 +157,7 @@ class Cursor:
                 self._holder.check()
                 self._check_get()
                 if unit_of_work is not None:
-                    unit_of_work.check_room(queue=self._path.queue)
+                    unit_of_work.check_room()
                 found = self._at_cursor()
                 self._marks.check_own(found[1].k)
                 result = seen(core, request, found[0], found[1])
@@ -171,7 +171,7 @@ class Cursor:
             core.run(work)
         return result
 
-    def check_token(self, key: int) -> None:
+    def check_mark(self, key: int) -> None:
         """Raise MQRC_MSG_MARKED_BROWSE_CO_OP when another of its set has marked a message."""
         try:
             with self._core.latch:

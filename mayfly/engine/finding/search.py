@@ -22,7 +22,7 @@ _PAGE_BYTES = 1024 * 1024
 
 
 class Match(NamedTuple):
-    """What a message must have to be selected; None and zero-length ids mean any (G2).
+    """What a message must have to be selected; None means any (G2), ids are whole as stored.
 
     ``selector`` is asked by who reads (:meth:`asker`), as it takes its time. ``token`` is the
     MsgToken of one message; ``unmarked`` knows which ones are not marked for who browses (B7).

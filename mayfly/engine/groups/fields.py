@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.headers import headers_length
+from mayfly.mqi.properties import FORMAT, read_texts
 
 IN_GROUP = c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP
 IN_SEGMENTS = c.MQMF_SEGMENT | c.MQMF_LAST_SEGMENT
 #: MsgSeqNumber and Offset go so far.
 LARGEST = 999_999_999
+#: The folder of an MQRFH2 for properties that are MQ's own.
+_MQ_FOLDER = re.compile(r"\s*<mq[\s/>]")
 
 
 def as_placed(descriptor: Descriptor) -> Descriptor:
@@ -62,3 +67,22 @@ def check_segment(descriptor: Descriptor, body: bytes) -> None:
         original = descriptor.original_length
         if original < max(length, 0 if is_last else 1):
             raise mq_error(rc.MQRC_ORIGINAL_LENGTH_ERROR, f"OriginalLength {original}")
+
+
+def check_cut(descriptor: Descriptor, body: bytes) -> None:
+    """Raise MQRC_SEGMENTATION_NOT_ALLOWED for what is or may be cut with properties of MQ's own.
+
+    These are in the folder ``mq`` of an MQRFH2; one that cannot be read has none.
+    """
+    flags = IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
+    if not descriptor.msg_flags & flags or descriptor.format != FORMAT:
+        return
+    try:
+        texts = read_texts(descriptor.encoding, descriptor.coded_char_set_id, body)
+    except MQError:
+        return
+    if any(_MQ_FOLDER.match(folder) for folder in texts.folders):
+        raise mq_error(
+            rc.MQRC_SEGMENTATION_NOT_ALLOWED,
+            f"MsgFlags {descriptor.msg_flags:#x} with a folder <mq> in the data",
+        )

@@ -118,7 +118,7 @@ class GroupGetter(Getter):
                 "a group is got either in a unit of work or outside of any, not in both",
             )
         if in_unit and self._unit_of_work is not None:
-            self._unit_of_work.check_room(len(taken), queue)
+            self._unit_of_work.check_room(len(taken))
         self.in_unit = in_unit
         work: Work | None = None
         for entry, row in zip(taken, rows, strict=False):
@@ -211,11 +211,8 @@ class GroupGetter(Getter):
             group = None if entry is None else entry.group
             if entry is not None and (group is None or entry in group.available(where.mode)):
                 yield entry
-        elif group_id is not None:
-            while found := index.of_group_id(group_id, where.mode, self._low):
-                yield found[0]
         else:
-            while (following := index.next(where.mode, self._low)) is not None:
+            while (following := index.next(where.mode, self._low, group_id)) is not None:
                 yield following
 
     def _following(self, position: Position) -> list[Entry]:
@@ -225,7 +222,7 @@ class GroupGetter(Getter):
         number = position.msg_seq_number
         if self._mode_at():
             return group.message(number)[:1]
-        return [e for e in group.messages.get(number, ()) if e.offset == position.offset]
+        return group.segments_at(number, position.offset)
 
     def _are_there(self, needed: list[Entry], candidate: Entry) -> bool:
         """Tell whether messages can be seen; those that cannot are forgotten, or passed over."""

@@ -69,7 +69,8 @@ class GroupGets:
         """Get or browse with MQGMO options; ``plainly`` does so without regard to groups.
 
         Raises MQRC_NO_MSG_AVAILABLE, MQRC_MATCH_OPTIONS_ERROR (G3), MQRC_INCONSISTENT_UOW,
-        MQRC_INCONSISTENT_BROWSE, MQRC_INVALID_MSG_UNDER_CURSOR, and what ``get.get`` raises.
+        MQRC_INCONSISTENT_BROWSE, MQRC_INVALID_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP, and
+        what ``get.get`` raises.
         Warnings, unless the message was cut: MQRC_INCOMPLETE_GROUP, MQRC_INCOMPLETE_MSG for a get
         that leaves logical order within a group, and MQRC_INCONSISTENT_CCSIDS,
         MQRC_INCONSISTENT_ENCODINGS (``reassembly.Whole``).
@@ -132,7 +133,10 @@ class GroupGets:
         return result
 
     def _under_cursor(self, path: Path, request: GetRequest, options: int) -> GetResult:
-        """Get or browse the message at the cursor, match options ignored (B4)."""
+        """Get or browse the message at the cursor, match options ignored (B4).
+
+        Raises as ``Cursor.get_under_cursor``, and MQRC_INVALID_MSG_UNDER_CURSOR.
+        """
         key = self._cursor.key
         if key is None:
             raise self._nothing_there(path)
@@ -143,6 +147,7 @@ class GroupGets:
         try:
             if is_browse:
                 return obtain(self._core, self._browser(path, request, options, where))
+            self._cursor.check_mark(key)
             getter = self._getter(path, request, options, where)
             result = obtain(self._core, getter)
         except NoMessage:
@@ -154,7 +159,7 @@ class GroupGets:
         with self._core.latch:
             index.refresh(at_once=True)
             entry = index.entry(key)
-            if entry is None:
+            if entry is None or not index.is_there(entry, self._holder):
                 raise self._nothing_there(path)
             place = entry.number, entry.offset
         is_wrong = bool(options & c.MQGMO_COMPLETE_MSG and entry.offset)

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from weakref import WeakSet
 
 from mayfly.engine.core import Core
-from mayfly.engine.groups.members import Entry, Group
+from mayfly.engine.groups.members import Entry, Group, is_by_message
 from mayfly.engine.groups.position import feedback_of
+from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.unit_of_work import Pending
 from mayfly.mqi.descriptor import grouping_of
@@ -22,14 +23,20 @@ _TOLD_MAX = 20_000
 
 
 class Line:
-    """The keys that gets of one mode may begin with."""
+    """The keys that gets of one mode may begin with, of all groups or of those with one GroupId."""
 
-    __slots__ = ("keys", "of_group")
+    __slots__ = ("_by_place", "_mode", "keys")
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.keys: list[int] = []
-        self.of_group: dict[Group, list[int]] = {}
+    def __init__(self, mode: int, groups: Iterable[Group], alone: Iterable[int]) -> None:
+        """Begin with what is available of groups, and with messages that are in none."""
+        self._mode = mode
+        #: The keys of a group, or in a mode that goes by message of each message by its number.
+        self._by_place: dict[tuple[Group, int | None], list[int]] = {}
+        self.keys = [*alone]
+        for group in groups:
+            for number in group.messages if is_by_message(mode) else (None,):
+                self.keys += self._taken_over(group, number)
+        self.keys.sort()
 
     def add(self, key: int) -> None:
         """Add a key in its place."""
@@ -39,16 +46,21 @@ class Line:
         """Remove a key."""
         del self.keys[bisect_left(self.keys, key)]
 
-    def settle(self, group: Group, mode: int) -> None:
-        """Take over what of a group is available now."""
-        before = self.of_group.pop(group, [])
-        now = [entry.key for entry in group.available(mode)]
-        if now:
-            self.of_group[group] = now
-        for key in set(before).difference(now):
-            self.remove(key)
-        for key in set(now).difference(before):
-            self.add(key)
+    def settle(self, group: Group, numbers: Iterable[int]) -> None:
+        """Take over what is available now of a group whose messages of these numbers changed."""
+        for number in numbers if is_by_message(self._mode) else (None,):
+            before = self._by_place.pop((group, number), [])
+            now = self._taken_over(group, number)
+            for key in set(before).difference(now):
+                self.remove(key)
+            for key in set(now).difference(before):
+                self.add(key)
+
+    def _taken_over(self, group: Group, number: int | None) -> list[int]:
+        keys = [entry.key for entry in group.available(self._mode, number)]
+        if keys:
+            self._by_place[group, number] = keys
+        return keys
 
 
 class GroupIndex:
@@ -68,7 +80,10 @@ class GroupIndex:
         self._entries: dict[int, Entry] = {}
         self._families: dict[bytes, dict[int, Group]] = {}
         self._lines: dict[int, Line] = {}
-        self._changed: set[Group] = set()
+        #: By GroupId, for those that were asked for by it.
+        self._lines_of: dict[bytes, dict[int, Line]] = {}
+        #: Groups with the numbers of their messages that have changed since the lines were right.
+        self._changed: dict[Group, set[int]] = {}
         self._told: set[int] = set()
         #: How often something was told; who walks on after a pause knows by it what it may miss.
         self.told_count = 0
@@ -116,17 +131,27 @@ class GroupIndex:
         """Return the message with a key."""
         return self._entries.get(key)
 
-    def next(self, mode: int, low: int) -> Entry | None:
-        """Return the first message from a key on that a get in this mode may begin with."""
-        keys = self._line(mode).keys
-        place = bisect_left(keys, low)
-        return self._entries[keys[place]] if place < len(keys) else None
+    def is_there(self, entry: Entry, holder: Holder | None) -> bool:
+        """Tell whether a message is on the queue still, and the holder may see it."""
+        if self.home.hidden.get(entry.key, holder) is not holder:
+            return False
+        return bool(present(self.home.messages(entry.side), (entry.key,)))
 
-    def of_group_id(self, group_id: bytes, mode: int, low: int) -> list[Entry]:
-        """Return what a get in this mode may begin with of what has a GroupId, by key."""
-        groups = self._families.get(group_id.ljust(MQ_GROUP_ID_LENGTH, b"\0"), {}).values()
-        found = [e for group in groups for e in group.available(mode) if e.key >= low]
-        return sorted(found, key=lambda entry: entry.key)
+    def next(self, mode: int, low: int, group_id: bytes | None) -> Entry | None:
+        """Return the first message from a key on that a get in this mode may begin with.
+
+        With a GroupId, of those that have it.
+        """
+        self._settle()
+        if group_id is None:
+            line = self._line(mode)
+        else:
+            group_id = group_id.ljust(MQ_GROUP_ID_LENGTH, b"\0")
+            if group_id not in self._families:
+                return None
+            line = self._line_of(group_id, mode)
+        place = bisect_left(line.keys, low)
+        return self._entries[line.keys[place]] if place < len(line.keys) else None
 
     def group(self, group_id: bytes, feedback: int) -> Group | None:
         """Return a group, or that of the reports on one."""
@@ -149,40 +174,44 @@ class GroupIndex:
                 line.remove(entry.key)
             return
         group.remove(entry)
-        self._changed.add(group)
+        self._note(entry, group)
         if not group.messages:
             self._settle()
             family = self._families[group.group_id]
             del family[group.feedback]
             if not family:
                 del self._families[group.group_id]
+                self._lines_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
         """Note that a message of a group has expired: what needs it cannot be had any more."""
         assert entry.group is not None
         entry.group.spoiled.add(entry)
-        self._changed.add(entry.group)
+        self._note(entry, entry.group)
+
+    def _note(self, entry: Entry, group: Group) -> None:
+        self._changed.setdefault(group, set()).add(entry.number)
 
     def _line(self, mode: int) -> Line:
-        self._settle()
         line = self._lines.get(mode)
         if line is None:
-            line = self._lines[mode] = Line()
-            for family in self._families.values():
-                for group in family.values():
-                    keys = [entry.key for entry in group.available(mode)]
-                    if keys:
-                        line.of_group[group] = keys
-                        line.keys += keys
-            line.keys += [key for key, entry in self._entries.items() if entry.group is None]
-            line.keys.sort()
+            groups = [group for family in self._families.values() for group in family.values()]
+            alone = [key for key, entry in self._entries.items() if entry.group is None]
+            line = self._lines[mode] = Line(mode, groups, alone)
         return line
 
+    def _line_of(self, group_id: bytes, mode: int) -> Line:
+        lines = self._lines_of.setdefault(group_id, {})
+        if mode not in lines:
+            lines[mode] = Line(mode, self._families[group_id].values(), ())
+        return lines[mode]
+
     def _settle(self) -> None:
-        changed, self._changed = self._changed, set()
-        for group in changed:
-            for mode, line in self._lines.items():
-                line.settle(group, mode)
+        changed, self._changed = self._changed, {}
+        for group, numbers in changed.items():
+            of_group_id = self._lines_of.get(group.group_id, {})
+            for line in (*self._lines.values(), *of_group_id.values()):
+                line.settle(group, numbers)
 
     def _add_all(self, rows: Iterable[Outline], side: int) -> None:
         for row in rows:
@@ -203,7 +232,7 @@ class GroupIndex:
         if group is None:
             group = family[feedback] = Group(grouping.group_id, feedback)
         group.add(entry)
-        self._changed.add(group)
+        self._note(entry, group)
         return entry
 
     def _forget_twins(self, group: Group | None, entry: Entry) -> None:
@@ -211,11 +240,9 @@ class GroupIndex:
 
         Nobody has met it since, and it would be taken for a member of the group.
         """
-        others = () if group is None else group.messages.get(entry.number, ())
-        for twin in [other for other in others if other.offset == entry.offset]:
-            if twin.key in self.home.hidden or not present(
-                self.home.messages(twin.side), (twin.key,)
-            ):
+        twins = [] if group is None else group.segments_at(entry.number, entry.offset)
+        for twin in twins:
+            if not self.is_there(twin, None):
                 self.remove(twin)
 
     def _read_page(self, side: int) -> None:
@@ -228,8 +255,8 @@ class GroupIndex:
         self._behind[side] = rows[-1].k + 1 if len(rows) == _PAGE else None
 
     def _forget(self) -> None:
-        self._entries, self._families, self._lines = {}, {}, {}
-        self._changed, self._told = set(), set()
+        self._entries, self._families, self._lines, self._lines_of = {}, {}, {}, {}
+        self._changed, self._told = {}, set()
         self._behind = [self._queue.low, self._queue.low]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
 
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
@@ -18,7 +18,10 @@ GROUPING = (
     | c.MQGMO_ALL_MSGS_AVAILABLE
     | c.MQGMO_ALL_SEGMENTS_AVAILABLE
 )
+#: In these modes more than one message decides what of a group is available.
+_OF_ALL = c.MQGMO_LOGICAL_ORDER | c.MQGMO_ALL_MSGS_AVAILABLE
 _by_offset = attrgetter("offset", "key")
+_offset = attrgetter("offset")
 _by_key = attrgetter("key")
 
 
@@ -28,6 +31,11 @@ def mode_of(options: int) -> int:
     if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_MSGS_AVAILABLE):
         mode &= ~c.MQGMO_ALL_SEGMENTS_AVAILABLE
     return mode
+
+
+def is_by_message(mode: int) -> bool:
+    """Tell whether each message of a group is available or not whatever becomes of the others."""
+    return not mode & _OF_ALL
 
 
 class Entry:
@@ -125,6 +133,12 @@ class Group:
                 return parts
         return []
 
+    def segments_at(self, number: int, offset: int) -> list[Entry]:
+        """Return what of a message stands at an offset: one, or several of which one counts."""
+        segments = self.messages.get(number, [])
+        low = bisect_left(segments, offset, key=_offset)
+        return segments[low : bisect_right(segments, offset, low, key=_offset)]
+
     def whole(self) -> list[Entry]:
         """Return the whole group in logical order; nothing where anything is missing."""
         if self.last_number is None or len(self.messages) < self.last_number:
@@ -137,14 +151,15 @@ class Group:
             members += parts
         return members
 
-    def available(self, mode: int) -> list[Entry]:
+    def available(self, mode: int, number: int | None = None) -> list[Entry]:
         """Return what of the group a get in this mode may begin with, by key.
 
         In logical order that is its first message or segment alone; else all that the mode does not
         keep back, of a message that is to be returned complete its first segment. What needs others
-        that have expired is not available.
+        that have expired is not available. With a ``number``, which is for modes that go by
+        message, it is what of that message.
         """
-        found = self._present(mode)
+        found = self._present(mode, number)
         if self.spoiled:
             found = [
                 entry
@@ -155,15 +170,19 @@ class Group:
             ]
         return found
 
-    def _present(self, mode: int) -> list[Entry]:
+    def _present(self, mode: int, number: int | None) -> list[Entry]:
         if mode & c.MQGMO_LOGICAL_ORDER:
             return self._first(mode)
         if mode & c.MQGMO_ALL_MSGS_AVAILABLE:
             found = self.whole()
-        elif mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE):
-            found = [entry for number in self.messages for entry in self.message(number)]
         else:
-            found = [entry for entries in self.messages.values() for entry in entries]
+            numbers = self.messages if number is None else (number,)
+            is_whole = mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE)
+            found = [
+                entry
+                for each in numbers
+                for entry in (self.message(each) if is_whole else self.messages.get(each, ()))
+            ]
         if mode & c.MQGMO_COMPLETE_MSG:
             found = [entry for entry in found if not entry.offset]
         return sorted(found, key=_by_key)
@@ -173,7 +192,7 @@ class Group:
             return self.whole()[:1]
         if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE):
             return self.message(1)[:1]
-        return [entry for entry in self.messages.get(1, ()) if not entry.offset][:1]
+        return self.segments_at(1, 0)[:1]
 
 
 def returned_with(entry: Entry, mode: int) -> list[Entry]:

@@ -7,7 +7,13 @@ from functools import partial
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
 from mayfly.engine.descriptors import Context
-from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS, as_placed, check_segment
+from mayfly.engine.groups.fields import (
+    IN_GROUP,
+    IN_SEGMENTS,
+    as_placed,
+    check_cut,
+    check_segment,
+)
 from mayfly.engine.groups.position import Position, position_after
 from mayfly.engine.groups.segmenting import is_to_be_cut, put_in_segments
 from mayfly.engine.objects.registry import Path
@@ -45,9 +51,9 @@ class PutOrder:
         Raises what ``put.put`` raises, and MQRC_WRONG_MD_VERSION, MQRC_INCOMPLETE_GROUP,
         MQRC_INCOMPLETE_MSG, MQRC_INCONSISTENT_PERSISTENCE, MQRC_INCONSISTENT_UOW for a message that
         does not follow in logical order, MQRC_MSG_SEQ_NUMBER_ERROR, MQRC_OFFSET_ERROR,
-        MQRC_SEGMENT_LENGTH_ZERO, MQRC_ORIGINAL_LENGTH_ERROR for what is no member: nothing is put,
-        and the next one is asked for as before. A put out of logical order within a group succeeds
-        with the warning of what it leaves.
+        MQRC_SEGMENT_LENGTH_ZERO, MQRC_ORIGINAL_LENGTH_ERROR, MQRC_SEGMENTATION_NOT_ALLOWED for what
+        is no member: nothing is put, and the next one is asked for as before. A put out of logical
+        order within a group succeeds with the warning of what it leaves.
         """
         in_unit = bool(options & c.MQPMO_SYNCPOINT)
         is_logical = bool(options & c.MQPMO_LOGICAL_ORDER)
@@ -60,6 +66,7 @@ class PutOrder:
             warning = left.incomplete
         placed = self._with_group_id(as_placed(asked))
         check_segment(placed, body)
+        check_cut(placed, body)
         request = request._replace(descriptor=placed)
         # What is delayed can be in no group, and so not in segments (D9).
         may_cut = placed.msg_flags & c.MQMF_SEGMENTATION_ALLOWED and not request.delay_ms

@@ -54,7 +54,7 @@ def put_in_segments(
         core.check_running()
         path = core.registry.refreshed(path)
         if unit_of_work is not None:
-            unit_of_work.check_room(len(parts), path.queue)
+            unit_of_work.check_room(len(parts))
         if path.queue.depth + len(parts) > path.max_depth:
             raise mq_error(
                 rc.MQRC_Q_FULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
@@ -40,6 +41,8 @@ DEFAULT_OBJECTS: dict[str, str] = {
     QMODEL: "SYSTEM.DEFAULT.MODEL.QUEUE",
 }
 _NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
+#: Names that are known resolved, at the most.
+_MOST_PATHS = 10_000
 
 
 class Path:
@@ -112,8 +115,12 @@ class Path:
 class Directory(Protocol):
     """What the queue managers of a queue-sharing group know of each other's queues."""
 
-    #: Whose store holds the shared queues.
-    group: Core
+    @property
+    def group(self) -> Core:
+        """Whose store holds the shared queues."""
+
+    def status(self) -> Sequence[tuple[str, bool, int]]:
+        """Return name, whether it is open, and what it has yet to change of the members."""
 
     def find(self, name: str) -> Definition | None:
         """Return the definition of a shared queue."""
@@ -165,8 +172,9 @@ class Registry:
     def find(self, name: str) -> Definition | None:
         """Return the definition of a queue, None when there is none."""
         definition = self._definitions.get(name)
-        if definition is None and self.directory is not None:
-            return self.directory.find(name)
+        if definition is None:
+            _check_text(name)
+            return None if self.directory is None else self.directory.find(name)
         return definition
 
     def definitions(self) -> list[Definition]:
@@ -226,6 +234,9 @@ class Registry:
         path = self._paths.get(name)
         # Names are resolved without the latch: a change meanwhile leaves an old path here.
         if path is None or path.version != self.version:
+            if len(self._paths) >= _MOST_PATHS:
+                # There is no end of queues elsewhere, each reply may go to another one.
+                self._paths.clear()
             path = self._paths[name] = self._resolve(name)
         return path
 
@@ -299,6 +310,7 @@ class Registry:
             registry._paths.clear()
 
     def _resolve(self, name: str) -> Path:
+        _check_text(name)
         if self.directory is not None and "@" in name:
             path = self.directory.path(self, name)
             if path is not None:
@@ -306,6 +318,11 @@ class Registry:
         objects, remote = route(self.find, self.queue_manager, name)
         own_name = name if remote is not None else name.partition("@")[0]
         return Path(own_name, objects, self.queue(objects[-1].name), self.version, remote)
+
+
+def _check_text(name: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a queue is a str, not {name!r}")
 
 
 def _lead_on(objects: list[Definition]) -> bool:

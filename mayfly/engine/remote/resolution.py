@@ -52,8 +52,9 @@ def route(find: _Find, queue_manager: Definition, name: str) -> Route:
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
     MQRC_OPTION_NOT_VALID_FOR_TYPE for the alias of a topic; MQRC_OBJECT_NAME_ERROR for a queue
-    elsewhere whose name is empty or has no room in an MQXQH; MQRC_REMOTE_Q_NAME_ERROR for a remote
-    definition that is not complete, and the reason codes of :func:`_transmission_queue`.
+    elsewhere whose name is empty or cannot stand in an MQXQH, MQRC_OBJECT_Q_MGR_NAME_ERROR for such
+    a queue manager; MQRC_REMOTE_Q_NAME_ERROR for a remote definition that is not complete, and the
+    reason codes of :func:`_transmission_queue`.
     """
     own_name = queue_manager.name
     queue, _, manager = name.partition("@")
@@ -73,9 +74,8 @@ def route(find: _Find, queue_manager: Definition, name: str) -> Route:
         if not queue or manager in ("", own_name):
             said = f"{last.name}: RNAME({queue}) RQMNAME({manager}) name no queue elsewhere"
             raise mq_error(rc.MQRC_REMOTE_Q_NAME_ERROR, said)
-    if not queue or len(queue.encode()) > _NAME_BYTES:
-        said = f"{queue!r} is no name of 1 to {_NAME_BYTES} bytes"
-        raise mq_error(rc.MQRC_OBJECT_NAME_ERROR, said)
+    _check_elsewhere(queue, rc.MQRC_OBJECT_NAME_ERROR)
+    _check_elsewhere(manager, rc.MQRC_OBJECT_Q_MGR_NAME_ERROR)
     default = queue_manager.text("DEFXMITQ")
     passed.append(_transmission_queue(find, transmission, manager, default))
     return Route(passed, Remote(queue, manager))
@@ -121,6 +121,12 @@ def _walk(find: _Find, name: str) -> Iterator[Definition]:
                 rc.MQRC_ALIAS_BASE_Q_TYPE_ERROR, f"alias {name}: TARGET {target} is {base.kind}"
             )
         yield base
+
+
+def _check_elsewhere(name: str, reason: int) -> None:
+    """Raise for what is no name elsewhere: the header ends it at a NUL, an ``@`` parts two."""
+    if not 0 < len(name) <= _NAME_BYTES or not name.isascii() or "\0" in name or "@" in name:
+        raise mq_error(reason, f"{name!r} is no name of 1 to {_NAME_BYTES} characters")
 
 
 def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> Definition:

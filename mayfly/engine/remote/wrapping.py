@@ -80,7 +80,7 @@ def wrapped(
     msg_id, correl_id = ids
     inner, extension = descriptor, b""
     if _needs_extension(descriptor):
-        inner, extension = _extended(descriptor)
+        inner, extension = extended(descriptor)
     header = _packed(
         {
             "RemoteQName": remote.queue,
@@ -95,11 +95,6 @@ def wrapped(
     )
     outer = _outer(prepared, manager_name)
     return Travelling(outer, msg_id, header + extension + body)
-
-
-def check_travels(descriptor: Descriptor) -> None:
-    """Raise MQRC_MD_ERROR for what a message with this descriptor could not be wrapped for."""
-    _packed(_embedded_fields(descriptor))
 
 
 def unwrapped(body: bytes, encoding: int) -> Embedded:
@@ -163,7 +158,7 @@ def _needs_extension(descriptor: Descriptor) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _extended(descriptor: Descriptor) -> tuple[Descriptor, bytes]:
+def extended(descriptor: Descriptor) -> tuple[Descriptor, bytes]:
     """Return the descriptor of version 1 that announces an MQMDE, and the MQMDE."""
     extension = MDE.pack(
         {
