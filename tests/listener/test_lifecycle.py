@@ -18,9 +18,9 @@ from tests.listener.scene import (
     Calls,
     Endpoint,
     backout_count,
+    ends_ms,
     fail,
     ignore,
-    next_end_ms,
     port_of,
     put,
     receiving,
@@ -188,14 +188,14 @@ def test_max_recovery_retries_then_the_port_is_stopped(
     assert listener_threads() == []
 
 
-def pausing(port: Endpoint, manager: QueueManager) -> None:
-    """Return when a port waits for its next try."""
+def pausing(port: Endpoint, manager: QueueManager, session_count: int = 1) -> None:
+    """Return when so many sessions of a port wait for their next try."""
     due_ms = manager.now_ms() + 60_000
 
-    def is_waiting(_: object) -> bool:
-        return next_end_ms(manager) == due_ms
+    def are_waiting(_: object) -> bool:
+        return ends_ms(manager).count(due_ms) >= session_count
 
-    until(port, is_waiting)
+    until(port, are_waiting)
 
 
 @both_modes
@@ -229,7 +229,7 @@ def test_a_session_that_pauses_is_not_receiving(manager: QueueManager, clock: Vi
         assert manager.mqsc("ALTER QLOCAL(Q1) GET(DISABLED)").ok
         now = until(port, lambda now: not now.connections)
         assert (now.threads, now.receiving) == (2, 0)
-        pausing(port, manager)
+        pausing(port, manager, 2)
         assert port.statistics().receiving == 0
         assert manager.mqsc("ALTER QLOCAL(Q1) GET(ENABLED)").ok
         clock.advance(60_000)
