@@ -1,4 +1,4 @@
-"""``mayfly serve``: keep queue managers open and serve their ledgers over Arrow Flight."""
+"""``mayfly serve``: keep queue managers open, and serve ledgers, queues and channels."""
 
 from __future__ import annotations
 
@@ -75,10 +75,11 @@ def serve(
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep queue managers open and serve their ledgers, and their queues to pipelines.
+    """Keep queue managers open; serve their ledgers, queues to pipelines, receiver channels.
 
     Delayed messages are released and expired ones discarded at their time. Runs until it is
-    interrupted or terminated, which ends it in good order. Meanwhile the folders belong to it.
+    interrupted or terminated, which ends it in good order. Meanwhile the folders belong to it, and
+    their sender channels run.
 
     \b
     Example:

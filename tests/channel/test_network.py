@@ -259,6 +259,22 @@ def test_SSLCIPH_speaks_TLS(
         assert bodies(two) == [b"secret"]
 
 
+def test_a_server_for_several_queue_managers_takes_no_channels(
+    clock: VirtualClock, two: QueueManager
+) -> None:
+    with (
+        QueueManager("QM3") as three,
+        FlightServer([two, three], port=0, token=TOKEN) as server,
+        sending(clock) as one,
+    ):
+        lead_to(one, server.port)
+        put(one, b"x")
+        one.channels.start(CHANNEL)
+        assert standing(one).status is Status.RETRYING
+        assert "no queue manager None here; served: QM2, QM3" in standing(one).failure
+        assert (bodies(two), one.curdepth(XMITQ)) == ([], 1)
+
+
 def test_PING_reaches_it(one: QueueManager, two: QueueManager) -> None:
     assert "AMQ8020I" in done(one, f"PING CHANNEL({CHANNEL})")
     done(two, f"DELETE CHANNEL({CHANNEL})")
