@@ -30,7 +30,7 @@ soak: $(READY)
 	@$(BIN)/python -m pytest -q -m soak
 
 # The state machines and models with other examples each time, ten times over.
-MODELS := $(wildcard tests/model tests/*/test_machine.py tests/*/test_model.py) \
+MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py) \
   tests/channel/test_conservation.py
 search: $(READY)
 	@for round in 1 2 3 4 5 6 7 8 9 10; do \
