@@ -12,8 +12,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
+from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
 from tests.cli.conftest import COMMAND, Invoke, environment
 from tests.dead_letter.scene import PLAIN, bury
 from tests.spec.scene import DEAD, STAGING, put_md
@@ -23,9 +25,13 @@ WAIT_SECONDS = 60
 
 @pytest.fixture
 def letters(queue: Invoke, home: Path) -> Invoke:
-    """QM1 with a letter for Q1, one for no queue there is, and one without a header."""
+    """QM1 with a letter for Q1, one for no queue there is, and one without a header, of one time.
+
+    They are of this moment, which stands still: a header and its message tell the same.
+    """
     queue("mqsc", "QM1", "-c", f"ALTER QMGR DEADQ({DEAD})")
-    with QueueManager("QM1", home / "QM1") as manager:
+    moment = VirtualClock(SystemClock().now_ms())
+    with QueueManager("QM1", home / "QM1", clock=moment) as manager:
         bury(manager, body=b"hello", life_ms=3_600_000)
         bury(manager, target="NOWHERE", reason=c.MQFB_APPL_CANNOT_BE_STARTED)
         with manager.session() as session:
