@@ -19,7 +19,7 @@ DATABASE_FILE = "mayfly.db"
 _DURABLE_PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
-    # Checkpoints run beside the commit path (group_commit.Checkpointer).
+    # Checkpoints run beside the commit path (log_keeper.py).
     "PRAGMA wal_autocheckpoint = 0",
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",

@@ -33,8 +33,9 @@ CREATE TABLE message (
     -- On the staging queue the name it was put to, for the copy of a publication "queue:SubId in
     -- hex:topic string", NULL for a damaged header; on other queues the topic string of a copy.
     target TEXT,
-    -- Only on the staging queue, where the row holds the original message: see engine/delay/staging.py.
-    target_number INTEGER,             -- the queue that the name led to at the put
+    -- On the staging queue, where the row holds the original message (engine/delay/staging.py), the
+    -- queue that the name led to at the put. A retained publication: 0, it goes to no neighbour.
+    target_number INTEGER,
     ttl_from_release INTEGER           -- 1: its life begins at the delivery time
 );
 CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;

@@ -19,8 +19,9 @@ from mayfly.store.book import Book, Totals
 from mayfly.store.claims import ClaimedMessages
 from mayfly.store.database import Database
 from mayfly.store.delayed import DelayedMessages
-from mayfly.store.group_commit import Checkpointer, GroupCommit
+from mayfly.store.group_commit import GroupCommit
 from mayfly.store.ledger import Ledger
+from mayfly.store.log_keeper import LogKeeper
 from mayfly.store.sequence import Sequence
 from mayfly.store.stages import StageTable, insert_bulk
 from mayfly.store.units import Unit
@@ -74,8 +75,8 @@ class Store:
         #: When the first change happened that no balance row speaks of yet.
         self.unsettled_since_ms: int | None = None
         self.sequence = Sequence(self._database.read_meta("sequence", 0), self.group.commit)
-        self._checkpointer = (
-            Checkpointer(self._database.writer, self._database.connect, guard) if durable else None
+        self._log_keeper = (
+            LogKeeper(self._database.writer, self._database.connect, guard) if durable else None
         )
 
     @property
@@ -86,7 +87,7 @@ class Store:
     @property
     def wal_pages(self) -> int:
         """Pages in the write-ahead log after the last commit."""
-        return self._checkpointer.wal_pages if self._checkpointer else 0
+        return self._log_keeper.wal_pages if self._log_keeper else 0
 
     def claim(self, manager_name: str) -> None:
         """Make the store a queue manager's own; raises StoreError when it is another's."""
@@ -198,8 +199,8 @@ class Store:
 
     def close(self) -> None:
         """Close everything; what is kept back must have been flushed."""
-        if self._checkpointer is not None:
-            self._checkpointer.stop()
+        if self._log_keeper is not None:
+            self._log_keeper.stop()
         self.group.stop()
         self.ledger.stop()
         self.claimed.stop()

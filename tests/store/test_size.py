@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from mayfly.store.database import DATABASE_FILE
-from mayfly.store.group_commit import Checkpointer
+from mayfly.store.log_keeper import LogKeeper
 from tests.store.scene import NUMBER, get_unit, held, new_row, opened, put_unit
 
 PAGE_BYTES = 4_096
@@ -23,8 +23,8 @@ def test_the_log_stays_bounded_under_constant_writing(tmp_path: Path) -> None:
         store.commit([put_unit(store, *rows)])
         most_pages = max(most_pages, store.wal_pages)
         store.commit([get_unit(*rows)])
-    bound_pages = 3 * Checkpointer.PAGES_BEFORE_CHECKPOINT
-    assert Checkpointer.PAGES_BEFORE_CHECKPOINT < most_pages < bound_pages
+    bound_pages = 3 * LogKeeper.PAGES_BEFORE_CHECKPOINT
+    assert LogKeeper.PAGES_BEFORE_CHECKPOINT < most_pages < bound_pages
     assert log.stat().st_size < bound_pages * (PAGE_BYTES + 24) + 32
     store.close()
     again = opened(tmp_path)
@@ -49,7 +49,7 @@ def test_the_log_stays_bounded_when_several_threads_write(tmp_path: Path) -> Non
         thread.start()
     for thread in threads:
         thread.join()
-    assert most_pages[0] < 4 * Checkpointer.PAGES_BEFORE_CHECKPOINT
+    assert most_pages[0] < 4 * LogKeeper.PAGES_BEFORE_CHECKPOINT
     store.close()
 
 
