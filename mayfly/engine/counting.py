@@ -9,8 +9,8 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.lifetime.window import is_expired
-from mayfly.store.book import Totals
 from mayfly.store.keys import queue_number_of
+from mayfly.store.totals import Totals
 
 
 class Counts(NamedTuple):

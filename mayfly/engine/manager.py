@@ -301,8 +301,8 @@ class Manager(Core):
                 queue = self.registry.add(definition, number if kind == QLOCAL else None)
                 if queue is not None:
                     self.triggering.fit(queue)
-                    self.store.book.open_queue(queue.number, name)
-                    self.store.book.open_queue(-queue.number, name)
+                    self.store.book.totals.open_queue(queue.number, name)
+                    self.store.book.totals.open_queue(-queue.number, name)
         self._recover_totals()
         if not any(kind == QMGR for kind, _name, _number, _attributes in stored):
             set_up(self, self.platform)
@@ -317,7 +317,7 @@ class Manager(Core):
         if work.deltas or work.statements:
             work.wants_balances = True
             self.store.group.commit(work)
-            self.store.book.forget_strangers({q.number for q in self.registry.queues()})
+            self.store.book.totals.forget_strangers({q.number for q in self.registry.queues()})
         for number, totals in self.store.book.totals.items():
             if number < 0 and totals.present and self.registry.by_number(-number) is None:
                 gone = LocalQueue(Definition(QLOCAL, totals.queue, defaults_of(QLOCAL)), -number)

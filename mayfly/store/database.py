@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import secrets
-import weakref
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from mayfly.mqi.errors import FolderInUse, NewerSchema, StoreDamaged, StoreError
+from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.store.folder_lock import FolderLock
 from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, schema
 
 DATABASE_FILE = "mayfly.db"
@@ -36,7 +34,7 @@ class Database:
     def __init__(self, folder: Path | None) -> None:
         """Open the database of a folder, made when missing, or one in memory for None."""
         self.folder = folder
-        self._lock_fd: int | None = None
+        self._lock: FolderLock | None = None
         self._pid = os.getpid()
         if folder is None:
             self.writer = self.reader = self.ledger_reader = _memory_connection()
@@ -70,24 +68,15 @@ class Database:
             return
         for connection in {id(c): c for c in self._connections()}.values():
             connection.close()
-        self._unlock()
-
-    def forget_in_child(self) -> None:
-        """Give up the folder's lock in a forked child, which shares the descriptor."""
-        self._unlock()
+        if self._lock is not None:
+            self._lock.release()
 
     def _open_folder(self, folder: Path) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise StoreError(f"{folder} is not a folder", folder) from None
-        except OSError as error:
-            raise StoreError(f"{folder} cannot be made: {error.strerror}", folder) from error
-        self._lock(folder)
+        self._lock = FolderLock(folder)
         try:
             self._open_file(folder)
         except BaseException:
-            self._unlock()
+            self._lock.release()
             raise
 
     def _open_file(self, folder: Path) -> None:
@@ -105,24 +94,6 @@ class Database:
             raise StoreError(f"{file}: the disk is full", folder) from error
         except (apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError) as error:
             raise StoreError(f"{file} cannot be opened: {error}", folder) from error
-
-    def _lock(self, folder: Path) -> None:
-        # The folder itself is locked: the kernel frees it when its holder dies, and a symbolic
-        # link leads to the same folder. The database file is never opened beside SQLite, for
-        # closing it would drop SQLite's own locks.
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise FolderInUse(f"{folder} is in use by another queue manager", folder) from None
-        self._lock_fd = descriptor
-        _OPEN.add(self)
-
-    def _unlock(self) -> None:
-        if self._lock_fd is not None:
-            os.close(self._lock_fd)
-            self._lock_fd = None
 
     def _connections(self) -> list[apsw.Connection]:
         return [self.writer, self.reader, self.ledger_reader]
@@ -163,15 +134,3 @@ def _bring_up_to_date(writer: apsw.Connection, folder: Path) -> None:
             for step in range(version + 1, SCHEMA_VERSION + 1):
                 MIGRATIONS[step](writer)
         writer.pragma("user_version", SCHEMA_VERSION)
-
-
-_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for database in list(_OPEN):
-        with contextlib.suppress(OSError):
-            database.forget_in_child()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 import apsw
 
@@ -51,11 +51,11 @@ class Book(Protocol):
     def accept(self) -> None:
         """The transaction is durable: keep what was written."""
 
-    def mark(self) -> object:
+    def mark(self) -> Any:
         """Return a place to go back to."""
 
-    def back_to(self, mark: object) -> None:
-        """Forget what was written since the mark."""
+    def back_to(self, mark: Any) -> None:
+        """Forget what was written since the mark, or since the last transaction for None."""
 
 
 class GroupCommit:

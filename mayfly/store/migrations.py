@@ -12,9 +12,10 @@ from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DDH
 from mayfly.store.keys import id_hash, staging_id
+from mayfly.store.totals import LAST_POSITION
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -79,6 +80,12 @@ def _to_version_5(writer: apsw.Connection) -> None:
         writer.execute(statement)
 
 
+def _to_version_6(writer: apsw.Connection) -> None:
+    """Totals may be older than the last lives; those of older versions never are."""
+    writer.execute("ALTER TABLE counter ADD COLUMN position INTEGER NOT NULL DEFAULT 0")
+    writer.execute(f"UPDATE counter SET position = ({LAST_POSITION})")
+
+
 def _statements(*words: str) -> Iterator[str]:
     """Yield the statements of the schema that contain one of the words."""
     without_comments = "\n".join(line.split("--")[0] for line in schema().splitlines())
@@ -124,4 +131,5 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     3: _to_version_3,
     4: _to_version_4,
     5: _to_version_5,
+    6: _to_version_6,
 }

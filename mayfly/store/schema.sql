@@ -42,14 +42,16 @@ CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
 CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS NOT NULL;
 CREATE INDEX message_by_deadline ON message (expire_at_ms) WHERE expire_at_ms IS NOT NULL;
 
--- Totals of a queue since its creation; they change in the transaction of their messages.
+-- Totals of a queue since its creation, as they stood at a position of the ledger. Of what came
+-- after, only ends of persistent messages are missing, whose lives tell.
 CREATE TABLE counter (
     queue_id INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     puts INTEGER NOT NULL,
     present INTEGER NOT NULL,          -- committed and on the queue
     present_volatile INTEGER NOT NULL, -- of these, non-persistent: gone after a crash
-    ended TEXT NOT NULL                -- JSON list in the order of lifetime.life.OUTCOMES
+    ended TEXT NOT NULL,               -- JSON list in the order of lifetime.life.OUTCOMES
+    position INTEGER NOT NULL DEFAULT 0
 );
 
 -- Lives and balances by position (lifetime.life.LEDGER_COLUMNS); rows never change.

@@ -15,7 +15,7 @@ from typing import Any
 
 from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
-from mayfly.store.book import Book, Totals
+from mayfly.store.book import Book
 from mayfly.store.claims import ClaimedMessages
 from mayfly.store.database import Database
 from mayfly.store.delayed import DelayedMessages
@@ -24,6 +24,7 @@ from mayfly.store.ledger import Ledger
 from mayfly.store.log_keeper import LogKeeper
 from mayfly.store.sequence import Sequence
 from mayfly.store.stages import StageTable, insert_bulk
+from mayfly.store.totals import Totals
 from mayfly.store.units import Unit
 
 #: Lives of non-persistent messages kept back for the next commit, at most.
@@ -174,7 +175,7 @@ class Store:
         """
         if self._flushing:
             return None
-        totals = dict(self.book.totals)
+        totals = dict(self.book.totals.items())
         for number, delta in self._pending.deltas.items():
             totals[number] = totals[number].plus(delta)
         return totals

@@ -123,6 +123,14 @@ class Delta:
         for outcome, count in other.ended.items():
             self.ended[outcome] = self.ended.get(outcome, 0) + count
 
+    def is_told_by_lives(self) -> bool:
+        """Tell whether it is the ends of persistent messages and nothing else."""
+        return (
+            not self.puts
+            and not self.present_volatile
+            and self.present == -sum(self.ended.values())
+        )
+
 
 class Unit:
     """Changes that become durable together, or not at all.

@@ -140,14 +140,14 @@ def test_D15_messages_staged_for_a_deleted_queue_are_not_counted_for_its_success
 def test_a_queue_defined_while_balance_rows_are_written_fails_nobody(tmp_path: Path) -> None:
     store = opened(tmp_path)
     for number in range(2, 4_000):
-        store.book.open_queue(number, f"Q{number}")
+        store.book.totals.open_queue(number, f"Q{number}")
     over = threading.Event()
 
     def define() -> None:
         number = 10_000
         while not over.is_set():
-            store.book.open_queue(number, "NEW")
-            store.book.forget_queue(number - 100)
+            store.book.totals.open_queue(number, "NEW")
+            store.book.totals.forget_queue(number - 100)
             number += 1
 
     interval = sys.getswitchinterval()
@@ -195,7 +195,7 @@ def test_totals_of_a_queue_deleted_during_a_transaction_stay_forgotten(tmp_path:
         store = opened(tmp_path)
     leader = Running(lambda: store.commit([put_unit(store), statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
-    store.book.forget_queue(NUMBER)
+    store.book.totals.forget_queue(NUMBER)
     opening.opened.set()
     leader.finish()
     assert NUMBER not in store.book.totals

@@ -38,9 +38,21 @@ def kill(process: "subprocess.Popen[str]", after_seconds: float) -> str:
 
 
 def run_and_kill(
-    module: str, folder: Path, journals: Path, seed: str, after_seconds: float
+    module: str, folder: Path, journals: Path, seed: str, after_seconds: float, line_count: int = 0
 ) -> None:
-    """Run a module on a folder and kill it so long after it began."""
+    """Run a module on a folder and kill it so long after it began.
+
+    With a ``line_count`` the time counts from when its journals, together with those of the runs
+    before, have so many lines.
+    """
     [process] = started((module, folder, journals, seed))
+    while process.poll() is None and lines_in(journals) < line_count:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
     complaint = kill(process, after_seconds)
     assert not complaint, complaint
+
+
+def lines_in(journals: Path) -> int:
+    """Return how many lines the files of a folder have."""
+    return sum(path.read_bytes().count(b"\n") for path in journals.iterdir() if path.is_file())

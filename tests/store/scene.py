@@ -16,12 +16,14 @@ from mayfly.store.units import StoredMessage, Unit
 
 NUMBER = 1
 NOW_MS = 1_700_000_000_000
+#: A transaction that has not come so far after this never will.
+GATE_SECONDS = 120.0
 
 
 def opened(folder: Path | None, now_ms: Callable[[], int] = lambda: NOW_MS) -> Store:
     """Open a store that has the queue Q1 under number 1."""
     store = Store(folder, threading.RLock(), now_ms)
-    store.book.open_queue(NUMBER, "Q1")
+    store.book.totals.open_queue(NUMBER, "Q1")
     return store
 
 
@@ -78,7 +80,7 @@ class Gate:
 
     def wait(self, *_: object) -> int:
         self.reached.set()
-        assert self.opened.wait(30)
+        assert self.opened.wait(GATE_SECONDS)
         return 0
 
     def add_to(self, connection: apsw.Connection) -> None:
@@ -96,7 +98,7 @@ class Gate:
 
         leader = threading.Thread(target=store.commit, args=([statement("SELECT gate()")],))
         leader.start()
-        assert self.reached.wait(30)
+        assert self.reached.wait(GATE_SECONDS)
         threads = [threading.Thread(target=commit, args=(n,)) for n in range(len(units))]
         for n, thread in enumerate(threads, 1):
             thread.start()

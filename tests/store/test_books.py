@@ -1,6 +1,7 @@
 """The ledger by position, totals and balances, and what retention does to readers."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,18 @@ from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, OUTCOM
 from mayfly.store.book import LIVES_BEFORE_BALANCE
 from mayfly.store.ledger import PositionTrimmed
 from mayfly.store.store import Store
-from tests.store.scene import NOW_MS, NUMBER, get_unit, new_row, opened, put_unit
+from mayfly.store.totals import POSITIONS_UNSAVED
+from mayfly.store.units import Unit
+from tests.store.scene import (
+    NOW_MS,
+    NUMBER,
+    get_unit,
+    life,
+    new_row,
+    opened,
+    put_unit,
+    statement,
+)
 
 PLACE = {name: n for n, name in enumerate(LEDGER_COLUMNS)}
 
@@ -125,4 +137,106 @@ def test_totals_survive_reopening(tmp_path: Path) -> None:
     again = opened(tmp_path)
     totals = again.book.totals[NUMBER]
     assert (totals.puts, totals.present, sum(totals.ended)) == (8, 1, 7)
+    again.close()
+
+
+def saved_puts_and_ends(store: Store) -> tuple[int, int]:
+    """Return the totals of Q1 as the table holds them."""
+    [(puts, ended)] = store._database.writer.execute(
+        "SELECT puts, ended FROM counter WHERE queue_id = ?", (NUMBER,)
+    ).fetchall()
+    return int(str(puts)), sum(json.loads(str(ended)))
+
+
+def crashed_copy(folder: Path, copy: Path) -> Store:
+    """Open what a crash would leave of a folder whose store is open."""
+    copy.mkdir()
+    # Not by this process: whoever closes a file gives up all locks that its process has on it.
+    subprocess.run(["cp", "-r", f"{folder}/.", copy], check=True)
+    return opened(copy)
+
+
+def test_ends_alone_save_no_totals_and_an_opening_adds_them(tmp_path: Path) -> None:
+    store = opened(tmp_path / "alive")
+    rows = [new_row(store) for _ in range(5)]
+    store.commit([put_unit(store, *rows)])
+    for row in rows[:3]:
+        store.commit([get_unit(row)])
+    assert saved_puts_and_ends(store) == (5, 0)
+    again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
+    totals = again.book.totals[NUMBER]
+    assert (totals.puts, totals.present, sum(totals.ended)) == (5, 2, 3)
+    assert totals.ended == store.book.totals[NUMBER].ended
+    # What the opening has added is saved with the next number of messages, and counted once.
+    assert saved_puts_and_ends(again) == (5, 3)
+    again.commit([get_unit(rows[3])])
+    assert saved_puts_and_ends(again) == (5, 3)
+    twice = crashed_copy(tmp_path / "crashed", tmp_path / "twice")
+    assert twice.book.totals[NUMBER].present == 1
+    for each in (store, again, twice):
+        each.close()
+
+
+def test_an_opening_reads_no_more_than_the_lives_of_a_thousand_positions(tmp_path: Path) -> None:
+    store = opened(tmp_path / "alive")
+    rows = [new_row(store) for _ in range(POSITIONS_UNSAVED + 1)]
+    store.commit([put_unit(store, *rows)])
+    for row in rows[: POSITIONS_UNSAVED - 1]:
+        store.commit([get_unit(row)])
+    assert saved_puts_and_ends(store) == (POSITIONS_UNSAVED + 1, 0)
+    store.commit([get_unit(rows[-2])])
+    assert saved_puts_and_ends(store) == (POSITIONS_UNSAVED + 1, POSITIONS_UNSAVED)
+    store.commit([get_unit(rows[-1])])
+    again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
+    totals = again.book.totals[NUMBER]
+    assert (totals.present, sum(totals.ended)) == (0, POSITIONS_UNSAVED + 1)
+    store.close()
+    again.close()
+
+
+def test_the_totals_of_a_queue_at_rest_are_saved_with_those_of_a_busy_one(tmp_path: Path) -> None:
+    """Else an opening would have to read back to when it was last busy."""
+    store = opened(tmp_path / "alive")
+    store.book.totals.open_queue(2, "Q2")
+    rows = [new_row(store) for _ in range(2)]
+    store.commit([put_unit(store, *rows)])
+    store.commit([get_unit(rows[0])])
+    others = Unit()
+    for _ in range(POSITIONS_UNSAVED):
+        others.pass_through(2, life(b"other")._replace(queue="Q2"))
+    store.commit([others])
+    assert saved_puts_and_ends(store) == (2, 1)
+    again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
+    assert [again.book.totals[n].present for n in (NUMBER, 2)] == [1, 0]
+    store.close()
+    again.close()
+
+
+def test_what_retention_trims_has_been_added(tmp_path: Path) -> None:
+    store = opened(tmp_path / "alive")
+    rows = [new_row(store) for _ in range(4)]
+    store.commit([put_unit(store, *rows)])
+    for row in rows[:3]:
+        store.commit([get_unit(row)])
+    assert store.trim_ledger(1) == 2
+    again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
+    totals = again.book.totals[NUMBER]
+    assert (totals.puts, totals.present, sum(totals.ended)) == (4, 1, 3)
+    store.close()
+    again.close()
+
+
+def test_a_queue_of_a_deleted_ones_name_does_not_inherit_its_lives(tmp_path: Path) -> None:
+    store = opened(tmp_path / "alive")
+    row, new = new_row(store), new_row(store)
+    store.commit([put_unit(store, row)])
+    store.commit([get_unit(row)])
+    store.book.totals.forget_queue(NUMBER)
+    store.commit([statement("DELETE FROM counter WHERE queue_id = ?", NUMBER)])
+    store.book.totals.open_queue(NUMBER, "Q1")
+    store.commit([put_unit(store, new)])
+    again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
+    totals = again.book.totals[NUMBER]
+    assert (totals.puts, totals.present, sum(totals.ended)) == (1, 1, 0)
+    store.close()
     again.close()

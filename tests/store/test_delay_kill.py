@@ -20,6 +20,8 @@ from tests.store.kills import run_and_kill
 from tests.store.load import id_of, label_of
 
 ROUNDS = 4
+#: So much a run does on average, however slow the machine: enough to mean something.
+LINES_A_ROUND = 1_500
 PLACE = {name: n for n, name in enumerate(LEDGER_COLUMNS)}
 RECEIPTS_ASKED = 300
 
@@ -178,8 +180,10 @@ def test_T2_every_receipt_holds_over_kill_9(tmp_path: Path) -> None:
     random, auditor, clock = Random(seed), Auditor(), VirtualClock(0)
     for number in range(rounds):
         run = f"{seed}.{number}"
+        after_seconds = random.uniform(0.6, 2.6)
+        line_count = LINES_A_ROUND * rounds if number == rounds - 1 else 0
         run_and_kill(
-            "tests.store.delay_load", tmp_path / "folder", tmp_path, run, random.uniform(0.6, 2.6)
+            "tests.store.delay_load", tmp_path / "folder", tmp_path, run, after_seconds, line_count
         )
         auditor.read_journals(sorted(tmp_path.glob(f"{run}.*")))
         # Its time is the high-water mark in the folder: nothing falls due while we look.

@@ -135,8 +135,8 @@ def enter_queue(core: Core, definition: Definition) -> None:
         if queue is not None:
             core.triggering.fit(queue)
             core.staging_enabled_count += queue.is_staging
-            core.store.book.open_queue(number, definition.name)
-            core.store.book.open_queue(-number, definition.name)
+            core.store.book.totals.open_queue(number, definition.name)
+            core.store.book.totals.open_queue(-number, definition.name)
     core.store.write_balances()
 
 
@@ -315,7 +315,7 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     with core.latch:
         core.pause()
         for number in numbers:
-            core.store.book.forget_queue(number)
+            core.store.book.totals.forget_queue(number)
         core.resume()
     work = Work()
     for number in numbers:

@@ -1,0 +1,59 @@
+"""The folder of a queue manager: made when missing, and used by one queue manager at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import weakref
+from pathlib import Path
+
+from mayfly.mqi.errors import FolderInUse, StoreError
+
+
+class FolderLock:
+    """The lock of a folder, held until it is released, by this process and no child of it.
+
+    Raises FolderInUse when another queue manager holds it, StoreError when it is no folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder unless it is there, and lock it."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise StoreError(f"{folder} is not a folder", folder) from None
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be made: {error.strerror}", folder) from error
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be read: {error.strerror}", folder) from error
+        # The folder itself is locked: the kernel frees it when its holder dies, and a symbolic
+        # link leads to the same folder. The database file is never opened beside SQLite, for
+        # closing it would drop SQLite's own locks.
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise FolderInUse(f"{folder} is in use by another queue manager", folder) from None
+        self._descriptor: int | None = descriptor
+        _HELD.add(self)
+
+    def release(self) -> None:
+        """Free the folder, or in a forked child, which shares the descriptor, this hold on it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+_HELD: weakref.WeakSet[FolderLock] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for lock in list(_HELD):
+        with contextlib.suppress(OSError):
+            lock.release()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

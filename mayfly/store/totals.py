@@ -1,0 +1,207 @@
+"""Totals of every queue since its creation: held in memory, saved in the table ``counter``.
+
+They change in the transaction of their messages. One that only ends persistent messages of a queue
+does not save them, for its lives tell how they have changed: a page less to sync. An opening adds
+the lives since; so that these stay few, all totals are saved from time to time.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import apsw
+
+from mayfly.lifetime.life import KIND_LIFE, OUTCOMES
+from mayfly.store.units import OUTCOME_INDEX, Delta, Unit
+
+#: How many positions of the ledger an opening reads to know the totals.
+POSITIONS_UNSAVED = 1_000
+#: Also when the ledger has been trimmed.
+LAST_POSITION = """
+SELECT max(coalesce((SELECT max(position) FROM ledger), 0),
+    coalesce((SELECT value FROM meta WHERE name = 'last_position'), 0))"""
+_SAVE = "INSERT OR REPLACE INTO counter VALUES (?, ?, ?, ?, ?, ?, ?)"
+_SAVED = "SELECT * FROM counter ORDER BY position"
+_LIVES_SINCE = (
+    f"SELECT position, queue, outcome FROM ledger WHERE position > ? AND kind = {KIND_LIFE}"
+)
+
+
+class Totals:
+    """Totals of one queue since its creation, as persisted in ``counter``."""
+
+    __slots__ = ("ended", "present", "present_volatile", "puts", "queue", "unbalanced")
+
+    def __init__(
+        self, queue: str, puts: int, present: int, present_volatile: int, ended: list[int]
+    ) -> None:
+        """Hold the totals of a queue."""
+        self.queue = queue
+        self.puts = puts
+        self.present = present
+        self.present_volatile = present_volatile
+        self.ended = ended
+        self.unbalanced = 0
+
+    def plus(self, delta: Delta) -> Totals:
+        """Return the totals after a change."""
+        ended = list(self.ended)
+        for outcome, count in delta.ended.items():
+            ended[outcome] += count
+        result = Totals(
+            self.queue,
+            self.puts + delta.puts,
+            self.present + delta.present,
+            self.present_volatile + delta.present_volatile,
+            ended,
+        )
+        result.unbalanced = self.unbalanced + 1 + sum(delta.ended.values())
+        return result
+
+    def end_one(self, outcome: int) -> None:
+        """Add the end of a persistent message."""
+        self.present -= 1
+        self.ended[outcome] += 1
+        self.unbalanced += 1
+
+    def row(self, number: int, position: int) -> tuple[Any, ...]:
+        """Return the row of the table, which says where in the ledger the totals stood so."""
+        ended = json.dumps(self.ended)
+        return number, self.queue, self.puts, self.present, self.present_volatile, ended, position
+
+
+class TotalsTable:
+    """Totals by queue number; negative numbers count staged messages by target.
+
+    Changed by the group-commit leader only; queues come and go beside it.
+    """
+
+    def __init__(self, writer: apsw.Connection, last_position: int) -> None:
+        """Read what is saved, and the lives since."""
+        self._writer = writer
+        self._held: dict[int, Totals] = {}
+        #: Queues come and go while the leader writes; it guards which totals there are.
+        self._lock = threading.Lock()
+        #: Of the transaction under way: what it changes, and for which its lives do not tell.
+        self._changed: dict[int, Totals] = {}
+        self._untold: set[int] = set()
+        self._saves_all = False
+        self._written: set[int] = set()
+        #: Totals that lives after this position tell, and for which queues.
+        self._all_saved_position = last_position - POSITIONS_UNSAVED
+        self._unsaved: set[int] = set()
+        self._load()
+
+    def open_queue(self, number: int, queue: str) -> None:
+        """Begin the totals of a queue, where there are none.
+
+        It owes a balance row at once: a reader of the ledger then sees that a queue of a name it
+        knows begins anew.
+        """
+        known = self._held.get(number)
+        if known is not None:
+            # The number may have been another queue's, for which messages were staged.
+            known.queue = queue
+        else:
+            totals = Totals(queue, 0, 0, 0, [0] * len(OUTCOMES))
+            totals.unbalanced = 1
+            with self._lock:
+                self._held[number] = totals
+
+    def forget_queue(self, number: int) -> None:
+        """Forget a deleted queue, whose number may be given again."""
+        with self._lock:
+            self._held.pop(number, None)
+
+    def __contains__(self, number: int) -> bool:
+        """Tell whether a queue of that number is known."""
+        return number in self._held
+
+    def __getitem__(self, number: int) -> Totals:
+        """Return the totals of a queue as they were after the last transaction."""
+        return self._held[number]
+
+    def items(self) -> list[tuple[int, Totals]]:
+        """Return the totals of every queue as they were after the last transaction."""
+        with self._lock:
+            return list(self._held.items())
+
+    def change(self, unit: Unit) -> None:
+        """Change totals as a unit says."""
+        for number, delta in unit.deltas.items():
+            totals = self._changed.get(number) or self._held[number]
+            self._changed[number] = totals.plus(delta)
+            if number < 0 or not delta.is_told_by_lives():
+                self._untold.add(number)
+        # What a statement does to the ledger is not known here.
+        self._saves_all |= bool(unit.statements)
+
+    def changed(self, *, unbalanced: bool) -> list[tuple[int, Totals]]:
+        """Return what the transaction changes, on request with what no balance row speaks of."""
+        if unbalanced:
+            for number, totals in self.items():
+                if totals.unbalanced and number >= 0:
+                    self._changed.setdefault(number, totals.plus(Delta()))
+        return list(self._changed.items())
+
+    def save(self, position: int) -> None:
+        """Save what must be saved in the transaction, which ends at a position of the ledger."""
+        self._saves_all |= position - self._all_saved_position >= POSITIONS_UNSAVED
+        due = dict(self._changed)
+        if self._saves_all:
+            with self._lock:
+                for number in self._unsaved & self._held.keys():
+                    due.setdefault(number, self._held[number])
+        else:
+            due = {number: due[number] for number in self._untold}
+        self._writer.executemany(_SAVE, [totals.row(n, position) for n, totals in due.items()])
+        self._written = set(due)
+
+    def accept(self, position: int) -> None:
+        """The transaction, which ended at a position, is durable."""
+        with self._lock:
+            for number, totals in self._changed.items():
+                # A queue deleted meanwhile stays forgotten: its number may be given again.
+                if number in self._held:
+                    self._held[number] = totals
+        self._unsaved = (self._unsaved | self._changed.keys()) - self._written
+        if self._saves_all:
+            self._all_saved_position = position
+        self.back_to(None)
+
+    def mark(self) -> dict[int, Totals]:
+        """Return the place reached in this transaction."""
+        return dict(self._changed)
+
+    def back_to(self, mark: dict[int, Totals] | None) -> None:
+        """Forget what changed since a mark, or since the last transaction for None."""
+        if mark is None:
+            self._changed, self._untold, self._saves_all = {}, set(), False
+        else:
+            self._changed = mark
+            self._untold &= mark.keys()
+
+    def forget_strangers(self, numbers: set[int]) -> None:
+        """Forget totals of queues that no longer exist: temporary ones of an earlier run."""
+        for number, totals in list(self._held.items()):
+            # What is staged for a deleted queue is still counted.
+            if abs(number) in numbers or (number < 0 and totals.present):
+                continue
+            del self._held[number]
+            self._writer.execute("DELETE FROM counter WHERE queue_id = ?", (number,))
+
+    def _load(self) -> None:
+        by_name: dict[str, tuple[int, int]] = {}
+        rows: Any = self._writer.execute(_SAVED).fetchall()
+        for number, queue, puts, present, volatile, ended, position in rows:
+            self._held[number] = Totals(queue, puts, present, volatile, json.loads(ended))
+            if number >= 0:
+                by_name[queue] = number, position
+        since: Any = self._writer.execute(_LIVES_SINCE, (self._all_saved_position,)).fetchall()
+        for position, queue, outcome in since:
+            number, saved_position = by_name.get(queue, (0, position))
+            if position > saved_position:
+                self._held[number].end_one(OUTCOME_INDEX[outcome])
+                self._unsaved.add(number)
