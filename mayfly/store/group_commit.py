@@ -1,7 +1,8 @@
 """The leader: many units of work, one transaction, one sync.
 
 The first caller to arrive leads: it takes what others have queued meanwhile into one transaction,
-then wakes them and hands the lead to the first that came after. A unit that fails alone is undone
+then wakes them and hands the lead to the first that came after. Who was not alone the last time
+gives the others a moment to come again, for all of them pay for each sync. A unit that fails alone is undone
 alone (savepoint); a full disk fails the whole batch and nothing of it is kept; an I/O error at
 COMMIT leaves its outcome unknown, so the store stops and the commit is never tried again.
 """
@@ -25,6 +26,8 @@ from mayfly.mqi.reasons import (
 )
 from mayfly.store.units import Unit, joined
 
+#: How long a leader waits for as many as came the last time; a sync takes about as long.
+_GATHER_SECONDS = 0.000_3
 _LOG = logging.getLogger("mayfly.store")
 #: The unit itself is wrong; its neighbours in the batch are not.
 _WRONG_UNIT = (
@@ -76,6 +79,9 @@ class GroupCommit:
         self._lock = threading.Lock()
         self._waiting: list[Unit] = []
         self._is_led = False
+        #: How many callers are likely to commit at the same time, and that they are all there.
+        self._expected = 1
+        self._gathered = threading.Event()
         self.is_broken = False
         self._is_committing = False
         self.batch_count = 0
@@ -97,6 +103,8 @@ class GroupCommit:
                 leads, queue = not self._is_led, [*self._waiting, *units]
                 # No call is in it, so an interrupt finds all of it done or nothing.
                 last.leads, self._is_led, self._waiting, is_queued = leads, True, queue, True
+            if len(queue) >= self._expected:
+                self._gathered.set()
             if not last.leads:
                 done.wait()
         finally:
@@ -116,12 +124,21 @@ class GroupCommit:
             self.is_broken = True
 
     def _lead(self) -> None:
+        try:
+            if len(self._waiting) < self._expected:
+                self._gathered.wait(_GATHER_SECONDS)
+        finally:
+            self._lead_batch()
+
+    def _lead_batch(self) -> None:
         with self._lock:
             batch, self._waiting = self._waiting, []
+            self._gathered.clear()
         try:
             self._run(batch)
         finally:
             with self._lock:
+                self._expected = len(batch) + len(self._waiting)
                 self._hand_over()
             for unit in batch:
                 if unit.done is not None:

@@ -166,7 +166,8 @@ class TotalsTable:
                 # A queue deleted meanwhile stays forgotten: its number may be given again.
                 if number in self._held:
                     self._held[number] = totals
-        self._unsaved = (self._unsaved | self._changed.keys()) - self._written
+        self._unsaved.update(self._changed)
+        self._unsaved -= self._written
         if self._saves_all:
             self._all_saved_position = position
         self.back_to(None)

@@ -16,7 +16,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.get import GetRequest
+from mayfly.engine.watch import wait_for
+from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
+from mayfly.store import group_commit
 from mayfly.store.group_commit import GroupCommit
 from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
@@ -35,15 +38,36 @@ class Interrupt(BaseException):
     """What a signal's handler raises."""
 
 
+class Interrupting(VirtualClock):
+    """A clock whose next wake is met by a Ctrl-C."""
+
+    is_armed = False
+
+    def wake(self, driven: Driven) -> None:
+        if self.is_armed:
+            self.is_armed = False
+            signal.raise_signal(signal.SIGINT)
+        super().wake(driven)
+
+
+def main_thread() -> int:
+    ident = threading.main_thread().ident
+    assert ident is not None
+    return ident
+
+
+def main_waits() -> bool:
+    """Tell whether the main thread is inside of a wait: a signal would find it nowhere else."""
+    return sys._current_frames()[main_thread()].f_code is threading.Condition.wait.__code__
+
+
 def interrupt_when(ready: Callable[[], bool], then: Callable[[], object]) -> threading.Thread:
-    """Send SIGINT to the main thread once it is ready for it, then do something."""
-    main_thread = threading.main_thread().ident
-    assert main_thread is not None
+    """Send SIGINT to the main thread once it is ready for it and waits, then do something."""
 
     def watch() -> None:
-        while not ready():
+        while not (ready() and main_waits()):
             threading.Event().wait(0.001)
-        signal.pthread_kill(main_thread, signal.SIGINT)
+        signal.pthread_kill(main_thread(), signal.SIGINT)
         then()
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -68,6 +92,25 @@ def test_a_commit_interrupted_while_another_leads_is_still_decided(tmp_path: Pat
     assert bodies(qm.session(), "Q1") == [b"interrupted", b"next"]
     found = qm.verify()
     assert found.ok, found.problems
+    qm.close()
+
+
+def test_a_leader_interrupted_while_it_waits_for_others_still_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gate() as opening:
+        qm = QueueManager("QM1", tmp_path, VirtualClock())
+    local(qm)
+    # Two share a transaction, so the next leader waits for a second one.
+    assert opening.batch(qm.store, statement("SELECT 1"), statement("SELECT 1")) == [None, None]
+    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", JOIN_SECONDS)
+    watcher = interrupt_when(lambda: bool(qm.store.group._waiting), lambda: None)
+    session = qm.session()
+    with pytest.raises(KeyboardInterrupt):
+        session.put("Q1", b"interrupted", persistent=True)
+    watcher.join(JOIN_SECONDS)
+    Running(lambda: qm.session().put("Q1", b"next", persistent=True)).finish()
+    assert bodies(session, "Q1") == [b"interrupted", b"next"]
     qm.close()
 
 
@@ -169,6 +212,28 @@ def test_a_waiting_get_that_is_interrupted_takes_no_message_later(
         assert bodies(other, "Q1") == [b"for the other"]
 
 
+@pytest.mark.parametrize("way", ["get", "browse", "watch"])
+def test_what_is_interrupted_just_before_it_waits_leaves_no_wait_behind(way: str) -> None:
+    """It counts as one that waits, and still does what others have left to do."""
+    clock = Interrupting()
+    with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
+        number = qm.registry.queue(local(qm)).number
+        handle = session.open("Q1", c.MQOO_BROWSE)
+        options = c.MQGMO_BROWSE_NEXT | c.MQGMO_LOCK | c.MQGMO_WAIT
+        calls: dict[str, Callable[[], object]] = {
+            "get": lambda: session.get("Q1", wait_ms=1_000),
+            "browse": lambda: handle.get(GetRequest(wait_ms=1_000), options),
+            "watch": lambda: wait_for(qm, lambda: None, [number]),
+        }
+        with qm.latch:
+            clock.is_armed = qm.must_wake = True
+        with pytest.raises(KeyboardInterrupt):
+            calls[way]()
+        assert not qm.waits.is_waited_on(number)
+        session.put("Q1", b"for the next one")
+        assert bodies(session, "Q1") == [b"for the next one"]
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
     tmp_path: Path, persistent: bool
@@ -177,8 +242,6 @@ def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
         number = qm.registry.queue(local(qm)).number
         session, other = qm.session(), qm.session()
-        main_thread = threading.main_thread().ident
-        assert main_thread is not None
         other.put("Q1", b"wanted", persistent=persistent)
         with qm.latch:
             # Nobody sees it until the latch is free again.
@@ -189,11 +252,11 @@ def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
             qm.hidden[row.k] = self_made = object()
 
         def give_at_the_latch() -> None:
-            while not qm.waits.is_waited_on(number):
+            while not (qm.waits.is_waited_on(number) and main_waits()):
                 threading.Event().wait(0.001)
             with qm.latch:
-                signal.pthread_kill(main_thread, signal.SIGINT)
-                while sys._current_frames()[main_thread].f_code.co_name != "_outcome_of":
+                signal.pthread_kill(main_thread(), signal.SIGINT)
+                while sys._current_frames()[main_thread()].f_code.co_name != "_outcome_of":
                     threading.Event().wait(0.001)
                 assert qm.hidden.pop(row.k) is self_made
                 qm.waits.offer(number)

@@ -1,6 +1,7 @@
 """Group commit: one transaction for many, and what becomes of them when the disk fails."""
 
 from pathlib import Path
+from threading import Event
 
 import apsw
 import pytest
@@ -8,9 +9,13 @@ import pytest
 from mayfly import MQError, QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, ResourceError
+from mayfly.store import group_commit
+from mayfly.store.store import Store
 from mayfly.testing import VirtualClock
+from tests.spec.scene import JOIN_SECONDS, Running
 from tests.store.scene import (
     NUMBER,
+    Gate,
     failing_disk,
     gate,
     get_unit,
@@ -38,6 +43,44 @@ def test_who_comes_while_a_transaction_runs_shares_the_next_one(tmp_path: Path) 
     assert opening.batch(store, *(put_unit(store, row) for row in rows)) == [None] * 12
     assert store.group.batch_count == before + 2
     assert held(store) == [row.msg_id for row in rows]
+    store.close()
+
+
+def shared_by_two(store: Store, opening: Gate) -> int:
+    """Let two commit at the same time, and return how many transactions there were."""
+    assert opening.batch(store, put_unit(store), put_unit(store)) == [None, None]
+    return store.group.batch_count
+
+
+def test_who_shared_the_last_transaction_shares_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gate() as opening:
+        store = opened(tmp_path)
+    before = shared_by_two(store, opening)
+    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", JOIN_SECONDS)
+    first = Running(lambda: store.commit([put_unit(store)]))
+    while not store.group._waiting:
+        Event().wait(0.001)
+    assert first.is_under_way
+    store.commit([put_unit(store)])
+    first.finish()
+    assert store.group.batch_count == before + 1
+    assert len(held(store)) == 4
+    store.close()
+
+
+def test_who_is_left_alone_waits_for_nobody_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gate() as opening:
+        store = opened(tmp_path)
+    before = shared_by_two(store, opening)
+    store.commit([put_unit(store)])
+    monkeypatch.setattr(group_commit, "_GATHER_SECONDS", JOIN_SECONDS)
+    alone = Running(lambda: store.commit([put_unit(store)]))
+    alone.finish()
+    assert store.group.batch_count == before + 2
     store.close()
 
 
