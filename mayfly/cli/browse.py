@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.put import Queue
 from mayfly.cli.show import LINE_HEAD, as_line, print_json
@@ -16,7 +16,7 @@ def browse(
     *,
     msg_id: MsgIdOption = None,
     correl_id: CorrelIdOption = None,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the messages of a queue, and leave them there.
@@ -29,7 +29,7 @@ def browse(
       mayfly browse QM1 Q1 --json
     """
     count = 0
-    with opened(name, path) as queue_manager, queue_manager.session() as session:
+    with operated(name, path) as queue_manager, queue_manager.session() as session:
         for message in session.browse(queue, msg_id=msg_id, correl_id=correl_id):
             if as_json:
                 print_json(message_as_json(message), indent=None)

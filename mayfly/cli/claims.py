@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of, opened
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, moment, print_json
 from mayfly.engine.bulk.consumers import ClaimError, Standing
-from mayfly.mqi.errors import FolderInUse
+from mayfly.queue_manager import QueueManager
 
 if TYPE_CHECKING:
     from mayfly.bulk.claims import Standing as ServedStanding
@@ -42,7 +40,7 @@ class _Claims(Protocol):
 
 
 @claims.command("list")
-def list_(name: Name, *, path: FolderOption = None, as_json: JsonOption = False) -> None:
+def list_(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -> None:
     """List the consumers of a queue manager and what they have claimed.
 
     Claims end when the pipeline has committed what it read; those of one that is gone stay until
@@ -64,7 +62,7 @@ def list_(name: Name, *, path: FolderOption = None, as_json: JsonOption = False)
 
 @claims.command()
 def release(
-    name: Name, consumer: Consumer, *, path: FolderOption = None, as_json: JsonOption = False
+    name: Name, consumer: Consumer, *, path: PlaceOption = None, as_json: JsonOption = False
 ) -> None:
     """Give all that a consumer has claimed back to its queue, backout counts one higher.
 
@@ -96,28 +94,9 @@ def _cells(standing: Standing | ServedStanding) -> tuple[str, ...]:
 
 
 @contextmanager
-def _claims(name: str, path: Path | None) -> Iterator[_Claims]:
-    """Open a queue manager, or ask the server that has it open."""
+def _claims(name: str, path: str | None) -> Iterator[_Claims]:
     try:
-        with opened(name, path) as manager:
-            yield manager.claims
+        with operated(name, path) as manager:
+            yield manager.claims if isinstance(manager, QueueManager) else manager
     except ClaimError as error:
-        raise CommandFailed(ExitCode.PIPELINE, error.text) from error
-    except FolderInUse:
-        with _served(folder_of(name, path), name) as client:
-            yield client
-
-
-@contextmanager
-def _served(folder: Path, name: str) -> Iterator[_Claims]:
-    served = served_at(folder)
-    if served is None:
-        raise CommandFailed(ExitCode.FILE, f"{folder} is in use, and not by mayfly serve")
-    from mayfly.bulk.claims import QueueClient
-    from mayfly.bulk.errors import BulkError
-
-    try:
-        with QueueClient(served.url, token_file=served.token_file, manager=name) as client:
-            yield client
-    except BulkError as error:
         raise CommandFailed(ExitCode.PIPELINE, error.text) from error

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,26 +19,27 @@ from mayfly.cli.dlq_show import (
     summary,
     summary_as_json,
 )
-from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
 from mayfly.cli.user import user
 from mayfly.dead_letter import (
-    Action,
     DeadLetterHandler,
     Outcome,
-    Rule,
-    RuleTable,
     RuleTableError,
     dead_letter_of,
     parse_patterns,
     parse_rules,
 )
-from mayfly.engine.manager import Manager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.errors import mq_error
+from mayfly.queue_manager import QueueManager
+
+if TYPE_CHECKING:
+    from mayfly.cli.dlq_show import LetterHandler
+    from mayfly.cli.managers import Operated
 
 #: Whoever waits at a terminal is told so often how far it is.
 _TOLD_SECONDS = 1.0
@@ -75,7 +76,7 @@ def run(
     name: ManagerOption = None,
     *,
     queue: QueueOption = "",
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Apply a rule table to the dead-letter queue, as runmqdlq does.
@@ -89,11 +90,12 @@ def run(
     """
     with _refusals(str(rules_file)):
         # Editors of Windows begin a file with a mark of its coding.
-        table = parse_rules(rules_file.read_text("utf-8-sig", errors="replace"))
+        rules = rules_file.read_text("utf-8-sig", errors="replace")
+        table = parse_rules(rules)
     manager_name = name or table.manager.strip()
     if not manager_name:
         raise CommandFailed(ExitCode.USAGE, f"name a queue manager: {rules_file} has no INPUTQM")
-    with opened(manager_name, path) as manager, _handling(manager, table, queue) as handler:
+    with operated(manager_name, path) as manager, _handling(manager, rules, queue) as handler:
         if table.wait_ms == MQWI_UNLIMITED:
             what = f"waits for letters on {handler.queue}; an interrupt ends it"
             typer.echo(f"mayfly: {what}", err=True)
@@ -103,7 +105,7 @@ def run(
 
 @dlq.command("list")
 def list_(
-    name: Name, *, queue: QueueOption = "", path: FolderOption = None, as_json: JsonOption = False
+    name: Name, *, queue: QueueOption = "", path: PlaceOption = None, as_json: JsonOption = False
 ) -> None:
     """List what is dead-lettered: why, for which queue, since when, and how long it still lives.
 
@@ -114,17 +116,17 @@ def list_(
       mayfly dlq list QM1
     """
     count = 0
-    with opened(name, path) as manager:
-        dead_queue = queue or _dead_queue(manager)
+    with operated(name, path) as manager:
+        dead_queue = queue or _dead_queue(manager, name)
         with manager.session(user(), program="mayfly dlq") as session:
             rows: list[tuple[str, ...]] = [] if as_json else [HEAD]
             for message in session.browse(dead_queue):
                 count += 1
                 letter = dead_letter_of(message)
                 if as_json:
-                    print_json(letter_as_json(message, letter, manager.now_ms()), indent=None)
+                    print_json(letter_as_json(message, letter), indent=None)
                 else:
-                    rows.append(letter_cells(message, letter, manager.now_ms()))
+                    rows.append(letter_cells(message, letter))
                 if len(rows) > _PAGE_COUNT:
                     print(*aligned(rows), sep="\n")
                     rows = []
@@ -140,7 +142,7 @@ def redrive(
     *,
     where: WhereOption = "",
     queue: QueueOption = "",
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put dead letters to the queues they were meant for, once; their lives run on.
@@ -152,8 +154,10 @@ def redrive(
       mayfly dlq redrive QM1 --where 'REASON(MQRC_Q_FULL) DESTQ(ORDERS)'
     """
     with _refusals("--where"):
-        table = RuleTable((Rule(Action.RETRY, parse_patterns(where)),))
-    with opened(name, path) as manager, _handling(manager, table, queue) as handler:
+        parse_patterns(where)
+        rules = f"{where.rstrip()} ACTION(RETRY)"
+        parse_rules(rules)
+    with operated(name, path) as manager, _handling(manager, rules, queue) as handler:
         handler.run_once()
     _tell(handler, as_json=as_json)
     if handler.counts[Outcome.FAILED] or not handler.counts[Outcome.REDRIVEN]:
@@ -170,27 +174,33 @@ def _refusals(source: str) -> Iterator[None]:
         raise CommandFailed(ExitCode.USAGE, f"{source}: {error}") from error
 
 
-def _dead_queue(manager: Manager) -> str:
-    name = manager.registry.queue_manager.text("DEADQ")
+def _dead_queue(manager: Operated, manager_name: str) -> str:
+    name = str(manager.mqsc("DISPLAY QMGR DEADQ").rows[0]["DEADQ"])
     if not name:
-        detail = f"DEADQ of {manager.name} is blank; name a queue with --queue"
+        detail = f"DEADQ of {manager_name} is blank; name a queue with --queue"
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
     return name
 
 
 @contextmanager
-def _handling(manager: Manager, table: RuleTable, queue: str) -> Iterator[DeadLetterHandler]:
+def _handling(manager: Operated, rules: str, queue: str) -> Iterator[LetterHandler]:
     """Yield a handler that a signal stops."""
     with (
-        DeadLetterHandler(manager, table, queue=queue, user=user()) as handler,
+        _handler(manager, rules, queue) as handler,
         stop_event() as stopped,
         _watched(handler, stopped),
     ):
         yield handler
 
 
+def _handler(manager: Operated, rules: str, queue: str) -> AbstractContextManager[LetterHandler]:
+    if isinstance(manager, QueueManager):
+        return DeadLetterHandler(manager, parse_rules(rules), queue=queue, user=user())
+    return manager.letter_handler(rules, queue=queue)
+
+
 @contextmanager
-def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
+def _watched(handler: LetterHandler, stopped: Event) -> Iterator[None]:
     """Stop a handler when the event is set, and meanwhile tell a terminal how far it is."""
     watcher = Thread(target=_watch, args=(handler, stopped))
     watcher.start()
@@ -201,7 +211,7 @@ def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
         watcher.join()
 
 
-def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
+def _watch(handler: LetterHandler, stopped: Event) -> None:
     told = nothing = summary({})
     while not stopped.wait(_TOLD_SECONDS):
         text = summary(handler.counts)
@@ -213,7 +223,7 @@ def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
     handler.stop()
 
 
-def _tell(handler: DeadLetterHandler, *, as_json: bool) -> None:
+def _tell(handler: LetterHandler, *, as_json: bool) -> None:
     if as_json:
         print_json(summary_as_json(handler))
         return

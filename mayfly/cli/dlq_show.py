@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from mayfly.cli.show import remaining
 from mayfly.dead_letter import DeadLetter, DeadLetterHandler, Outcome
 from mayfly.engine.message import Message
 from mayfly.mqi import constants, reasons
+
+if TYPE_CHECKING:
+    from mayfly.served.letters import ServedLetterHandler
+
+    LetterHandler = DeadLetterHandler | ServedLetterHandler
 
 HEAD = ("MsgId", "reason", "for queue", "age", "expires in", "bytes")
 _FEEDBACK = "MQFB_"
@@ -20,18 +26,18 @@ def cause_name(reason: int) -> str:
     return _FEEDBACK_NAMES.get(reason) or reasons.reason_name(reason)
 
 
-def letter_cells(message: Message, letter: DeadLetter | None, now_ms: int) -> tuple[str, ...]:
+def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]:
     """Return a line of the list; without a header only what the descriptor says."""
     left = remaining(message.remaining_ms)
     if letter is None:
         return message.msg_id.hex(), "(no header)", "-", "-", left, f"{len(message.body):,}"
     since_ms = letter.since_ms
-    age = "-" if since_ms is None else remaining(max(now_ms - since_ms, 0))
+    age = "-" if since_ms is None else remaining(max(message.seen_ms - since_ms, 0))
     reason, size = cause_name(letter.reason), f"{len(letter.data):,}"
     return message.msg_id.hex(), reason, letter.target or "-", age, left, size
 
 
-def letter_as_json(message: Message, letter: DeadLetter | None, now_ms: int) -> dict[str, object]:
+def letter_as_json(message: Message, letter: DeadLetter | None) -> dict[str, object]:
     """Return a letter for JSON; all about the header is null where there is none."""
     since_ms = None if letter is None else letter.since_ms
     return {
@@ -42,7 +48,7 @@ def letter_as_json(message: Message, letter: DeadLetter | None, now_ms: int) -> 
         "queue": None if letter is None else letter.target,
         "queue_manager": None if letter is None else letter.target_manager,
         "since_ms": since_ms,
-        "age_ms": None if since_ms is None else max(now_ms - since_ms, 0),
+        "age_ms": None if since_ms is None else max(message.seen_ms - since_ms, 0),
         "put_ms": message.put_ms,
         "expire_at_ms": message.expire_at_ms,
         "remaining_ms": message.remaining_ms,
@@ -58,7 +64,7 @@ def summary(counts: Mapping[Outcome, int]) -> str:
     return ", ".join(happened) or "nothing to do"
 
 
-def summary_as_json(handler: DeadLetterHandler) -> dict[str, object]:
+def summary_as_json(handler: LetterHandler) -> dict[str, object]:
     """Return what a handler did for JSON: counts by outcome, failed attempts by reason."""
     failures = {cause_name(reason): count for reason, count in sorted(handler.failures.items())}
     return {outcome.value: handler.counts[outcome] for outcome in Outcome} | {"failures": failures}

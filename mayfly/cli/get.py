@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.put import Queue
 from mayfly.cli.show import as_json as message_as_json
@@ -33,7 +33,7 @@ def get(
     msg_id: MsgIdOption = None,
     correl_id: CorrelIdOption = None,
     is_all: AllOption = False,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Take the next message off a queue and print it.
@@ -48,7 +48,7 @@ def get(
     wait_ms = 0 if wait_ms is None else wait_ms
     count = 0
     with (
-        opened(name, path) as queue_manager,
+        operated(name, path) as queue_manager,
         queue_manager.session(transacted=True, program="mayfly get") as session,
     ):
         while (

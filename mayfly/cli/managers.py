@@ -1,22 +1,30 @@
-"""Where queue managers live on disk, and how a command opens one."""
+"""Where queue managers live, and how a command opens one, or reaches who has it open."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.served import Served, served_at
 from mayfly.cli.user import user
 from mayfly.engine.objects.registry import check_name
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.errors import FolderInUse, MQError, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.store.database import DATABASE_FILE
+
+if TYPE_CHECKING:
+    from mayfly.served import ServedQueueManager
+
+    #: What most commands work with does not tell whether it is in this process.
+    Operated = QueueManager | ServedQueueManager
 
 #: The folder of all queue managers that are not named by ``--path``.
 HOME_VARIABLE = "MAYFLY_HOME"
@@ -30,6 +38,16 @@ Name = Annotated[
 FolderOption = Annotated[
     Path | None,
     typer.Option("--path", metavar="FOLDER", help="Its folder, when it lives elsewhere."),
+]
+PlaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--path",
+        "--url",
+        metavar="FOLDER|URL",
+        help="Its folder, when it lives elsewhere; or its server, grpc://HOST:PORT or "
+        "grpc+tls://HOST:PORT, whose token is in MAYFLY_TOKEN.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -68,3 +86,35 @@ def opened(name: str, path: Path | None, *, make: bool = False) -> Iterator[Queu
         if is_new:
             print(f"mayfly: made queue manager {name} in {folder}", file=sys.stderr)
         yield queue_manager
+
+
+@contextmanager
+def operated(name: str, place: str | None, *, make: bool = False) -> Iterator[Operated]:
+    """Open a queue manager as :func:`opened`, or reach the server that has it open."""
+    with ExitStack() as stack:
+        if place is not None and "://" in place:
+            yield stack.enter_context(_reached(name, Served(place, None)))
+            return
+        path = None if place is None else Path(place)
+        try:
+            queue_manager: Operated = stack.enter_context(opened(name, path, make=make))
+        except FolderInUse:
+            served = served_at(folder_of(name, path))
+            if served is None:
+                raise
+            queue_manager = stack.enter_context(_reached(name, served))
+        yield queue_manager
+
+
+@contextmanager
+def _reached(name: str, served: Served) -> Iterator[ServedQueueManager]:
+    from mayfly.bulk.errors import BulkError
+    from mayfly.served import ServedQueueManager
+
+    try:
+        with wrong_values():
+            reached = ServedQueueManager(served.url, token_file=served.token_file, manager=name)
+        with reached:
+            yield reached
+    except BulkError as error:
+        raise CommandFailed(ExitCode.PIPELINE, error.text) from error

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.mqsc import MqscResult
@@ -23,7 +23,7 @@ def mqsc(
     script: Script = None,
     *,
     command: CommandOption = None,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run MQSC commands, as runmqsc does.
@@ -35,11 +35,12 @@ def mqsc(
     Examples:
       mayfly mqsc QM1 -c "DEFINE QLOCAL(Q1) CAPEXPRY(600)"
       mayfly mqsc QM1 queues.mqsc --json
+      mayfly mqsc QM1 -c "START CHANNEL(QM1.TO.QM2)" --url grpc://mq1.example:9414
     """
     if command and script is not None:
         raise CommandFailed(ExitCode.USAGE, "give a script or -c, not both")
     text = "\n".join(command) if command else _read(script)
-    with opened(name, path, make=True) as queue_manager:
+    with operated(name, path, make=True) as queue_manager:
         result = queue_manager.mqsc(text)
     if as_json:
         print_json(_as_json(result))

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.cli.user import user
@@ -62,7 +62,7 @@ def put(
     correl_id: PutCorrelId = None,
     report: ReportOption = None,
     reply_to: ReplyOption = "",
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put one message on a queue and print its id.
@@ -75,7 +75,7 @@ def put(
     """
     content = _content(body, file)
     with (
-        opened(name, path) as queue_manager,
+        operated(name, path) as queue_manager,
         queue_manager.session(user=user(), program="mayfly put") as session,
     ):
         new_id = session.put(

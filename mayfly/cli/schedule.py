@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import typer
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name
+from mayfly.cli.managers import JsonOption, Name, PlaceOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.schedule_actions import (
     EVERYTHING,
@@ -45,7 +46,10 @@ from mayfly.cli.schedule_show import (
     entry_lines,
 )
 from mayfly.cli.show import print_json
-from mayfly.engine.delay.schedule import Receipt, Schedule, Scheduled, ScheduleFilter
+from mayfly.engine.delay.schedule import Receipt, Scheduled, ScheduleFilter
+
+if TYPE_CHECKING:
+    from mayfly.cli.schedule_actions import AnySchedule
 
 _PAGE_COUNT = 1_000
 
@@ -69,7 +73,7 @@ def list_(
     due_before_ms: DueBeforeOption = None,
     limit: LimitOption = None,
     after: AfterOption = None,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List what waits, in the order in which it is due.
@@ -101,7 +105,7 @@ def list_(
 
 @schedule.command()
 def show(
-    name: Name, msg_id: MsgId, *, path: FolderOption = None, as_json: JsonOption = False
+    name: Name, msg_id: MsgId, *, path: PlaceOption = None, as_json: JsonOption = False
 ) -> None:
     """Show one message that waits. Exit code 1 when it does not, or no longer.
 
@@ -132,7 +136,7 @@ def cancel(
     due_before_ms: DueBeforeOption = None,
     is_all: AllOption = False,
     is_sure: YesOption = False,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Cancel messages: they are never delivered.
@@ -147,7 +151,12 @@ def cancel(
     """
     wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
     request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
-    action = Action("cancel", (Receipt.CANCELLED,), one=Schedule.cancel, bulk=Schedule.cancel_all)
+    action = Action(
+        "cancel",
+        (Receipt.CANCELLED,),
+        one=lambda waiting, msg_id: waiting.cancel(msg_id),
+        bulk=lambda waiting, wanted: waiting.cancel_all(wanted),
+    )
     carry_out(action, request)
 
 
@@ -166,7 +175,7 @@ def reschedule(
     due_before_ms: DueBeforeOption = None,
     is_all: AllOption = False,
     is_sure: YesOption = False,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give messages another delivery time.
@@ -204,7 +213,7 @@ def release(
     due_before_ms: DueBeforeOption = None,
     is_all: AllOption = False,
     is_sure: YesOption = False,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Deliver messages now, not at their delivery time.
@@ -220,8 +229,8 @@ def release(
     action = Action(
         "release",
         (Receipt.RELEASED, Receipt.ALREADY_RELEASED),
-        one=Schedule.release,
-        bulk=Schedule.release_all,
+        one=lambda waiting, msg_id: waiting.release(msg_id),
+        bulk=lambda waiting, wanted: waiting.release_all(wanted),
     )
     carry_out(action, request)
 
@@ -231,7 +240,7 @@ def count(
     name: Name,
     *,
     queue: TargetOption = None,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Count what waits, in all or for one queue.
@@ -253,7 +262,7 @@ def audit(
     name: Name,
     *,
     limit: LimitOption = None,
-    path: FolderOption = None,
+    path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tell who changed what, the latest first.
@@ -275,18 +284,18 @@ def audit(
         print(*audit_lines(entries), sep="\n")
 
 
-def _reschedule(time: NewTime, waiting: Schedule, msg_id: bytes) -> Receipt:
+def _reschedule(time: NewTime, waiting: AnySchedule, msg_id: bytes) -> Receipt:
     return waiting.reschedule(msg_id, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms)
 
 
-def _reschedule_all(time: NewTime, waiting: Schedule, wanted: ScheduleFilter) -> Iterator[int]:
+def _reschedule_all(time: NewTime, waiting: AnySchedule, wanted: ScheduleFilter) -> Iterator[int]:
     return waiting.reschedule_all(
         wanted, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms, by_ms=time.by_ms
     )
 
 
 def _pages(
-    waiting: Schedule, wanted: ScheduleFilter, limit: int, after: int | None
+    waiting: AnySchedule, wanted: ScheduleFilter, limit: int, after: int | None
 ) -> Iterator[list[Scheduled]]:
     """Yield up to ``limit`` entries, a page of them in memory at a time; none is empty."""
     while limit:

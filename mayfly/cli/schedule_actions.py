@@ -6,18 +6,22 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from mayfly.cli.managers import opened
+from mayfly.cli.managers import operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.cli.user import user
 from mayfly.engine.delay.schedule import Receipt, Schedule, ScheduleFilter
 from mayfly.queue_manager import QueueManager
+
+if TYPE_CHECKING:
+    from mayfly.served.schedule import ServedSchedule
+
+    AnySchedule = Schedule | ServedSchedule
 
 EVERYTHING = ScheduleFilter()
 #: Whoever waits longer than this at a terminal is told how far it is.
@@ -29,15 +33,15 @@ class Action(NamedTuple):
 
     verb: str
     wanted: tuple[Receipt, ...]
-    one: Callable[[Schedule, bytes], Receipt]
-    bulk: Callable[[Schedule, ScheduleFilter], Iterator[int]]
+    one: Callable[[AnySchedule, bytes], Receipt]
+    bulk: Callable[[AnySchedule, ScheduleFilter], Iterator[int]]
 
 
 class Request(NamedTuple):
     """To what it is done, by ids or by filter, and how that is told."""
 
     name: str
-    path: Path | None
+    path: str | None
     msg_ids: list[bytes] | None
     wanted: ScheduleFilter
     is_all: bool
@@ -46,16 +50,19 @@ class Request(NamedTuple):
 
 
 @contextmanager
-def opened_schedule(name: str, path: Path | None, *, delivers: bool = False) -> Iterator[Schedule]:
+def opened_schedule(
+    name: str, path: str | None, *, delivers: bool = False
+) -> Iterator[AnySchedule]:
     """Open the schedule of a queue manager for a block, in the name of who runs the command.
 
     What is due at its end goes before the command ends with ``delivers``: what it has called
     released can be got then. Tells when the delay processor does not run.
     """
-    with opened(name, path) as queue_manager:
+    with operated(name, path) as queue_manager:
         with queue_manager.session(user=user(), program="mayfly schedule") as session:
             yield session.schedule
-        if delivers:
+        # A server has done so when it answers.
+        if delivers and isinstance(queue_manager, QueueManager):
             _deliver(queue_manager)
         status = queue_manager.delay_processor_status()
         if status != "running":
@@ -103,7 +110,7 @@ def _check(action: Action, request: Request) -> None:
 
 
 def _one_by_one(
-    action: Action, waiting: Schedule, msg_ids: list[bytes], *, as_json: bool
+    action: Action, waiting: AnySchedule, msg_ids: list[bytes], *, as_json: bool
 ) -> Counter[Receipt]:
     """Do each on its own and return the receipts that were not asked for, counted.
 
@@ -122,7 +129,7 @@ def _one_by_one(
     return missed
 
 
-def _all(action: Action, waiting: Schedule, request: Request) -> None:
+def _all(action: Action, waiting: AnySchedule, request: Request) -> None:
     """All that match; that there is none is no mistake, so that it can be said twice."""
     if request.wanted == EVERYTHING and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"

@@ -78,8 +78,8 @@ def serve(
     """Keep queue managers open; serve their ledgers, queues to pipelines, receiver channels.
 
     Delayed messages are released and expired ones discarded at their time. Runs until it is
-    interrupted or terminated, which ends it in good order. Meanwhile the folders belong to it, and
-    their sender channels run.
+    interrupted or terminated, which ends it in good order. Meanwhile the folders belong to it,
+    their sender channels run, and commands about them are carried out here: mqsc, put, get, …
 
     \b
     Example:
@@ -110,6 +110,9 @@ def serve(
             print(f"serving {', '.join(names)} at {server.url}, token: {with_token}")
         typer.get_text_stream("stdout").flush()
         stopped.wait()
+    if server.is_held:
+        # All is closed and on the disk.
+        os._exit(ExitCode.DONE)
 
 
 def _set_scan(manager: QueueManager, seconds: int | None) -> None:

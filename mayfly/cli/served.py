@@ -24,7 +24,10 @@ class Served(NamedTuple):
 def announced(folder: Path, served: Served) -> Iterator[None]:
     """Tell of a server as long as it runs."""
     file = folder / SERVED_FILE
-    file.write_text(json.dumps(served._asdict()), encoding="utf-8")
+    written = file.with_suffix(".new")
+    written.write_text(json.dumps(served._asdict()), encoding="utf-8")
+    # At once: who looks meanwhile finds all of it or nothing.
+    written.replace(file)
     try:
         yield
     finally:

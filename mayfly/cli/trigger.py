@@ -23,6 +23,7 @@ trigger = typer.Typer(
 )
 
 QueueName = Annotated[str, typer.Argument(metavar="INITQ", help="The initiation queue.")]
+AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="How many commands run at once.")]
 
 
 @trigger.callback()
@@ -32,21 +33,29 @@ def _trigger() -> None:
 
 @trigger.command()
 def run(
-    name: Name, queue: QueueName, *, path: FolderOption = None, as_json: JsonOption = False
+    name: Name,
+    queue: QueueName,
+    *,
+    at_once: AtOnce = 1,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run a trigger monitor, as runmqtrm does, until interrupted; then tell what it did.
 
     APPLICID of a process with APPLTYPE(UNIX) is a command line, run without a shell; the MQTMC2 is
     its last argument. The next trigger message is taken when it has ended, or at once with
-    ENVRDATA('&'). What cannot be started goes to the dead-letter queue. See docs/TRIGGERING.md.
+    ENVRDATA('&'); with --at-once 4, while no more than 3 run. What cannot be started goes to the
+    dead-letter queue. See docs/TRIGGERING.md.
 
     \b
     Example:
-      mayfly trigger run QM1 INITQ
+      mayfly trigger run QM1 INITQ --at-once 4
     """
     with (
         opened(name, path) as manager,
-        TriggerMonitor(manager, queue, runs_commands=True, user=user()) as monitor,
+        TriggerMonitor(
+            manager, queue, runs_commands=True, commands_at_once=at_once, user=user()
+        ) as monitor,
         stop_event() as stopped,
         _watched(monitor, stopped),
     ):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 
 
-def verify(name: Name, *, path: FolderOption = None, as_json: JsonOption = False) -> None:
+def verify(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -> None:
     """Prove that no message is lost or counted twice.
 
     Recounts every queue: what was put has ended or is present. Exit code 1 when that is not so.
@@ -16,7 +16,7 @@ def verify(name: Name, *, path: FolderOption = None, as_json: JsonOption = False
     Example:
       mayfly verify QM1
     """
-    with opened(name, path) as queue_manager:
+    with operated(name, path) as queue_manager:
         report = queue_manager.verify()
     if as_json:
         print_json(report._asdict())

@@ -2,8 +2,9 @@
 
 A ticket, and the descriptor of an upload, is JSON with one verb: ``{"ledger": {"after": 0,
 "until": 10, "manager": null, "instance_id": null, "max_bytes": 2097152}}``. An action has its verb
-as its type and such an object as its body. ``manager`` names the queue manager where several are
-served. The verbs stand in ``TICKETS``, ``ACTIONS`` and ``PUTS``; what they do, in modules beside.
+as its type and such an object as its body; an exchange, with ``session``, is a session
+(``flight_sessions.py``). ``manager`` names the queue manager where several are served. The verbs
+stand in ``TICKETS``, ``ACTIONS`` and ``PUTS``; what they do, in modules beside.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hmac
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -41,7 +42,8 @@ from mayfly.bulk.errors import (
 from mayfly.bulk.schema import LEDGER, MESSAGE, ledger_batch, pages
 from mayfly.bulk.stages import COMMIT_ACTION, STAGE_VERB, STAGED
 from mayfly.mqi.errors import MQError
-from mayfly.servers import flight_channels, flight_claims, flight_stages
+from mayfly.served.wire import SESSION_VERB
+from mayfly.servers import flight_channels, flight_claims, flight_sessions, flight_stages
 from mayfly.servers.flight_calls import (
     MQ_ERROR,
     ActionVerb,
@@ -51,6 +53,7 @@ from mayfly.servers.flight_calls import (
     Request,
     ServedManager,
     TicketVerb,
+    with_queues,
 )
 from mayfly.store.ledger import Ledger
 from mayfly.store.ledger import PositionTrimmed as TrimmedInStore
@@ -88,6 +91,9 @@ class FlightServer:
         self._token = check_token(token)
         self._tls_certificate = tls_certificate
         self._service: _Service | None = None
+        #: Whether a client that is silent has outlasted stop(): gRPC then waits for it, and with
+        #: it the end of the process.
+        self.is_held = False
 
     def __enter__(self) -> FlightServer:
         """Start."""
@@ -141,6 +147,7 @@ class FlightServer:
         closer = threading.Thread(target=service.shutdown, name="mayfly-flight-stop", daemon=True)
         closer.start()
         closer.join(_STOP_SECONDS)
+        self.is_held = closer.is_alive()
 
 
 class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow ships no types
@@ -197,6 +204,13 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships 
             answer = verb.run(manager, request, batches, self.stopping)
         writer.write(json.dumps(answer).encode())
 
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        with _in_terms_of_flight():
+            asked = _object(descriptor.command or b"")
+            _name, opening = _one_verb(asked, "descriptor", (SESSION_VERB,))
+            manager = with_queues(self._manager(opening.pop("manager", None)))
+            flight_sessions.converse(manager, opening, (reader, writer), self.stopping)
+
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         return [(name, verb.description) for name, verb in ACTIONS.items()]
 
@@ -252,7 +266,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _one_verb(
-    asked: dict[str, Any], what: str, known: Mapping[str, object]
+    asked: dict[str, Any], what: str, known: Collection[str]
 ) -> tuple[str, dict[str, Any]]:
     """Return the one verb of a ticket or descriptor and what it asks for."""
     if len(asked) != 1 or next(iter(asked)) not in known:

@@ -92,8 +92,10 @@ def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, 
         raise CallRefused(BAD_REQUEST, f"asked for {sorted(request)}, known: {sorted(kinds)}")
     for name, kind in kinds.items():
         value = request[name]
-        is_flag = isinstance(value, bool)
+        allowed = kind if isinstance(kind, tuple) else (kind,)
+        # To Python a flag is a number as well.
+        is_flag = isinstance(value, bool) and bool not in allowed
         is_too_large = isinstance(value, int) and not -(2**63) <= value < 2**63
-        if not isinstance(value, kind) or (is_flag and kind is not bool) or is_too_large:
+        if not isinstance(value, allowed) or is_flag or is_too_large:
             raise CallRefused(BAD_REQUEST, f"{name} cannot be {value!r}")
     return tuple(request[name] for name in kinds)

@@ -107,6 +107,7 @@ def _opening(said: list[Any]) -> Opening:
             int(),
             bool(),
             int(heartbeat_s),
+            str(),
         ] if min(sequence, heartbeat_s) >= 0 and batch_size > 0:
             return Opening(*said)
     raise CallRefused(BAD_REQUEST, f"{said} is no opening")

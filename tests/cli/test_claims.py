@@ -77,7 +77,7 @@ def test_a_served_queue_manager_is_asked_by_its_server(claimed: Invoke, home: Pa
     ):
         refused = claimed("claims", "list", "QM1")
         assert refused.exit_code == ExitCode.FILE
-        assert "is in use, and not by mayfly serve" in refused.stderr
+        assert "is in use by another queue manager" in refused.stderr
         served = {"url": server.url, "token_file": str(token_file)}
         (folder / SERVED_FILE).write_text(json.dumps(served))
         assert "billing" in claimed("claims", "list", "QM1").stdout

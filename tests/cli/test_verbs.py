@@ -116,8 +116,9 @@ def test_a_report_of_queues_is_a_table_of_any_width(capsys: pytest.CaptureFixtur
 
 @pytest.mark.slow
 def test_a_delayed_message_is_got_by_a_get_that_waits(queue: Invoke) -> None:
-    queue("put", "QM1", "Q1", "later", "--delay", "700ms", "--expiry", "1h")
+    queue("put", "QM1", "Q1", "not today", "--delay", "1h")
     assert queue("get", "QM1", "Q1").exit_code == ExitCode.NOTHING
+    queue("put", "QM1", "Q1", "later", "--delay", "700ms", "--expiry", "1h")
     answer = queue("get", "QM1", "Q1", "--wait", "30s", "--json")
     shown = json.loads(answer.stdout)
     assert shown["body"] == "later"

@@ -26,6 +26,7 @@ from mayfly.bulk.errors import (
 from mayfly.bulk.schema import LEDGER
 from mayfly.servers.flight import PAGE_ROWS, FlightServer
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life
+from tests.ports import held_port
 from tests.servers.certificates import certificate
 
 
@@ -261,15 +262,16 @@ def test_an_unknown_action_is_refused(server: FlightServer) -> None:
 
 
 def test_nobody_there_names_the_url(books: KeptBooks) -> None:
-    server = FlightServer(books, port=0, token=TOKEN)
-    server.start()
-    url = server.url
-    server.stop()
     with (
-        LedgerClient(url, token=TOKEN) as client,
-        pytest.raises(ServerNotReachable, match=f"no Mayfly server answers at {url}"),
+        held_port() as port,
+        FlightServer(books, port=port, token=TOKEN) as server,
+        LedgerClient(server.url, token=TOKEN) as client,
     ):
-        client.info()
+        url = server.url
+        assert client.info().manager == "QM1"
+        server.stop()
+        with pytest.raises(ServerNotReachable, match=f"no Mayfly server answers at {url}"):
+            client.info()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""A session over Arrow Flight: one exchange, in which calls are answered one after the other.
+
+The exchange ends with the connection of the client, however that dies, and with it the session:
+what is not committed is backed out then. See served/wire.py for what a frame holds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from mayfly.engine.manager import Manager
+from mayfly.engine.message import Message
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.served.wire import (
+    ANSWER,
+    END,
+    REFUSED,
+    TEXT,
+    VERB,
+    WRONG,
+    message_fields,
+    packed,
+    unpacked,
+)
+from mayfly.servers.flight_calls import BAD_REQUEST, CallRefused, Request, fields_of
+from mayfly.servers.letter_verbs import LETTER_VERBS, LetterWork
+from mayfly.servers.session_verbs import SESSION_VERBS
+
+
+def converse(
+    manager: Manager, opening: Request, exchange: tuple[Any, Any], stopping: threading.Event
+) -> None:
+    """Answer the calls of a client until it ends the exchange, or the server is to stop.
+
+    ``exchange`` is Flight's reader and writer. Raises MQError and CallRefused for an opening that
+    cannot be.
+    """
+    user, program, transacted = fields_of(opening, user=str, program=str, transacted=bool)
+    reader, writer = exchange
+    conversation = _Conversation(manager, user, program, transacted=transacted)
+    try:
+        writer.write_metadata(packed({ANSWER: manager.name}))
+        while True:
+            try:
+                frame = reader.read_chunk().app_metadata
+            except StopIteration:
+                return
+            is_stopping = stopping.is_set()
+            writer.write_metadata(
+                conversation.answer(
+                    b"" if frame is None else frame.to_pybytes(), is_stopping=is_stopping
+                )
+            )
+            if is_stopping:
+                return
+    finally:
+        conversation.close()
+
+
+class _Conversation:
+    """A session of the queue manager, and what its client has begun."""
+
+    def __init__(self, manager: Manager, user: str, program: str, *, transacted: bool) -> None:
+        self._manager = manager
+        # Who has the token acts for who opened the queue manager, whatever name is told.
+        self._session = manager.session(None, transacted, program)
+        self._session.context = self._session.context._replace(user_identifier=user)
+        self._letters = LetterWork(manager)
+        self._streams: dict[int, Iterator[Any]] = {}
+        self._stream_count = 0
+
+    def answer(self, frame: bytes, *, is_stopping: bool) -> bytes:
+        """Return the answer to a call."""
+        try:
+            if is_stopping:
+                raise mq_error(rc.MQRC_Q_MGR_STOPPING, f"the server of {self._manager.name} stops")
+            return self._packed(self._run(*_call(frame)))
+        except MQError as error:
+            return packed({REFUSED: error.reason, TEXT: error.detail})
+        except CallRefused as error:
+            return packed({WRONG: error.text})
+
+    def close(self) -> None:
+        """End what the client has begun; nothing of it is committed."""
+        try:
+            self._letters.close()
+        finally:
+            self._session.close(commit=False)
+
+    def _run(self, verb: str, request: Request, body: bytes) -> Any:
+        if verb == "next":
+            return self._next(*fields_of(request, stream=int))
+        if verb == "put":
+            request["body"] = body
+        elif body:
+            raise CallRefused(BAD_REQUEST, f"{verb} takes no body")
+        if verb in SESSION_VERBS:
+            return SESSION_VERBS[verb](self._manager, self._session, request)
+        if verb in LETTER_VERBS:
+            return LETTER_VERBS[verb](self._letters, request)
+        raise CallRefused(BAD_REQUEST, f"unknown verb {verb!r}")
+
+    def _next(self, stream: int) -> Any:
+        if stream not in self._streams:
+            raise CallRefused(BAD_REQUEST, f"there is no stream {stream}")
+        value = next(self._streams[stream], END)
+        if value == END:
+            del self._streams[stream]
+        return value
+
+    def _packed(self, value: Any) -> bytes:
+        if isinstance(value, Message):
+            return packed({ANSWER: message_fields(value)}, value.body)
+        if isinstance(value, Iterator):
+            self._stream_count += 1
+            self._streams[self._stream_count] = value
+            value = self._stream_count
+        return packed({ANSWER: value})
+
+
+def _call(frame: bytes) -> tuple[str, Request, bytes]:
+    """Return verb, request and body of a call."""
+    try:
+        request, body = unpacked(frame)
+    except ValueError as error:
+        raise CallRefused(BAD_REQUEST, f"a call begins with a line of JSON: {error}") from error
+    verb = request.pop(VERB, None) if isinstance(request, dict) else None
+    if not isinstance(verb, str):
+        raise CallRefused(BAD_REQUEST, f"a call is a JSON object with the text {VERB!r}")
+    return verb, request, body
