@@ -1,5 +1,6 @@
-"""MQ Everyplace queues: lifetimes by queue or message, rules, two-stage transmission; in memory."""
+"""MQ Everyplace queues: lifetimes by queue or message, rules, transmission in two stages."""
 
+from mayfly.everyplace.directory import DEAD_LETTER_QUEUE_NAME
 from mayfly.everyplace.errors import EveryplaceError, RuleRefused
 from mayfly.everyplace.fields import (
     MSG_CORREL_ID,
@@ -12,8 +13,9 @@ from mayfly.everyplace.fields import (
     MessageFields,
     MessageUid,
 )
+from mayfly.everyplace.journal import Ended
 from mayfly.everyplace.links import Fault, Link, LinkDown
-from mayfly.everyplace.manager import DEAD_LETTER_QUEUE_NAME, EveryplaceQueueManager
+from mayfly.everyplace.manager import EveryplaceQueueManager
 from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule
 from mayfly.lifetime.everyplace import SkewedClock
 
@@ -23,6 +25,7 @@ __all__ = [
     "QueueRule",
     "EveryplaceError",
     "RuleRefused",
+    "Ended",
     "LinkDown",
     "Link",
     "Fault",

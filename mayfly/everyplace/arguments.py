@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.fields import MessageFields, MessageUid
 from mayfly.everyplace.rules import QueueRule
@@ -10,10 +12,17 @@ from mayfly.mqi import reasons as rc
 
 
 def checked_name(kind: str, name: object) -> str:
-    """Return the name of a queue or a queue manager: any text but an empty one."""
-    if not isinstance(name, str) or not name:
+    """Return the name of a queue or a queue manager: any text that is not empty."""
+    if not isinstance(name, str) or not name or not _is_text(name):
         raise EveryplaceError(rc.MQRC_OBJECT_NAME_ERROR, f"{kind} name {name!r}")
     return name
+
+
+def checked_folder(folder: object) -> Path:
+    """Return a folder as a path; raises MQRC_OPTIONS_ERROR for what is none."""
+    if not isinstance(folder, (str, Path)) or not str(folder):
+        raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"folder {folder!r} is no path")
+    return Path(folder)
 
 
 def check_confirm_id(confirm_id: object) -> None:
@@ -46,3 +55,8 @@ def check_listener(listener: object) -> None:
     """Raise MQRC_OPTIONS_ERROR unless it can be called."""
     if not callable(listener):
         raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"listener {listener!r} cannot be called")
+
+
+def _is_text(name: str) -> bool:
+    # Half of a surrogate pair is no character, and no table could hold it.
+    return not any("\ud800" <= character <= "\udfff" for character in name)

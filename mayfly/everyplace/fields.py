@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -82,7 +83,9 @@ _OWN_TYPES = {
     MSG_PRIORITY: (FieldType.BYTE,),
     MSG_RESEND: (FieldType.BOOLEAN,),
 }
-_SERIALS = itertools.count(1)
+#: From somewhere in the middle: a process that comes later gives none a second time, though its
+#: clock may show the same millisecond.
+_SERIALS = itertools.count(secrets.randbits(62))
 _SYSTEM_CLOCK = SystemClock()
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import bisect
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange
-from mayfly.everyplace.fields import MessageFields
+from mayfly.everyplace.fields import MSG_EXPIRE_TIME, MessageFields
 from mayfly.everyplace.rules import MessageState
-from mayfly.lifetime.everyplace import check_interval_ms
+from mayfly.lifetime.everyplace import check_interval_ms, is_never_alive
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+
+_LOG = logging.getLogger("mayfly.everyplace")
 
 Listener = Callable[[MessageFields], None]
 
@@ -30,6 +33,8 @@ class Held:
     is_acknowledged: bool = False
     #: Lower is got first; given when it joins the queue, whatever becomes of its fields.
     place: tuple[int, int] = (0, 0)
+    #: Of its row in the tables of a durable queue manager; 0 for none.
+    row_id: int = 0
 
 
 class Line:
@@ -78,3 +83,17 @@ def duplicate(message: MessageFields, why: str) -> EveryplaceError:
     return EveryplaceError(
         rc.MQRC_OBJECT_ALREADY_EXISTS, f"duplicate message {message.uid}: {why}; see Msg_Resend"
     )
+
+
+def warn_of_width(queue: str, message: MessageFields) -> None:
+    """Log an end that was over before the message was created (M15)."""
+    expire_time = message.expire_time
+    if expire_time is not None and is_never_alive(message.created_ms, expire_time):
+        _LOG.warning(
+            "%s %d of a message put on %s is %s and over before the message was created;"
+            " an int is relative to the creation, a long a moment",
+            MSG_EXPIRE_TIME,
+            expire_time.value,
+            queue,
+            "a moment" if expire_time.is_absolute else "relative",
+        )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange
+from mayfly.everyplace.journal import Ended
 from mayfly.mqi.reasons import MQRC_HOST_NOT_AVAILABLE, MQRC_OPTIONS_ERROR
 
 if TYPE_CHECKING:
@@ -29,6 +30,15 @@ class LinkDown(EveryplaceError):
     def __init__(self, detail: str) -> None:
         """Say between whom."""
         super().__init__(MQRC_HOST_NOT_AVAILABLE, detail)
+
+
+class LinkCut(LinkDown):
+    """The link is known to be cut: nothing has left."""
+
+
+def may_be_under_way(error: EveryplaceError) -> bool:
+    """Tell whether what failed so may arrive all the same, or has."""
+    return isinstance(error, LinkDown) and not isinstance(error, LinkCut)
 
 
 class Fault(StrEnum):
@@ -54,9 +64,14 @@ class Link:
         self._delayed: list[Callable[[], object]] = []
         self.is_up = True
 
-    def joins(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> bool:
-        """Tell whether it is between these two, and not others of their names."""
-        return self._ends == {one.name: one, other.name: other}
+    def seat(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> bool:
+        """Tell whether it is between these two; one may take the place of a closed namesake."""
+        ends = {one.name: one, other.name: other}
+        for name, sitting in self._ends.items():
+            if sitting is not ends[name] and sitting.is_open:
+                return False
+        self._ends = ends
+        return True
 
     def cut(self) -> None:
         """Let nothing through from now on; what is delayed stays so."""
@@ -88,6 +103,12 @@ class Link:
                 continue
         return len(delayed)
 
+    def check_up(self, exchange: Exchange) -> None:
+        """Raise LinkCut while it is cut."""
+        if not self.is_up:
+            between = f"{exchange.beginner} to {exchange.partner}"
+            raise LinkCut(f"the link from {between} is cut")
+
     def carry(
         self,
         exchange: Exchange,
@@ -98,15 +119,19 @@ class Link:
 
         ``exchange`` says who sends, whichever stage of it this is.
         """
-        partner = self._ends[exchange.partner]
+        between = f"{exchange.beginner} to {exchange.partner}"
 
         def arrive() -> R:
-            partner.peers.finished_of(exchange.beginner).forget_below(lowest_open)
-            return work(partner, exchange)
+            # Whoever has the name by then.
+            partner = self._ends[exchange.partner]
+            try:
+                with partner.unit():
+                    partner.peers.forget_below(exchange, lowest_open)
+                    return work(partner, exchange)
+            except Ended as error:
+                # What it could not write it may have done, and nobody can ask it.
+                raise LinkDown(f"no answer on the link from {between}: {error}") from error
 
-        between = f"{exchange.beginner} to {exchange.partner}"
-        if not self.is_up:
-            raise LinkDown(f"the link from {between} is cut")
         fault = self._faults.popleft() if self._faults else None
         if fault is Fault.DELAY:
             self._delayed.append(arrive)

@@ -1,9 +1,14 @@
-"""A queue manager of MQ Everyplace: its queues, its links, and the verbs on both; in memory."""
+"""A queue manager of MQ Everyplace: the verbs on its queues, in memory or durable in a folder."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TypeAlias
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
 
 from mayfly.everyplace.arguments import (
     check_confirm_id,
@@ -11,25 +16,40 @@ from mayfly.everyplace.arguments import (
     check_message,
     check_rule,
     check_uid,
+    checked_folder,
     checked_name,
 )
+from mayfly.everyplace.directory import Directory, awake
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.fields import MessageFields, MessageUid, checked_clock
 from mayfly.everyplace.held import Listener, QueueAttributes, duplicate
+from mayfly.everyplace.journal import Closed, Journal
 from mayfly.everyplace.links import Link
+from mayfly.everyplace.opening import era_of, take_back
 from mayfly.everyplace.peers import Peers
 from mayfly.everyplace.pulling import HomeServerQueue
 from mayfly.everyplace.queues import MessageQueue
 from mayfly.everyplace.remote import SynchronousQueue
 from mayfly.everyplace.rules import QueueRule, consult, tell
+from mayfly.everyplace.tables import new_era
 from mayfly.everyplace.transmission import AsynchronousQueue
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi import reasons as rc
 
-AnyQueue: TypeAlias = MessageQueue | SynchronousQueue
+P = ParamSpec("P")
+R = TypeVar("R")
 
-#: There without being created, from the first put on.
-DEAD_LETTER_QUEUE_NAME = "DeadLetterQ"
+
+_VERBS: list[str] = []
+
+
+def verb(method: Callable[P, R]) -> Callable[P, R]:
+    """Mark a method that is one transaction of a durable queue manager, and refused when closed.
+
+    In memory it stays as it is: a gate would cost it a tenth.
+    """
+    _VERBS.append(method.__name__)
+    return method
 
 
 class EveryplaceQueueManager:
@@ -40,28 +60,77 @@ class EveryplaceQueueManager:
     at once where there is none. Calls raise EveryplaceError, and nothing has happened then.
     """
 
-    def __init__(self, name: str, clock: Timepiece | None = None) -> None:
-        """Begin without queues; a clock of its own, as each machine has one; None is this one's."""
+    def __init__(
+        self, name: str, clock: Timepiece | None = None, folder: str | Path | None = None
+    ) -> None:
+        """Begin in memory, or go on with what a folder holds, made when missing.
+
+        ``clock`` is its own, as each machine has one; None is this machine's. Queues of a folder
+        are not active (M8), and one that had a rule waits for ``set_rule``. Raises StoreError for a
+        folder that cannot be used, FolderInUse when another process or queue manager has it.
+        """
         self.name = checked_name("queue manager", name)
         self.clock = checked_clock(clock)
-        self._local: dict[str, MessageQueue] = {}
-        self._remote: dict[tuple[str, str], AnyQueue] = {}
-        self._home: dict[str, HomeServerQueue] = {}
-        self.peers = Peers(self.name)
+        self.journal = None if folder is None else Journal(checked_folder(folder), name)
+        self._gate: Journal | Closed | None = None
+        era = new_era() if self.journal is None else era_of(self.journal)
+        self.peers = Peers(self.name, era, self.journal)
+        self.directory = Directory(self)
+        if self.journal is not None:
+            take_back(self, self.journal)
+            self._set_gate(self.journal)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes calls: neither closed nor ended by a failure of its disk."""
+        return self._gate is None or (isinstance(self._gate, Journal) and self._gate.is_open)
+
+    def _set_gate(self, gate: Journal | Closed) -> None:
+        """Let each verb pass a gate from now on."""
+        self._gate = gate
+        for name in _VERBS:
+            setattr(self, name, _gated(gate, getattr(type(self), name).__get__(self)))
+
+    def unit(self) -> AbstractContextManager[object]:
+        """Return a context that is one verb, whatever is done in it."""
+        return self._gate or nullcontext()
+
+    def close(self) -> None:
+        """Take no more calls, and free the folder; a namesake may take its place at its links."""
+        if self.journal is not None:
+            self.journal.close()
+        self._set_gate(Closed())
+
+    def __enter__(self) -> Self:
+        """Return the queue manager."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
 
     # Definitions
 
+    @verb
     def connect(self, other: EveryplaceQueueManager) -> Link:
         """Return the link to another queue manager, which serves both ways; one for each pair.
 
-        A queue manager is connected to one of each name.
+        A queue manager is connected to one of each name that is open. The link of one that is
+        closed goes on with its namesake.
         """
         if not isinstance(other, EveryplaceQueueManager):
             raise EveryplaceError(
                 rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"other {other!r} is no EveryplaceQueueManager"
             )
-        return self.peers.connect(self, other)
+        with other.unit():
+            return self.peers.connect(self, other)
 
+    @verb
     def create_queue(
         self,
         name: str,
@@ -70,9 +139,10 @@ class EveryplaceQueueManager:
         max_depth: int | None = None,
     ) -> None:
         """Create a local queue; ``expiry_ms`` counts from a message's arrival on it (M1)."""
-        self._check_new(name, None)
-        self._create_local(name, QueueAttributes(expiry_ms, max_depth), rule)
+        self.directory.check_new(name, None)
+        self.directory.create_local(name, QueueAttributes(expiry_ms, max_depth), rule)
 
+    @verb
     def create_remote_queue(
         self,
         name: str,
@@ -86,21 +156,22 @@ class EveryplaceQueueManager:
         An asynchronous one keeps messages here until they are transmitted, and may have an
         interval of its own; a synchronous one passes each call on at once.
         """
-        self._check_other(name, manager)
-        self._check_new(name, manager)
+        self.directory.check_other(name, manager)
+        self.directory.check_new(name, manager)
         check_rule(rule)
         attributes = QueueAttributes(expiry_ms)
         if asynchronous:
             queue = AsynchronousQueue(self, name, manager, attributes, rule)
             queue.activate()
-            self._remote[name, manager] = queue
+            self.directory.add(queue)
         elif expiry_ms is not None:
             raise EveryplaceError(
                 rc.MQRC_OPTIONS_ERROR, f"expiry_ms {expiry_ms}: nothing stays on {name} here"
             )
         else:
-            self._remote[name, manager] = SynchronousQueue(self, name, manager, rule)
+            self.directory.add(SynchronousQueue(self, name, manager, rule))
 
+    @verb
     def create_home_server_queue(
         self,
         name: str,
@@ -113,17 +184,36 @@ class EveryplaceQueueManager:
         The local queue is created unless it is there; interval and rule are for the new one.
         """
         checked_name("queue", name)
-        self._check_other(name, manager)
-        if name in self._home:
+        self.directory.check_other(name, manager)
+        if name in self.directory.home:
             raise EveryplaceError(rc.MQRC_OBJECT_ALREADY_EXISTS, f"home-server queue {name}")
-        if name not in self._local:
+        if not self.directory.has(name):
             self.create_queue(name, expiry_ms, rule)
         elif expiry_ms is not None or rule is not None:
             raise EveryplaceError(
                 rc.MQRC_OBJECT_ALREADY_EXISTS, f"queue {name} has its own interval and rule"
             )
-        self._home[name] = HomeServerQueue(self, name, manager)
+        self.directory.add_home(HomeServerQueue(self, name, manager))
 
+    @verb
+    def set_rule(
+        self, queue: str, rule: QueueRule | None, queue_manager: str | None = None
+    ) -> None:
+        """Give a queue another rule, or None; nothing is checked, and it is not activated.
+
+        A folder says of which class a rule was, but a rule is code: until it is given again after
+        the opening, calls on its queue raise MQRC_ENVIRONMENT_ERROR.
+        """
+        check_rule(rule)
+        ruled = self.directory.find(queue, queue_manager)
+        if not self.directory.knows(ruled):
+            raise EveryplaceError(
+                rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {queue!r} is not defined at {self.name}"
+            )
+        ruled.rule, ruled.awaited_rule = rule or QueueRule(), ""
+        self.directory.note(ruled)
+
+    @verb
     def alter_queue(
         self, queue: str, queue_manager: str | None = None, **attributes: int | None
     ) -> None:
@@ -131,7 +221,7 @@ class EveryplaceQueueManager:
 
         The rule is asked first and may refuse.
         """
-        altered = self._awake(self.queue_held_here(queue, queue_manager))
+        altered = awake(self.directory.held_here(queue, queue_manager))
         try:
             new = replace(altered.attributes, **attributes)
         except TypeError:
@@ -141,44 +231,50 @@ class EveryplaceQueueManager:
         for attribute, value in attributes.items():
             consult(altered.rule.attribute_change, queue, attribute, value)
         altered.attributes = new
+        self.directory.note(altered)
 
+    @verb
     def delete_queue(self, queue: str, queue_manager: str | None = None) -> None:
         """Delete a queue that is empty once what has expired is removed from it (M9).
 
         Raises MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while a transmission or a pull is unfinished
         that would leave a message locked elsewhere for ever.
         """
-        target = self._route(queue, queue_manager)
+        target = self.directory.route(queue, queue_manager)
         if isinstance(target, MessageQueue):
             if count := target.size():
                 raise EveryplaceError(rc.MQRC_Q_NOT_EMPTY, f"queue {queue} holds {count} messages")
-            home = self._home.get(queue) if self._local.get(queue) is target else None
+            home = None if target.partner else self.directory.home.get(queue)
             if not (target.is_settled() and (home is None or home.is_settled())):
                 detail = f"queue {queue}: another queue manager may hold a message for it"
                 raise EveryplaceError(rc.MQRC_OBJECT_IN_USE, detail)
-        self._forget(queue, target)
+        self.directory.forget(target)
         if isinstance(target, MessageQueue):
             target.deactivate()
             tell(target.rule.queue_removed, queue)
 
+    @verb
     def activate_queue(self, queue: str, queue_manager: str | None = None) -> None:
         """Bring a queue into memory; what has expired is removed, whatever its state (M8)."""
-        self.queue_held_here(queue, queue_manager).activate()
+        self.directory.held_here(queue, queue_manager).activate()
 
+    @verb
     def deactivate_queue(self, queue: str, queue_manager: str | None = None) -> None:
         """Let a queue go from memory; the next call on it brings it back, and checks it (M8)."""
-        self.queue_held_here(queue, queue_manager).deactivate()
+        self.directory.held_here(queue, queue_manager).deactivate()
 
+    @verb
     def add_message_listener(self, queue: str, listener: Listener) -> None:
         """Call ``listener`` with a copy of each message that becomes available on a local queue."""
         check_listener(listener)
-        target = self.local_queue(queue)
+        target = self.directory.local_queue(queue)
         consult(target.rule.add_listener, queue)
         target.listeners.append(listener)
 
+    @verb
     def remove_message_listener(self, queue: str, listener: Listener) -> None:
         """Stop calling it."""
-        target = self.local_queue(queue)
+        target = self.directory.local_queue(queue)
         if listener not in target.listeners:
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, f"{listener!r} does not listen to {queue}")
         consult(target.rule.remove_listener, queue)
@@ -186,6 +282,7 @@ class EveryplaceQueueManager:
 
     # Messages
 
+    @verb
     def put_message(
         self,
         queue: str,
@@ -199,7 +296,7 @@ class EveryplaceQueueManager:
         removed on arrival and its rule called (M6). A message that was put before, here or
         anywhere, is refused as a duplicate unless it says Msg_Resend (M16).
         """
-        target = self._route(queue, queue_manager)
+        target = self.directory.route(queue, queue_manager)
         check_confirm_id(confirm_id)
         check_message(fields)
         if fields.was_put and not fields.is_resend:
@@ -213,13 +310,15 @@ class EveryplaceQueueManager:
             raise
         return fields.uid
 
+    @verb
     def confirm_put_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
         """Make a message available that was put under a confirm id; its place is given now."""
         check_uid(uid)
-        self._route(queue, queue_manager).confirm_put(uid)
+        self.directory.route(queue, queue_manager).confirm_put(uid)
 
+    @verb
     def get_message(
         self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
     ) -> MessageFields | None:
@@ -228,157 +327,66 @@ class EveryplaceQueueManager:
         With a confirm id it is locked until ``confirm_get_message`` or ``undo``.
         """
         check_confirm_id(confirm_id)
-        return self._route(queue, queue_manager).take(confirm_id)
+        return self.directory.route(queue, queue_manager).take(confirm_id)
 
+    @verb
     def confirm_get_message(
         self, queue: str, uid: MessageUid, queue_manager: str | None = None
     ) -> None:
         """Remove a message that was got under a confirm id; got in time, it may be late now."""
         check_uid(uid)
-        self._route(queue, queue_manager).confirm_get(uid)
+        self.directory.route(queue, queue_manager).confirm_get(uid)
 
+    @verb
     def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
         """Take back the unconfirmed puts and gets under an id; return how many there were."""
         check_confirm_id(confirm_id)
         if not confirm_id:
             raise EveryplaceError(rc.MQRC_OPTIONS_ERROR, "confirm_id 0 has nothing to undo")
-        return self._route(queue, queue_manager).undo(confirm_id)
+        return self.directory.route(queue, queue_manager).undo(confirm_id)
 
+    @verb
     def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
         """Remove an available message by its identity."""
         check_uid(uid)
-        self._route(queue, queue_manager).delete(uid)
+        self.directory.route(queue, queue_manager).delete(uid)
 
+    @verb
     def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
         """Return copies of the available messages; expired ones may be among them (M11)."""
-        return self._route(queue, queue_manager).browse()
+        return self.directory.route(queue, queue_manager).browse()
 
+    @verb
     def inquire_queue_size(self, queue: str, queue_manager: str | None = None) -> int:
         """Return how many messages a queue holds, locked and unconfirmed ones included (M10).
 
         What has expired is removed first.
         """
-        return self._route(queue, queue_manager).size()
+        return self.directory.route(queue, queue_manager).size()
 
+    @verb
     def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
         """First stage of transmission (M12); return how many messages have arrived."""
-        return self._asynchronous(queue, queue_manager).transmit_put()
+        return self.directory.asynchronous(queue, queue_manager).transmit_put()
 
+    @verb
     def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
         """Second stage of transmission (M12, M13); return how many messages are done."""
-        return self._asynchronous(queue, queue_manager).transmit_confirm()
+        return self.directory.asynchronous(queue, queue_manager).transmit_confirm()
 
+    @verb
     def pull(self, queue: str) -> int:
         """Fetch what the home server keeps for a queue (M6); return how many messages came."""
-        home = self._home.get(checked_name("queue", queue))
+        home = self.directory.home.get(checked_name("queue", queue))
         if home is None:
             raise EveryplaceError(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no home-server queue {queue!r}")
-        return home.pull(self.local_queue(queue))
+        return home.pull(self.directory.local_queue(queue))
 
-    # Between queue managers
 
-    def kept_for(self, partner: str, queue: str) -> list[MessageQueue]:
-        """Return the queues that keep messages for a queue of another queue manager."""
-        kept = [self._remote.get((queue, partner)), self._local.get(queue)]
-        found = [each for each in kept if isinstance(each, MessageQueue)]
-        if not found:
-            raise EveryplaceError(
-                rc.MQRC_UNKNOWN_OBJECT_NAME, f"{self.name} keeps nothing for {queue!r} of {partner}"
-            )
-        return [self._awake(each) for each in found]
+def _gated(gate: Journal | Closed, method: Callable[P, R]) -> Callable[P, R]:
+    @wraps(method)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with gate:
+            return method(*args, **kwargs)
 
-    def local_queue(self, name: str) -> MessageQueue:
-        """Return a local queue, active."""
-        checked_name("queue", name)
-        if name == DEAD_LETTER_QUEUE_NAME and name not in self._local:
-            self._create_local(name, QueueAttributes(), None)
-        if name not in self._local:
-            raise EveryplaceError(
-                rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue manager {self.name} has no queue {name!r}"
-            )
-        return self._awake(self._local[name])
-
-    # Inside
-
-    def _route(self, queue: str, queue_manager: str | None) -> AnyQueue:
-        remote = self._remote_of(queue, queue_manager)
-        if remote is None:
-            return self.local_queue(queue)
-        return self._awake(remote) if isinstance(remote, MessageQueue) else remote
-
-    def _remote_of(self, queue: str, queue_manager: str | None) -> AnyQueue | None:
-        checked_name("queue", queue)
-        if queue_manager is not None:
-            checked_name("queue manager", queue_manager)
-        if queue_manager == self.name or (queue_manager is None and queue in self._local):
-            return None
-        if queue_manager is not None:
-            found = self._remote.get((queue, queue_manager))
-            return found or SynchronousQueue(self, queue, queue_manager, None)
-        named = [target for (name, _), target in self._remote.items() if name == queue]
-        if len(named) > 1:
-            raise EveryplaceError(
-                rc.MQRC_UNKNOWN_OBJECT_NAME, f"several queue managers have {queue!r}: name one"
-            )
-        return named[0] if named else None
-
-    def queue_held_here(self, queue: str, queue_manager: str | None = None) -> MessageQueue:
-        """Return a queue that holds messages here, active or not: local, or asynchronous."""
-        target = self._remote_of(queue, queue_manager) or self._local.get(queue)
-        target = target or self.local_queue(queue)
-        if not isinstance(target, MessageQueue):
-            raise EveryplaceError(
-                rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"{queue} holds no messages at {self.name}"
-            )
-        return target
-
-    def _forget(self, queue: str, target: AnyQueue) -> None:
-        if self._local.get(queue) is target:
-            del self._local[queue]
-            self._home.pop(queue, None)
-        elif target not in self._remote.values():
-            raise EveryplaceError(
-                rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {queue!r} is not defined at {self.name}"
-            )
-        else:
-            self._remote = {key: kept for key, kept in self._remote.items() if kept is not target}
-
-    def _asynchronous(self, queue: str, queue_manager: str | None) -> AsynchronousQueue:
-        checked_name("queue", queue)
-        named = [
-            target
-            for (name, manager), target in self._remote.items()
-            if name == queue
-            and queue_manager in (None, manager)
-            and isinstance(target, AsynchronousQueue)
-        ]
-        if len(named) != 1:
-            raise EveryplaceError(
-                rc.MQRC_UNKNOWN_OBJECT_NAME,
-                f"{len(named)} asynchronous remote queues {queue!r} at {self.name}",
-            )
-        if not named[0].is_active:
-            named[0].activate()
-        return named[0]
-
-    def _awake(self, queue: MessageQueue) -> MessageQueue:
-        if not queue.is_active:
-            queue.activate()
-        return queue
-
-    def _create_local(self, name: str, attributes: QueueAttributes, rule: QueueRule | None) -> None:
-        check_rule(rule)
-        queue = MessageQueue(self, name, attributes, rule)
-        self._local[name] = queue
-        queue.activate()
-
-    def _check_new(self, name: str, manager: str | None) -> None:
-        checked_name("queue", name)
-        if name in self._local if manager is None else (name, manager) in self._remote:
-            raise EveryplaceError(rc.MQRC_OBJECT_ALREADY_EXISTS, f"queue {name}")
-
-    def _check_other(self, name: str, manager: str) -> None:
-        if checked_name("queue manager", manager) == self.name:
-            raise EveryplaceError(
-                rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"queue {name}: {manager} is this queue manager"
-            )
+    return run

@@ -34,9 +34,8 @@ def fields_of_body(body: bytes) -> MessageFields:
     Raises EveryplaceError with MQRC_FORMAT_ERROR when ``fields_as_body`` has not written it.
     """
     try:
-        told: dict[str, Any] = json.loads(body)
-        uid = _uid(*told["uid"])
-        fields = {name: _field(name, *field) for name, field in told["fields"].items()}
+        uid, fields = _told(body)
+        _check_uid(uid)
     except (
         ValueError,
         KeyError,
@@ -51,13 +50,26 @@ def fields_of_body(body: bytes) -> MessageFields:
     return restored(uid, fields)
 
 
-def _uid(origin: Any, created_ms: Any, serial: Any) -> MessageUid:
+def fields_of_row(body: bytes) -> MessageFields:
+    """Return the message that `fields_as_body` has written to the tables of a queue manager."""
+    message = restored(*_told(body))
+    message.was_put = True
+    return message
+
+
+def _told(body: bytes) -> tuple[MessageUid, dict[str, Field]]:
+    told: dict[str, Any] = json.loads(body)
+    fields = {name: _field(name, *field) for name, field in told["fields"].items()}
+    return MessageUid(*told["uid"]), fields
+
+
+def _check_uid(uid: MessageUid) -> None:
+    origin, *numbers = uid
     if type(origin) is not str:
         raise ValueError(f"origin {origin!r}")
-    for value in (created_ms, serial):
+    for value in numbers:
         if type(value) is not int or not 0 <= value <= LONG_RANGE[1]:
             raise ValueError(f"uid number {value!r} is not within 0 .. {LONG_RANGE[1]}")
-    return MessageUid(origin, created_ms, serial)
 
 
 def _field(name: str, kind_name: str, told: Any) -> Field:

@@ -7,12 +7,12 @@ left of it on the other side, by the clock there.
 
 from __future__ import annotations
 
-import itertools
-
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
 from mayfly.engine.session import Session
+from mayfly.everyplace.directory import awake
 from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.fields import (
     HIGHEST_PRIORITY,
     MSG_CORREL_ID,
@@ -26,15 +26,15 @@ from mayfly.everyplace.fields import (
 )
 from mayfly.everyplace.manager import EveryplaceQueueManager
 from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body, fields_of_body
+from mayfly.everyplace.mq_moves import Moves
 from mayfly.everyplace.mq_reports import remember_sender
+from mayfly.everyplace.queues import MessageQueue
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
-from mayfly.mqi.reasons import MQRC_NO_MSG_AVAILABLE, MQRC_SYNCPOINT_NOT_AVAILABLE
+from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_SYNCPOINT_NOT_AVAILABLE
 
 _CORREL_ID_BYTES = 24
-#: Above what an application would choose: undo takes back all that was done under an id.
-_CONFIRM_IDS = itertools.count(2**62)
 
 
 def move_to_mq(
@@ -52,17 +52,21 @@ def move_to_mq(
         raise EveryplaceError(
             MQRC_SYNCPOINT_NOT_AVAILABLE, f"move from {queue} to {mq_queue} in a transacted session"
         )
-    manager.queue_held_here(queue)
-    confirm_id = next(_CONFIRM_IDS)
-    message = manager.get_message(queue, confirm_id=confirm_id)
-    if message is None:
+    source = _source(manager, queue)
+    moves = Moves(manager, session.core)
+    moves.settle()
+    with manager.unit():
+        taken = awake(source).hold_back(moves.begin)
+    if taken is None:
         return None
+    exchange, held = taken
     try:
-        msg_id = _put(session, mq_queue, message, manager.clock)
-    except BaseException:
-        manager.undo(queue, confirm_id)
+        with manager.peers.sending():
+            msg_id = _put_once(moves, exchange, session, mq_queue, held.message)
+    except BaseException as error:
+        moves.settle_after(error)
         raise
-    manager.confirm_get_message(queue, message.uid)
+    moves.end(source, exchange, held, is_done=True)
     return msg_id
 
 
@@ -74,26 +78,32 @@ def move_from_mq(
     Both sides change or neither: what the Everyplace queue refuses is backed out. Raises
     MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue, which cannot promise that.
     """
-    manager.queue_held_here(queue)
-    confirm_id = next(_CONFIRM_IDS)
+    target = manager.directory.held_here(queue)
+    moves = Moves(manager, mq_manager)
+    moves.settle()
     with mq_manager.session(transacted=True) as unit:
         got = unit.get(mq_queue)
         if got is None:
             return None
         message = from_mq(got, manager.clock)
-        uid = manager.put_message(queue, message, confirm_id=confirm_id)
+        exchange = _hold(moves, target, message)
         try:
-            unit.commit()
-        except BaseException:
-            manager.undo(queue, confirm_id)
+            with manager.peers.sending():
+                moves.write(exchange, unit.unit_of_work)
+                unit.commit()
+        except BaseException as error:
+            moves.settle_after(error)
             raise
-    try:
-        manager.confirm_put_message(queue, uid)
-    except EveryplaceError as error:
-        # Expired on arrival: it has met its rule and is gone (M6).
-        if error.reason != MQRC_NO_MSG_AVAILABLE:
-            raise
-    return uid
+    moves.end(target, exchange, target.of_exchange(exchange), is_done=True)
+    return message.uid
+
+
+def settle_moves(manager: EveryplaceQueueManager, mq_manager: Manager) -> None:
+    """Settle what a crash has left unfinished with an MQ queue manager, as each move does first.
+
+    Raises MQRC_ENVIRONMENT_ERROR while the rule of a queue that gets a message so is not there.
+    """
+    Moves(manager, mq_manager).settle()
 
 
 def from_mq(got: Message, clock: Timepiece) -> MessageFields:
@@ -128,7 +138,51 @@ def from_mq(got: Message, clock: Timepiece) -> MessageFields:
     return message
 
 
-def _put(session: Session, mq_queue: str, message: MessageFields, clock: Timepiece) -> bytes:
+def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
+    source = manager.directory.held_here(queue)
+    if source.partner:
+        raise EveryplaceError(
+            MQRC_OPTION_NOT_VALID_FOR_TYPE, f"get from asynchronous remote queue {queue}"
+        )
+    return source
+
+
+def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchange:
+    """Hold a message where nobody sees it; what is expired is met when the move ends (M6)."""
+    manager = moves.manager
+    with manager.unit():
+        message.name_origin(manager.name)
+        message.was_put = True
+        exchange = moves.begin()
+        try:
+            awake(target).add(message.copy(), exchange=exchange, is_checked=False)
+        except EveryplaceError:
+            manager.peers.end(exchange)
+            raise
+    return exchange
+
+
+def _put_once(
+    moves: Moves, exchange: Exchange, session: Session, mq_queue: str, message: MessageFields
+) -> bytes:
+    """Put a message with the number of its move; from a folder, so that it is safe there, too."""
+    clock = moves.manager.clock
+    if moves.manager.journal is None:
+        return _put(session, mq_queue, message, clock, persistent=None)
+    with session.beside() as unit:
+        msg_id = _put(unit, mq_queue, message, clock, persistent=True)
+        moves.write(exchange, unit.unit_of_work)
+    return msg_id
+
+
+def _put(
+    session: Session,
+    mq_queue: str,
+    message: MessageFields,
+    clock: Timepiece,
+    *,
+    persistent: bool | None,
+) -> bytes:
     fields = message.fields()
     correl_id = fields.get(MSG_CORREL_ID)
     return session.put(
@@ -136,6 +190,7 @@ def _put(session: Session, mq_queue: str, message: MessageFields, clock: Timepie
         fields_as_body(message),
         time_to_live_ms=_life_ms(message, clock.now_ms()),
         priority=message.priority,
+        persistent=persistent,
         correl_id=_correl_id(correl_id),
         reply_to_q=_reply_to(fields),
         msg_type=MQMT_MQE_FIELDS_FROM_MQE,

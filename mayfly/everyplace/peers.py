@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Begun, Exchange, Finished
-from mayfly.everyplace.links import Link
+from mayfly.everyplace.journal import Journal
+from mayfly.everyplace.links import Link, LinkCut
+from mayfly.everyplace.records import (
+    save_begun,
+    save_finished,
+    save_new_finished,
+    save_number,
+)
 from mayfly.mqi import reasons as rc
 
 if TYPE_CHECKING:
@@ -17,11 +25,16 @@ R = TypeVar("R")
 
 
 class Peers:
-    """What a queue manager has to do with others, by their names."""
+    """What a queue manager has to do with others, by their names.
 
-    def __init__(self, name: str) -> None:
+    ``era`` tells it from others that had its name; a journal makes numbers last.
+    """
+
+    def __init__(self, name: str, era: int, journal: Journal | None) -> None:
         """Know nobody."""
         self._name = name
+        self.era = era
+        self._journal = journal
         self._links: dict[str, Link] = {}
         self._begun: dict[str, Begun] = {}
         self._finished: dict[str, Finished] = {}
@@ -33,28 +46,95 @@ class Peers:
         link = self._links.get(other.name) or other.peers._links.get(self._name)
         if link is None:
             link = Link(one, other)
-            self._links[other.name] = other.peers._links[self._name] = link
-        elif not link.joins(one, other):
-            # What is numbered goes by names: a second one would take old numbers for its own.
+        elif not link.seat(one, other):
             raise EveryplaceError(
                 rc.MQRC_OBJECT_ALREADY_EXISTS,
                 f"the link between {self._name} and {other.name} leads to others of these names",
             )
+        self._links[other.name] = other.peers._links[self._name] = link
+        self._meet(other.name, other.peers.era)
+        other.peers._meet(self._name, self.era)
         return link
 
-    def carry(self, exchange: Exchange, work: Callable[[EveryplaceQueueManager, Exchange], R]) -> R:
-        """Do something at another queue manager; raises LinkDown when no answer comes."""
-        lowest_open = self.begun_with(exchange.partner).lowest_open()
-        return self._links[exchange.partner].carry(exchange, lowest_open, work)
+    # What is begun here
 
-    def begun_with(self, partner: str) -> Begun:
-        """Return the exchanges begun with another queue manager, which must be connected."""
+    def begin(self, partner: str) -> Exchange:
+        """Number a new exchange with another queue manager, which must be connected."""
         if partner not in self._links:
             raise EveryplaceError(
                 rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"{self._name} has no link to {partner!r}"
             )
-        return self._begun.setdefault(partner, Begun(self._name, partner))
+        return self.begin_move(partner)
+
+    def begin_move(self, partner: str) -> Exchange:
+        """Number a new exchange with whoever goes by this name."""
+        begun = self.begun_with(partner)
+        if self._journal is not None:
+            self._journal.note(begun, lambda: save_begun(partner, begun), before_sending=True)
+        return begun.begin()
+
+    def end(self, exchange: Exchange) -> None:
+        """Nothing will be sent, nor is an answer wanted, under this number again."""
+        self.begun_with(exchange.partner).end(exchange)
+
+    def begun_with(self, partner: str, next_number: int = 1) -> Begun:
+        """Return the exchanges begun with another one."""
+        begun = self._begun.get(partner)
+        if begun is None:
+            begun = self._begun[partner] = Begun(self._name, partner, self.era, next_number)
+        return begun
+
+    def carry(self, exchange: Exchange, work: Callable[[EveryplaceQueueManager, Exchange], R]) -> R:
+        """Do something at another queue manager; raises LinkDown when no answer comes."""
+        link = self._links.get(exchange.partner)
+        if link is None:
+            raise LinkCut(f"{self._name} has no link to {exchange.partner!r} yet")
+        link.check_up(exchange)
+        lowest_open = self.begun_with(exchange.partner).lowest_open()
+        with self.sending():
+            return link.carry(exchange, lowest_open, work)
+
+    def sending(self) -> AbstractContextManager[None]:
+        """Return a context for what leads out of here: what it needs is written before."""
+        return self._journal.sending() if self._journal else nullcontext()
+
+    # What is over here
+
+    def is_over(self, exchange: Exchange) -> bool:
+        """Tell whether a transmission of it comes too late."""
+        return exchange in self._finished[exchange.beginner]
+
+    def finish(self, exchange: Exchange) -> None:
+        """Note that an exchange that another has begun is over here."""
+        beginner, number = exchange.beginner, exchange.number
+        finished = self._finished[beginner]
+        finished.add(exchange)
+        if self._journal is not None:
+            self._journal.note(exchange, lambda: save_number(beginner, finished, number))
+
+    def forget_below(self, exchange: Exchange, number: int) -> None:
+        """Its beginner has none open below this number."""
+        finished = self._finished[exchange.beginner]
+        below = finished.below
+        finished.forget_below(exchange.era, number)
+        if self._journal is not None and finished.below > below:
+            beginner = exchange.beginner
+            self._journal.note((finished, below), lambda: save_finished(beginner, finished))
 
     def finished_of(self, beginner: str) -> Finished:
         """Return which exchanges that another has begun are over here."""
-        return self._finished.setdefault(beginner, Finished())
+        return self._finished[beginner]
+
+    def _meet(self, name: str, era: int) -> None:
+        known = self._finished.get(name)
+        if known is None or known.era != era:
+            # Of the one that had the name before nothing can come any more.
+            finished = self._finished[name] = Finished(era)
+            if self._journal is not None:
+                self._journal.note(finished, lambda: save_new_finished(name, finished))
+
+    def take_back(self, begun: dict[str, int], finished: dict[str, Finished]) -> None:
+        """Know what was numbered before a restart: the next numbers, and what is over."""
+        for partner, next_number in begun.items():
+            self.begun_with(partner, next_number)
+        self._finished |= finished

@@ -1,4 +1,4 @@
-"""A queue in memory: its messages, their states, and the five moments at which it looks for age.
+"""A queue: its messages, their states, and the five moments at which it looks for age.
 
 A message is checked when it is added, when it is removed, and with all others when the queue is
 activated, deleted or asked for its size (M6 to M10). Nothing else looks at the time (M11).
@@ -6,16 +6,23 @@ activated, deleted or asked for its size (M6 to M10). Nothing else looks at the 
 
 from __future__ import annotations
 
-import itertools
-import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from mayfly.everyplace.errors import EveryplaceError
-from mayfly.everyplace.fields import MSG_EXPIRE_TIME, MessageFields, MessageUid
-from mayfly.everyplace.held import Held, Line, Listener, QueueAttributes, duplicate
-from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule, consult, tell
-from mayfly.lifetime.everyplace import deadline_ms, is_never_alive
+from mayfly.everyplace.fields import MessageFields, MessageUid
+from mayfly.everyplace.held import Held, Line, Listener, QueueAttributes, duplicate, warn_of_width
+from mayfly.everyplace.records import LOCAL, save_message
+from mayfly.everyplace.rules import (
+    MessageState,
+    QueueEntry,
+    QueueRule,
+    check_given,
+    consult,
+    tell,
+)
+from mayfly.lifetime.everyplace import deadline_ms
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 
@@ -23,13 +30,16 @@ if TYPE_CHECKING:
     from mayfly.everyplace.exchanges import Exchange
     from mayfly.everyplace.manager import EveryplaceQueueManager
 
-_LOG = logging.getLogger("mayfly.everyplace")
 #: Whoever takes may meet these; what another getter holds is not in its way.
 _IN_THE_WAY = frozenset({MessageState.AVAILABLE, MessageState.PUT_UNCONFIRMED})
 
 
 class MessageQueue:
     """Messages by priority, then in the order in which they became available."""
+
+    kind = LOCAL
+    #: Whose queue it is where that is another queue manager.
+    partner = ""
 
     def __init__(
         self,
@@ -40,9 +50,12 @@ class MessageQueue:
     ) -> None:
         """Begin empty and not in memory; the queue manager calls this, and activates it."""
         self.owner = owner
+        self._journal = owner.journal
         self.name = name
         self.attributes = attributes
         self.rule = rule or QueueRule()
+        #: The class of the rule that it had before a restart and has not been given again.
+        self.awaited_rule = ""
         self.is_active = False
         self.listeners: list[Listener] = []
         self._held = Line()
@@ -50,17 +63,24 @@ class MessageQueue:
         self._by_uid: dict[MessageUid, Held] = {}
         #: Messages held for another queue manager.
         self._by_exchange: dict[Exchange, Held] = {}
-        self._orders = itertools.count()
+        self._next_order = 0
         #: Expired messages whose rule is under way: a rule that puts one here again ends there.
         self._expiring: set[MessageUid] = set()
 
     # Adding
 
     def add(
-        self, message: MessageFields, confirm_id: int = 0, exchange: Exchange | None = None
+        self,
+        message: MessageFields,
+        confirm_id: int = 0,
+        exchange: Exchange | None = None,
+        taken_over: Callable[[], object] = lambda: None,
+        is_checked: bool = True,
     ) -> None:
         """Add a message that nobody else has a hand on; unconfirmed with an id or an exchange.
 
+        ``taken_over`` is called when it is this queue's, before anybody else hears of it.
+        ``is_checked`` False leaves it to ``let_in`` to look whether it has expired.
         What is expired on arrival is removed at once and its rule called (M6). Raises
         EveryplaceError when it is on the queue already, unless it says Msg_Resend (then nothing is
         added), when the queue is full, and when the rule refuses.
@@ -73,10 +93,12 @@ class MessageQueue:
         if message.uid in self._by_uid:
             tell(self.rule.duplicate_message, self.entry(held), message)
             if message.is_resend:
+                taken_over()
                 return
             raise duplicate(message, f"queue {self.name} holds it")
-        if self._is_expired(held):
-            self._warn_of_width(message)
+        if is_checked and self._is_expired(held):
+            taken_over()
+            warn_of_width(self.name, message)
             self._tell_expired(held)
             return
         most = self.attributes.max_depth
@@ -84,6 +106,7 @@ class MessageQueue:
             tell(self.rule.threshold_exceeded, self.entry(held), message)
             raise EveryplaceError(rc.MQRC_Q_FULL, f"queue {self.name} holds {most} messages")
         self._insert(held)
+        taken_over()
         if not is_unconfirmed:
             self._announce(held)
 
@@ -121,15 +144,22 @@ class MessageQueue:
             self.remove(held)
         return held.message.copy()
 
-    def hold_back(self, exchange: Exchange) -> MessageFields | None:
-        """Return the next message and lock it for the queue manager that pulls it (M7)."""
+    def hold_back(self, begin: Callable[[], Exchange]) -> tuple[Exchange, Held] | None:
+        """Lock the next message for the queue manager that takes it over (M7)."""
         held = self._next_granted()
         if held is None:
             return None
         self.mark(held, MessageState.GET_UNCONFIRMED)
-        held.exchange = exchange
+        exchange = held.exchange = begin()
         self._by_exchange[exchange] = held
-        return held.message.copy()
+        return exchange, held
+
+    def let_go(self, held: Held) -> None:
+        """Give back what was held for an exchange that is known to have come to nothing."""
+        if held.exchange is not None:
+            del self._by_exchange[held.exchange]
+        held.exchange = None
+        self.mark(held, MessageState.AVAILABLE)
 
     def confirm_get(self, uid: MessageUid) -> None:
         """Remove a message that was got under a confirm id: the get was the check, not this."""
@@ -146,7 +176,7 @@ class MessageQueue:
         mine = [held for held in self._held if held.confirm_id == confirm_id]
         for held in mine:
             consult(self.rule.undo, self.entry(held), held.message.copy())
-        for held in filter(self._is_here, mine):
+        for held in filter(self.is_here, mine):
             if held.confirm_id != confirm_id:
                 # The rule has done something else with it.
                 continue
@@ -204,7 +234,7 @@ class MessageQueue:
     def expire_all(self) -> None:
         """Remove every expired message, whatever its state (M8, M9)."""
         for held in [held for held in self._held if self._is_expired(held)]:
-            if self._is_here(held):
+            if self.is_here(held):
                 self.expire(held)
 
     def is_settled(self) -> bool:
@@ -217,10 +247,15 @@ class MessageQueue:
 
     def in_order(self) -> Iterator[Held]:
         """Yield the messages of this moment, those that are gone by then left out."""
-        return filter(self._is_here, list(self._held))
+        return filter(self.is_here, list(self._held))
+
+    def in_exchange(self) -> list[tuple[Exchange, Held]]:
+        """Return what is held for another queue manager."""
+        return list(self._by_exchange.items())
 
     def activate(self) -> None:
-        """Bring the queue into memory (M8)."""
+        """Bring the queue into memory (M8); its rule must be there."""
+        check_given(self.name, self.awaited_rule)
         self.expire_all()
         if not self.is_active:
             self.is_active = True
@@ -246,6 +281,8 @@ class MessageQueue:
 
     def mark(self, held: Held, state: MessageState, confirm_id: int = 0) -> None:
         """Change what may be done with a message, which stays in its place."""
+        if self._journal is not None:
+            self.note(held)
         if held.state in _IN_THE_WAY:
             self._in_the_way.remove(held)
         held.state, held.confirm_id = state, confirm_id
@@ -254,6 +291,8 @@ class MessageQueue:
 
     def remove(self, held: Held) -> None:
         """Take a message off the queue."""
+        if self._journal is not None:
+            self.note(held)
         self._held.remove(held)
         if held.state in _IN_THE_WAY:
             self._in_the_way.remove(held)
@@ -273,9 +312,27 @@ class MessageQueue:
         self.expire(held)
         return True
 
+    def note(self, held: Held) -> None:
+        """Have the change of a message written at the end of the verb."""
+        journal = self._journal
+        if journal is not None:
+            journal.note(held, lambda: save_message(journal, self, held))
+
+    def limits(self) -> dict[str, int | None]:
+        """Return its attributes by name."""
+        return asdict(self.attributes)
+
+    def take_back(self, held: Held) -> None:
+        """Hold a message that the queue had before a restart, in its place."""
+        self._place(held)
+        self._next_order = max(self._next_order, held.place[1] + 1)
+
     def leave_exchange(self, held: Held, exchange: Exchange) -> None:
         """An expired message takes no further part in a transmission."""
-        self.owner.peers.finished_of(exchange.beginner).add(exchange)
+        if exchange.beginner == self.owner.name:
+            self.owner.peers.end(exchange)
+        else:
+            self.owner.peers.finish(exchange)
 
     def _tell_expired(self, held: Held) -> None:
         if held.exchange is not None:
@@ -289,35 +346,30 @@ class MessageQueue:
         finally:
             self._expiring.remove(uid)
 
-    def _warn_of_width(self, message: MessageFields) -> None:
-        expire_time = message.expire_time
-        if expire_time is not None and is_never_alive(message.created_ms, expire_time):
-            _LOG.warning(
-                "%s %d of a message put on %s is %s and over before the message was created;"
-                " an int is relative to the creation, a long a moment",
-                MSG_EXPIRE_TIME,
-                expire_time.value,
-                self.name,
-                "a moment" if expire_time.is_absolute else "relative",
-            )
-
     def _announce(self, held: Held) -> None:
         for listener in list(self.listeners):
             tell(listener, held.message.copy())
 
     def _insert(self, held: Held) -> None:
+        if self._journal is not None:
+            self.note(held)
+        held.place = -held.message.priority, self._next_order
+        self._next_order += 1
+        self._place(held)
+
+    def _place(self, held: Held) -> None:
         self._by_uid[held.message.uid] = held
         if held.exchange is not None:
             self._by_exchange[held.exchange] = held
-        held.place = -held.message.priority, next(self._orders)
         self._held.add(held)
         if held.state in _IN_THE_WAY:
             self._in_the_way.add(held)
 
     def _is_free(self, held: Held) -> bool:
-        return self._is_here(held) and held.state is MessageState.AVAILABLE
+        return self.is_here(held) and held.state is MessageState.AVAILABLE
 
-    def _is_here(self, held: Held) -> bool:
+    def is_here(self, held: Held) -> bool:
+        """Tell whether it is still this message that the queue holds."""
         return self._by_uid.get(held.message.uid) is held
 
     def _is_expired(self, held: Held) -> bool:

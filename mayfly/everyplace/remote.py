@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.fields import MessageFields, MessageUid
 from mayfly.everyplace.queues import MessageQueue
-from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule, consult
+from mayfly.everyplace.records import SYNCHRONOUS
+from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule, check_given, consult
 
 if TYPE_CHECKING:
     from mayfly.everyplace.manager import EveryplaceQueueManager
@@ -22,6 +23,8 @@ class SynchronousQueue:
     The rule of its definition here is asked before a put; all others are asked where the queue is.
     """
 
+    kind = SYNCHRONOUS
+
     def __init__(
         self, owner: EveryplaceQueueManager, name: str, partner: str, rule: QueueRule | None
     ) -> None:
@@ -29,14 +32,21 @@ class SynchronousQueue:
         self.owner = owner
         self.name = name
         self.partner = partner
-        self._rule = rule or QueueRule()
+        self.rule = rule or QueueRule()
+        #: The class of the rule that it had before a restart and has not been given again.
+        self.awaited_rule = ""
+
+    def limits(self) -> dict[str, int | None]:
+        """Return its attributes by name: it has none."""
+        return {}
 
     def add(self, message: MessageFields, confirm_id: int = 0) -> None:
         """Add a message there."""
+        check_given(self.name, self.awaited_rule)
         now_ms = self.owner.clock.now_ms()
         state = MessageState.PUT_UNCONFIRMED if confirm_id else MessageState.AVAILABLE
         entry = QueueEntry(self.owner, self.name, message.uid, state, now_ms, None, confirm_id)
-        consult(self._rule.put_message, entry, message)
+        consult(self.rule.put_message, entry, message)
         self._there(lambda queue: queue.add(message.copy(), confirm_id))
 
     def confirm_put(self, uid: MessageUid) -> None:
@@ -68,14 +78,12 @@ class SynchronousQueue:
         return self._there(lambda queue: queue.size()) or 0
 
     def _there(self, call: Callable[[MessageQueue], R]) -> R | None:
-        begun = self.owner.peers.begun_with(self.partner)
-        exchange = begun.begin()
+        peers = self.owner.peers
+        exchange = peers.begin(self.partner)
         try:
-            return self.owner.peers.carry(
-                exchange, lambda other, its: serve(other, its, self.name, call)
-            )
+            return peers.carry(exchange, lambda other, its: serve(other, its, self.name, call))
         finally:
-            begun.end(exchange)
+            peers.end(exchange)
 
 
 def serve(
@@ -85,8 +93,7 @@ def serve(
     call: Callable[[MessageQueue], R],
 ) -> R | None:
     """Do a call of another queue manager once; None when it has been done, or given up, before."""
-    finished = server.peers.finished_of(exchange.beginner)
-    if exchange in finished:
+    if server.peers.is_over(exchange):
         return None
-    finished.add(exchange)
-    return call(server.local_queue(queue))
+    server.peers.finish(exchange)
+    return call(server.directory.local_queue(queue))

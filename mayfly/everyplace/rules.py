@@ -7,8 +7,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
-from mayfly.everyplace.errors import RuleRefused
+from mayfly.everyplace.errors import EveryplaceError, RuleRefused
 from mayfly.everyplace.fields import MessageFields, MessageUid
+from mayfly.mqi.reasons import MQRC_ENVIRONMENT_ERROR
 
 if TYPE_CHECKING:
     from mayfly.everyplace.manager import EveryplaceQueueManager
@@ -101,6 +102,21 @@ class QueueRule:
 
     def remove_listener(self, queue: str) -> None:
         """Before a message listener is removed; may refuse."""
+
+
+def class_of(rule: QueueRule) -> str:
+    """Return the class of a rule by its name; empty for one that does nothing."""
+    kind = type(rule)
+    return "" if kind is QueueRule else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def check_given(queue: str, awaited_rule: str) -> None:
+    """Raise MQRC_ENVIRONMENT_ERROR while a queue's rule is not there: it would not be told."""
+    if awaited_rule:
+        raise EveryplaceError(
+            MQRC_ENVIRONMENT_ERROR,
+            f"queue {queue} has a rule of class {awaited_rule}: give it with set_rule",
+        )
 
 
 def consult(hook: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:

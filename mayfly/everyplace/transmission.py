@@ -7,14 +7,16 @@ there and removes it here. Each stage may be repeated until its answer comes.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Never
 
 from mayfly.everyplace.errors import EveryplaceError, RuleRefused
 from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.fields import MessageFields
 from mayfly.everyplace.held import Held, QueueAttributes
-from mayfly.everyplace.links import LinkDown
+from mayfly.everyplace.links import LinkDown, may_be_under_way
 from mayfly.everyplace.queues import MessageQueue
+from mayfly.everyplace.records import ASYNCHRONOUS, save_withdrawn
 from mayfly.everyplace.rules import MessageState, QueueRule, consult
 from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE
 
@@ -26,6 +28,8 @@ _LOG = logging.getLogger("mayfly.everyplace")
 
 class AsynchronousQueue(MessageQueue):
     """Messages on their way to a queue of the same name at another queue manager."""
+
+    kind = ASYNCHRONOUS
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class AsynchronousQueue(MessageQueue):
         super().__init__(owner, name, attributes, rule)
         self.partner = partner
         #: Begun, and expired here: the other side waits in vain for the second stage.
-        self._withdrawn: list[Exchange] = []
+        self._withdrawn: OrderedDict[Exchange, None] = OrderedDict()
 
     def take(self, confirm_id: int = 0) -> Never:
         """Refuse: what is on its way to another queue manager is got there."""
@@ -58,7 +62,7 @@ class AsynchronousQueue(MessageQueue):
         for held in self.in_order():
             if self._is_gone(held) or not self._may_send(held):
                 continue
-            exchange = held.exchange or self.owner.peers.begun_with(self.partner).begin()
+            exchange = held.exchange or self.owner.peers.begin(self.partner)
             try:
                 self._send(held, exchange)
             except LinkDown as error:
@@ -90,9 +94,9 @@ class AsynchronousQueue(MessageQueue):
             except EveryplaceError as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 break
-            self._end(exchange)
+            self.owner.peers.end(exchange)
             # A listener at the other side may have called this queue manager.
-            if self._is_here(held):
+            if self.is_here(held):
                 self.remove(held)
                 done_count += 1
         return done_count
@@ -104,10 +108,11 @@ class AsynchronousQueue(MessageQueue):
 
     def leave_exchange(self, held: Held, exchange: Exchange) -> None:
         """The other side may have a copy, whose own end a rule there may have taken away."""
-        if exchange.beginner != self.owner.name:
+        if exchange.beginner != self.owner.name or exchange.partner != self.partner:
             super().leave_exchange(held, exchange)
         else:
-            self._withdrawn.append(exchange)
+            self._withdrawn[exchange] = None
+            self._note_withdrawn(exchange)
 
     def _is_gone(self, held: Held) -> bool:
         # What another queue manager is pulling is in its hands.
@@ -135,54 +140,60 @@ class AsynchronousQueue(MessageQueue):
             self.owner.peers.carry(
                 exchange, lambda other, its: receive_put(other, its, self.name, sent.copy())
             )
-        except LinkDown:
-            raise
-        except EveryplaceError:
-            if is_first_try and self._is_here(held):
-                # Nor is it under way: it is here alone, and may be browsed and deleted again.
+        except EveryplaceError as error:
+            if is_first_try and not may_be_under_way(error) and self.is_here(held):
+                # It is here alone, and may be browsed and deleted again.
                 held.exchange = None
                 self.mark(held, MessageState.AVAILABLE)
-                self._end(exchange)
+                self.owner.peers.end(exchange)
             raise
         held.is_acknowledged = True
+        self.note(held)
 
     def _withdraw(self) -> None:
         while self._withdrawn:
-            exchange = self._withdrawn[0]
+            exchange = next(iter(self._withdrawn))
             try:
                 self.owner.peers.carry(
                     exchange, lambda other, its: receive_withdrawal(other, its, self.name)
                 )
-            except LinkDown as error:
+            except EveryplaceError as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 return
-            except EveryplaceError as error:
-                _LOG.warning("queue %s has nothing to withdraw: %s", self.name, error)
-            self._withdrawn.pop(0)
-            self._end(exchange)
+            # A rule at the other side may have brought this queue to tell it meanwhile.
+            self._withdrawn.pop(exchange, None)
+            self._note_withdrawn(exchange)
+            self.owner.peers.end(exchange)
 
-    def _end(self, exchange: Exchange) -> None:
-        self.owner.peers.begun_with(self.partner).end(exchange)
+    def take_back_withdrawn(self, exchange: Exchange) -> None:
+        """Know of a withdrawal that was not told before a restart."""
+        self._withdrawn[exchange] = None
+
+    def _note_withdrawn(self, exchange: Exchange) -> None:
+        journal = self.owner.journal
+        if journal is not None:
+            journal.note(
+                ("withdrawn", exchange),
+                lambda: save_withdrawn(self, exchange, exchange in self._withdrawn),
+            )
 
 
 def receive_put(
     receiver: EveryplaceQueueManager, exchange: Exchange, queue: str, message: MessageFields
 ) -> None:
     """First stage: hold the message where nobody sees it, unless it has come before."""
-    target = receiver.local_queue(queue)
-    if exchange in receiver.peers.finished_of(exchange.beginner):
-        return
-    if target.of_exchange(exchange) is None:
+    target = receiver.directory.local_queue(queue)
+    if not receiver.peers.is_over(exchange) and target.of_exchange(exchange) is None:
         target.add(message, exchange=exchange)
 
 
 def receive_confirm(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
     """Second stage: let the message in, if it is still held; expired meanwhile, it is not (M6)."""
-    finished = receiver.peers.finished_of(exchange.beginner)
-    if exchange in finished:
+    if receiver.peers.is_over(exchange):
         return
-    finished.add(exchange)
-    target = receiver.local_queue(queue)
+    # What its activation leads to may be written before the rest: the end is noted behind it.
+    target = receiver.directory.local_queue(queue)
+    receiver.peers.finish(exchange)
     held = target.of_exchange(exchange)
     if held is not None:
         target.let_in(held)
@@ -192,15 +203,14 @@ def receive_withdrawal(receiver: EveryplaceQueueManager, exchange: Exchange, que
     """Forget a message that expired at its sender, as nobody will confirm it.
 
     One with an end of its own stays until this side meets it (M13), and one that is expired here by
-    the interval of this queue meets its rule.
+    the interval of this queue meets its rule. Where there is no queue, nothing has come.
     """
-    finished = receiver.peers.finished_of(exchange.beginner)
-    if exchange in finished:
+    if receiver.peers.is_over(exchange):
         return
-    finished.add(exchange)
-    target = receiver.local_queue(queue)
-    held = target.of_exchange(exchange)
-    if held is None or held.message.expire_time is not None:
+    target = receiver.directory.local_queue(queue) if receiver.directory.has(queue) else None
+    receiver.peers.finish(exchange)
+    held = None if target is None else target.of_exchange(exchange)
+    if target is None or held is None or held.message.expire_time is not None:
         return
     if not target.expire_if_due(held):
         target.remove(held)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from mayfly.everyplace import EveryplaceQueueManager, Link
 from mayfly.testing import VirtualClock
-from tests.everyplace.scene import START_MS, Remembering
+from tests.everyplace.scene import START_MS, Remembering, quick_folder, reopened
 
 
 @pytest.fixture
@@ -15,16 +18,34 @@ def clock() -> VirtualClock:
     return VirtualClock(START_MS)
 
 
+@pytest.fixture(params=["memory", "folder"])
+def home(request: pytest.FixtureRequest) -> Iterator[Path | None]:
+    """Where the two have their folders, None in memory: what they do is the same."""
+    if request.param == "memory":
+        yield None
+        return
+    with quick_folder() as folder:
+        yield folder
+
+
 @pytest.fixture
-def a(clock: VirtualClock) -> EveryplaceQueueManager:
+def a(clock: VirtualClock, home: Path | None) -> Iterator[EveryplaceQueueManager]:
     """The queue manager where things begin."""
-    return EveryplaceQueueManager("A", clock=clock)
+    yield from opened("A", clock, home)
 
 
 @pytest.fixture
-def b(clock: VirtualClock) -> EveryplaceQueueManager:
+def b(clock: VirtualClock, home: Path | None) -> Iterator[EveryplaceQueueManager]:
     """Another one."""
-    return EveryplaceQueueManager("B", clock=clock)
+    yield from opened("B", clock, home)
+
+
+def opened(name: str, clock: VirtualClock, home: Path | None) -> Iterator[EveryplaceQueueManager]:
+    """Give a queue manager; whatever was done with it, its folder knows at the end."""
+    with EveryplaceQueueManager(name, clock, home and home / name) as manager:
+        yield manager
+        if home and manager.is_open:
+            reopened(manager, home / name).close()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum, auto
+from pathlib import Path
 from typing import NamedTuple
 
 from mayfly.everyplace import (
@@ -21,7 +22,9 @@ from mayfly.everyplace import (
     QueueRule,
     RuleRefused,
 )
+from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi.reasons import MQRC_Q_FULL
+from tests.everyplace.scene import reopened
 
 
 def is_no(error: EveryplaceError) -> bool:
@@ -29,11 +32,64 @@ def is_no(error: EveryplaceError) -> bool:
     return isinstance(error, RuleRefused) or error.reason == MQRC_Q_FULL
 
 
+class Crash(BaseException):
+    """The process ends here, as by kill -9: nobody catches it."""
+
+
+class Watch:
+    """The clock of a machine, which may crash it at one of the next times that it is read."""
+
+    def __init__(self, clock: Timepiece) -> None:
+        self.readings_left: int | None = None
+        self._clock = clock
+
+    def now_ms(self) -> int:
+        if self.readings_left is not None:
+            if not self.readings_left:
+                raise Crash
+            self.readings_left -= 1
+        return self._clock.now_ms()
+
+
+class Site:
+    """A queue manager and, where it has one, the folder that it comes back from."""
+
+    def __init__(self, name: str, clock: Timepiece, home: Path | None) -> None:
+        self.name = name
+        self.watch = Watch(clock)
+        self._folder = home and home / name
+        self.manager = EveryplaceQueueManager(name, self.watch, self._folder)
+
+    def restart(self) -> None:
+        """Close it at rest: nothing is forgotten."""
+        assert self._folder is not None
+        self.manager = reopened(self.manager, self._folder)
+
+    def rise(self) -> None:
+        """Open it after a crash in the middle of a verb."""
+        self.manager.close()
+        self.manager = EveryplaceQueueManager(self.name, self.watch, self._folder)
+
+    def held(self, queue: str) -> set[MessageUid]:
+        """Return what a queue holds in whatever state, looked at without a verb."""
+        return {
+            held.message.uid
+            for each in self.manager.directory.holding()
+            if each.name == queue
+            for held in each.in_order()
+        }
+
+
 class Place(NamedTuple):
     """A queue at a queue manager."""
 
-    manager: EveryplaceQueueManager
+    site: Site
     queue: str
+
+    @property
+    def manager(self) -> EveryplaceQueueManager:
+        """The queue manager that is there now."""
+        return self.site.manager
 
     def now_ms(self) -> int:
         """Return what its clock says."""
@@ -69,13 +125,14 @@ class Mood(Enum):
 class Watcher(QueueRule):
     """Notes what expired at a place, and what of it was not over there by the model's reckoning."""
 
-    def __init__(self, model: NetworkModel, interval_ms: int | None) -> None:
+    def __init__(self, model: NetworkModel, place: Place, interval_ms: int | None) -> None:
         self.fired: Counter[MessageUid] = Counter()
         self.early: list[MessageUid] = []
         self.copied: set[MessageUid] = set()
         self.interval_ms = interval_ms
         self.mood = Mood.CALM
         self._model = model
+        self._place = place
 
     def put_message(self, entry: QueueEntry, message: MessageFields) -> None:
         self._may_fail()
@@ -104,7 +161,7 @@ class Watcher(QueueRule):
 
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
         # Noted, as an error in a rule is only logged (M17).
-        if not self._model.may_be_over(message.uid, Place(entry.owner, entry.queue), self):
+        if not self._model.may_be_over(message.uid, self._place, self):
             self.early.append(message.uid)
         self.fired[message.uid] += 1
         self._may_fail()
@@ -122,12 +179,27 @@ class NetworkModel:
         self.got: Counter[MessageUid] = Counter()
         self.watchers: dict[Place, Watcher] = {}
 
-    def watch(
-        self, manager: EveryplaceQueueManager, queue: str, interval_ms: int | None
-    ) -> Watcher:
+    def watch(self, site: Site, queue: str, interval_ms: int | None) -> Watcher:
         """Return the rule of a place, whose queue has this interval."""
-        watcher = self.watchers[Place(manager, queue)] = Watcher(self, interval_ms)
+        place = Place(site, queue)
+        watcher = self.watchers[place] = Watcher(self, place, interval_ms)
         return watcher
+
+    def after_crash(self, fired: dict[Place, Counter[MessageUid]]) -> None:
+        """Take back what rules were told in a verb that was never written.
+
+        An expired message is gone and its copy there, or neither.
+        """
+        for place, watcher in self.watchers.items():
+            there = place.site.held(place.queue)
+            dead = place.site.held(DEAD_LETTER_QUEUE_NAME)
+            for uid in watcher.fired - fired[place]:
+                if uid in watcher.copied:
+                    assert (uid in dead) is (uid not in there)
+                if uid in there:
+                    watcher.fired[uid] -= 1
+                    watcher.copied.discard(uid)
+            watcher.fired = +watcher.fired
 
     def may_be_over(self, uid: MessageUid, place: Place, watcher: Watcher) -> bool:
         """Tell whether a message can be expired at a place now: it has arrived at its put or later.
@@ -159,9 +231,9 @@ class NetworkModel:
         fired = self.watchers[place].fired
         return {uid for uid in locked if self.is_surely_over(uid, place) and uid not in fired}
 
-    def copied_at(self, manager: EveryplaceQueueManager) -> set[MessageUid]:
+    def copied_at(self, site: Site) -> set[MessageUid]:
         """Return what the rules of a queue manager have put on its dead-letter queue."""
-        watchers = [watcher for place, watcher in self.watchers.items() if place.manager is manager]
+        watchers = [watcher for place, watcher in self.watchers.items() if place.site is site]
         return set().union(*(watcher.copied for watcher in watchers))
 
     def fired_count(self, place: Place) -> int:

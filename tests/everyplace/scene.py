@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,9 +17,13 @@ from mayfly.everyplace import (
     QueueEntry,
     QueueRule,
 )
+from mayfly.everyplace.held import Held
+from mayfly.everyplace.peers import Peers
 from mayfly.lifetime.everyplace import Timepiece
 
 START_MS = 1_700_000_000_000
+#: Where a sync costs nothing: only a machine that loses its power would need it.
+_MEMORY = Path("/dev/shm")
 
 
 class Remembering(QueueRule):
@@ -70,3 +77,66 @@ def refused(reason: int, call: Callable[[], object]) -> str:
         call()
     assert caught.value.reason == reason
     return str(caught.value)
+
+
+@contextmanager
+def quick_folder() -> Iterator[Path]:
+    """Give a folder for queue managers that do much, and take it away again."""
+    with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+def picture(manager: EveryplaceQueueManager, *partners: str) -> list[object]:
+    """Return all that a queue manager must not forget."""
+    directory, peers = manager.directory, manager.peers
+    held = [
+        (queue.name, queue.partner, one.message.uid, one.message.fields(), *_standing(one))
+        for queue in directory.holding()
+        for one in queue.in_order()
+    ]
+    limits = [(queue.name, queue.partner, queue.limits()) for queue in directory.holding()]
+    homes = [(home.partner, home.asked, home.stored) for _, home in sorted(directory.home.items())]
+    begun = [peers.begun_with(each) for each in partners]
+    numbers = [(each.next_number, each.lowest_open()) for each in begun]
+    over = [_over(peers, each) for each in partners]
+    return [peers.era, sorted(held, key=repr), sorted(limits, key=repr), homes, numbers, over]
+
+
+def _over(peers: Peers, partner: str) -> tuple[object, ...]:
+    try:
+        finished = peers.finished_of(partner)
+    except KeyError:
+        return ()
+    return finished.era, finished.below, finished.numbers
+
+
+def _standing(held: Held) -> tuple[object, ...]:
+    return (
+        held.state,
+        held.confirm_id,
+        held.exchange,
+        held.is_acknowledged,
+        held.place,
+        held.arrived_ms,
+    )
+
+
+def reopened(manager: EveryplaceQueueManager, folder: Path) -> EveryplaceQueueManager:
+    """Close a queue manager, open its folder, and check that nothing was forgotten or made up."""
+    partners = ("A", "B", "C")
+    before = picture(manager, *partners)
+    manager.close()
+    again = EveryplaceQueueManager(manager.name, manager.clock, folder)
+    assert picture(again, *partners) == before
+    return again
+
+
+def fail_commit(manager: EveryplaceQueueManager, number: int) -> None:
+    """Let a queue manager end at its so manieth commit from now on, 0 for the next one."""
+    assert manager.journal is not None
+    commits = iter(range(number + 1))
+
+    def may_not() -> bool:
+        return next(commits, number) == number
+
+    manager.journal.connection.set_commit_hook(may_not)

@@ -14,7 +14,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", DOCS, re.DOTALL
 
 
 def test_every_program_in_the_documentation_is_found() -> None:
-    assert len(PROGRAMS) == DOCS.count("```python\n") == 2
+    assert len(PROGRAMS) == DOCS.count("```python\n") == 3
 
 
 @pytest.mark.parametrize(("program", "said"), PROGRAMS)

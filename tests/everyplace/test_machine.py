@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TypeAlias
 
 import pytest
@@ -30,8 +32,16 @@ from mayfly.everyplace import (
     SkewedClock,
 )
 from mayfly.testing import VirtualClock
-from tests.everyplace.network_model import Life, Mood, NetworkModel, Place, is_no
-from tests.everyplace.scene import START_MS
+from tests.everyplace.network_model import (
+    Crash,
+    Life,
+    Mood,
+    NetworkModel,
+    Place,
+    Site,
+    is_no,
+)
+from tests.everyplace.scene import START_MS, quick_folder
 
 #: Pushed from A to B, fetched by A from B, and put by A on B's queue at once.
 PUSHED, FETCHED, REMOTE = "PUSHED", "FETCHED", "REMOTE"
@@ -59,6 +69,8 @@ class NetworkMachine(RuleBasedStateMachine):
     It is met at each of the five moments when it is over, and at no other.
     """
 
+    is_durable = False
+
     @initialize(
         skew_a=skews_ms,
         skew_b=skews_ms,
@@ -75,25 +87,80 @@ class NetworkMachine(RuleBasedStateMachine):
         depth: int | None,
     ) -> None:
         self.clock = VirtualClock(START_MS)
-        self.a = EveryplaceQueueManager("A", clock=SkewedClock(self.clock, skew_a))
-        self.b = EveryplaceQueueManager("B", clock=SkewedClock(self.clock, skew_b))
+        self.folders = ExitStack()
+        home = self.folders.enter_context(quick_folder()) if self.is_durable else None
+        at_a = self.at_a = Site("A", SkewedClock(self.clock, skew_a), home)
+        at_b = self.at_b = Site("B", SkewedClock(self.clock, skew_b), home)
         self.link = self.a.connect(self.b)
         self.model = NetworkModel()
         watch = self.model.watch
-        self.a.create_remote_queue(PUSHED, "B", True, watch(self.a, PUSHED, sending), sending)
-        self.b.create_queue(PUSHED, arriving, watch(self.b, PUSHED, arriving), depth)
-        self.a.create_queue(FETCHED, arriving, watch(self.a, FETCHED, arriving), depth)
+        self.a.create_remote_queue(PUSHED, "B", True, watch(at_a, PUSHED, sending), sending)
+        self.b.create_queue(PUSHED, arriving, watch(at_b, PUSHED, arriving), depth)
+        self.a.create_queue(FETCHED, arriving, watch(at_a, FETCHED, arriving), depth)
         self.a.create_home_server_queue(FETCHED, "B")
-        self.b.create_remote_queue(FETCHED, "A", True, watch(self.b, FETCHED, sending), sending)
-        self.b.create_queue(REMOTE, arriving, watch(self.b, REMOTE, arriving), depth)
-        self.sent, self.pushed = Place(self.a, PUSHED), Place(self.b, PUSHED)
-        self.kept, self.fetched = Place(self.b, FETCHED), Place(self.a, FETCHED)
-        self.remote = Place(self.b, REMOTE)
+        self.b.create_remote_queue(FETCHED, "A", True, watch(at_b, FETCHED, sending), sending)
+        self.b.create_queue(REMOTE, arriving, watch(at_b, REMOTE, arriving), depth)
+        self.sent, self.pushed = Place(at_a, PUSHED), Place(at_b, PUSHED)
+        self.kept, self.fetched = Place(at_b, FETCHED), Place(at_a, FETCHED)
+        self.remote = Place(at_b, REMOTE)
         self.unsure: set[MessageUid] = set()
         self.locked: set[MessageUid] = set()
         self.unconfirmed: dict[MessageUid, Place] = {}
         #: Gets whose answer was lost: what they took nobody will see.
         self.lost_gets = self.fault_count = 0
+
+    @property
+    def a(self) -> EveryplaceQueueManager:
+        return self.at_a.manager
+
+    @property
+    def b(self) -> EveryplaceQueueManager:
+        return self.at_b.manager
+
+    @precondition(lambda self: self.is_durable)
+    @rule(at=st.sampled_from(("at_a", "at_b")))
+    def restart(self, at: str) -> None:
+        """Nothing is forgotten, and no rule is called before its queue is touched (M8)."""
+        fired = [self.model.fired_count(place) for place in self.model.watchers]
+        getattr(self, at).restart()
+        self.go_on()
+        assert fired == [self.model.fired_count(place) for place in self.model.watchers]
+
+    @precondition(lambda self: self.is_durable)
+    @rule(
+        at=st.sampled_from(("at_a", "at_b")),
+        verb=st.sampled_from(("first_stage", "second_stage", "pull", "check_sizes")),
+        reading_count=st.integers(0, 8),
+        new=st.lists(ends, max_size=3),
+    )
+    def crash(self, at: str, verb: str, reading_count: int, new: list[End]) -> None:
+        """Both end in the middle of a verb; it was done as far as it is written."""
+        site: Site = getattr(self, at)
+        for end in new:
+            self.put(self.a, self.sent, end)
+            self.put(self.b, self.kept, end)
+        fired = {place: Counter(w.fired) for place, w in self.model.watchers.items()}
+        site.watch.readings_left = reading_count
+        try:
+            getattr(self, verb)()
+        except Crash:
+            site.watch.readings_left = None
+            self.at_a.rise()
+            self.at_b.rise()
+            self.go_on()
+            self.model.after_crash(fired)
+        site.watch.readings_left = None
+
+    def go_on(self) -> None:
+        """Give rules again, which are code, and connect; the link is what it was."""
+        for place, watcher in self.model.watchers.items():
+            place.manager.set_rule(place.queue, watcher)
+        assert self.a.connect(self.b) in (self.link, self.b.connect(self.a))
+        self.link = self.a.connect(self.b)
+
+    def check_sizes(self) -> None:
+        for place in self.model.watchers:
+            place.manager.inquire_queue_size(place.queue)
 
     def put(
         self, manager: EveryplaceQueueManager, to: Place, end: End, confirm_id: int = 0
@@ -108,6 +175,7 @@ class NetworkMachine(RuleBasedStateMachine):
             end_ms = self.clock.now_ms() + end[1]
             message.put_long(MSG_EXPIRE_TIME, end_ms)
         remote_name = None if manager is to.manager else to.manager.name
+        to.shown()
         before = self.model.fired_count(to)
         try:
             manager.put_message(to.queue, message, remote_name, confirm_id)
@@ -150,6 +218,7 @@ class NetworkMachine(RuleBasedStateMachine):
     def confirm_or_undo_puts(self, confirms: bool) -> None:
         """What was alive at its put is looked at again when it is confirmed (M6), not undone."""
         for uid, place in self.unconfirmed.items():
+            place.shown()
             fired = self.model.watchers[place].fired
             if not confirms and uid not in fired:
                 del self.model.lives[uid]
@@ -190,6 +259,7 @@ class NetworkMachine(RuleBasedStateMachine):
     def alter(self, at: str, interval_ms: int | None) -> None:
         """What is there meets it at its next check."""
         place: Place = getattr(self, at)
+        place.shown()
         fired = self.model.fired_count(place)
         place.manager.alter_queue(place.queue, expiry_ms=interval_ms)
         self.model.watchers[place].interval_ms = interval_ms
@@ -243,6 +313,7 @@ class NetworkMachine(RuleBasedStateMachine):
     def get(self, queue: str) -> None:
         """Get; where nothing was there to be got, nothing in the way is overdue (M7)."""
         place = {PUSHED: self.pushed, FETCHED: self.fetched, REMOTE: self.remote}[queue]
+        place.shown()
         locked = {uid: self.model.watchers[place].fired[uid] for uid in self.locked}
         try:
             message = place.manager.get_message(place.queue)
@@ -284,6 +355,7 @@ class NetworkMachine(RuleBasedStateMachine):
     @rule(confirms=st.booleans())
     def confirm_or_undo(self, confirms: bool) -> None:
         """What was got in time may be confirmed late, unless it was met meanwhile."""
+        self.remote.shown()
         fired = self.model.fired_count(self.remote)
         for uid in self.locked if confirms else ():
             if uid in self.model.watchers[self.remote].fired:
@@ -309,6 +381,8 @@ class NetworkMachine(RuleBasedStateMachine):
 
     @rule(ms=steps_ms)
     def time_passes(self, ms: int) -> None:
+        for place in self.model.watchers:
+            place.shown()
         fired = [self.model.fired_count(place) for place in self.model.watchers]
         self.clock.advance(ms)
         for place in self.model.watchers:
@@ -331,6 +405,10 @@ class NetworkMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "model"):
             return
+        with self.folders:
+            self.end()
+
+    def end(self) -> None:
         self.drain()
         self.clock.advance(FAR_MS)
         for place, watcher in self.model.watchers.items():
@@ -338,15 +416,17 @@ class NetworkMachine(RuleBasedStateMachine):
             assert not watcher.early
             assert set(watcher.fired.values()) <= {1}
         self.check_that_none_is_missing()
-        for manager in (self.a, self.b):
-            dead = Place(manager, DEAD_LETTER_QUEUE_NAME).shown()
-            assert dead == self.model.copied_at(manager)
+        for site in (self.at_a, self.at_b):
+            dead = Place(site, DEAD_LETTER_QUEUE_NAME).shown()
+            assert dead == self.model.copied_at(site)
         # One more exchange tells what is over; nothing else is kept in mind.
         self.a.inquire_queue_size(REMOTE, "B")
         assert len(self.b.peers.finished_of("A").numbers) == 1
         assert not self.a.peers.finished_of("B").numbers
-        for manager, queue in self.model.watchers:
-            manager.delete_queue(queue)
+        for site, queue in self.model.watchers:
+            site.manager.delete_queue(queue)
+        self.a.close()
+        self.b.close()
 
     def drain(self) -> None:
         """Bring the network back and let everything arrive and be got."""
@@ -377,6 +457,12 @@ class NetworkMachine(RuleBasedStateMachine):
         assert set(missing) <= {self.remote}
 
 
+class DurableMachine(NetworkMachine):
+    """The same where queue managers restart, and crash in the middle of a verb."""
+
+    is_durable = True
+
+
 @pytest.fixture(autouse=True)
 def _quiet_log() -> Iterator[None]:
     """A link that is down is part of the game and logged a thousand times."""
@@ -386,11 +472,16 @@ def _quiet_log() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_T9_once_and_nothing_left_behind_whatever_network_and_clocks_do() -> None:
+@pytest.mark.parametrize(
+    ("machine", "example_count"), [(NetworkMachine, 400), (DurableMachine, 200)]
+)
+def test_T9_once_and_nothing_left_behind_whatever_network_and_clocks_do(
+    machine: type[NetworkMachine], example_count: int
+) -> None:
     run_state_machine_as_test(
-        NetworkMachine,
+        machine,
         settings=settings(
-            max_examples=400,
+            max_examples=example_count,
             stateful_step_count=40,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),

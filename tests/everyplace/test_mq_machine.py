@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -36,7 +38,7 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_Q_FULL, MQRC_SYNCPOINT_NOT_AVAILABLE
 from mayfly.testing import VirtualClock
-from tests.everyplace.scene import START_MS
+from tests.everyplace.scene import START_MS, quick_folder, reopened
 
 Q, Q1, REPLIES = "Q", "Q1", "REPLIES"
 MOST = 3
@@ -82,13 +84,17 @@ def tag_in_mq(message: Message) -> bytes:
 class AdapterMachine(RuleBasedStateMachine):
     """A message is got or expires, once, at its millisecond, on the side where it is."""
 
+    is_durable = False
+
     @initialize(skew_ms=st.sampled_from((0, -3_600_000, 77)), interval_ms=lives_ms)
     def begin(self, skew_ms: int, interval_ms: int | None) -> None:
         self.clock = VirtualClock(START_MS)
         self.queue_manager = QueueManager("QM1", clock=self.clock)
         self.queue_manager.mqsc(f"DEFINE QLOCAL({Q1}) MAXDEPTH({MOST})\nDEFINE QLOCAL({REPLIES})")
         self.session = self.queue_manager.session()
-        self.field = EveryplaceQueueManager("F", SkewedClock(self.clock, skew_ms))
+        self.folders = ExitStack()
+        self.home = self.folders.enter_context(quick_folder()) if self.is_durable else None
+        self.field = EveryplaceQueueManager("F", SkewedClock(self.clock, skew_ms), self.home)
         self.telling = Telling(self.queue_manager)
         self.field.create_queue(Q, interval_ms, self.telling, MOST)
         self.skew_ms, self.interval_ms = skew_ms, interval_ms
@@ -208,6 +214,16 @@ class AdapterMachine(RuleBasedStateMachine):
             life.own_ms, life.mq_ms = min(ends, default=None), None
             life.is_in_mq, life.arrived_ms = False, self.now_ms()
 
+    @precondition(lambda self: self.is_durable)
+    @rule()
+    def restart(self) -> None:
+        """Nothing is forgotten, nor told to the rule before the queue is touched (M8)."""
+        assert self.home is not None
+        fired = list(self.telling.fired)
+        self.field = reopened(self.field, self.home)
+        self.field.set_rule(Q, self.telling)
+        assert self.telling.fired == fired
+
     @rule(in_mq=st.booleans())
     def get(self, in_mq: bool) -> None:
         alive = self.alive(in_mq=in_mq)
@@ -232,8 +248,11 @@ class AdapterMachine(RuleBasedStateMachine):
         assert self.field.inquire_queue_size(Q) == len(self.alive(in_mq=False))
 
     def teardown(self) -> None:
-        if not hasattr(self, "lives"):
-            return
+        if hasattr(self, "lives"):
+            with self.folders:
+                self.end()
+
+    def end(self) -> None:
         self.clock.advance(10_000)
         alive = self.alive(in_mq=True) | self.alive(in_mq=False)
         while (over := self.session.get(Q1)) is not None:
@@ -249,6 +268,7 @@ class AdapterMachine(RuleBasedStateMachine):
         assert self.queue_manager.verify().ok
         self.session.close()
         self.queue_manager.close()
+        self.field.close()
 
     def check_reports(self) -> None:
         """One for each that asked and ended here, or there before it was ever moved there."""
@@ -262,8 +282,19 @@ class AdapterMachine(RuleBasedStateMachine):
         assert self.queue_manager.curdepth(REPLIES) == len(owed)
 
 
+class DurableMachine(AdapterMachine):
+    """The same with a folder, and restarts in between."""
+
+    is_durable = True
+
+
 @pytest.mark.slow
-def test_what_goes_to_mq_and_back_ends_once_at_its_millisecond() -> None:
+@pytest.mark.parametrize(
+    ("machine", "example_count"), [(AdapterMachine, 200), (DurableMachine, 100)]
+)
+def test_what_goes_to_mq_and_back_ends_once_at_its_millisecond(
+    machine: type[AdapterMachine], example_count: int
+) -> None:
     run_state_machine_as_test(
-        AdapterMachine, settings=settings(max_examples=200, stateful_step_count=30)
+        machine, settings=settings(max_examples=example_count, stateful_step_count=30)
     )

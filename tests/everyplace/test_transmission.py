@@ -370,9 +370,9 @@ def test_the_receiver_forgets_what_the_sender_has_finished(
         a.put_message("Q", text(clock, str(number)))
         assert (a.transmit_put("Q"), a.transmit_confirm("Q")) == (1, 1)
         assert take(b) == str(number)
-        exchange = Exchange("A", "B", number + 1)
+        exchange = Exchange("A", "B", number + 1, a.peers.era)
         assert exchange in b.peers.finished_of("A")
-        assert b.local_queue("Q").of_exchange(exchange) is None
+        assert b.directory.local_queue("Q").of_exchange(exchange) is None
     assert len(b.peers.finished_of("A").numbers) == 1
 
 

@@ -34,6 +34,37 @@ def test_what_the_other_side_refuses_is_available_here_again(
     assert b.inquire_queue_size("Q") == 0
 
 
+def test_M12_on_a_cut_link_nothing_begins(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    """It is known that nothing has left: the message can be seen, and deleted with its queue."""
+    b.create_queue("Q")
+    a.create_remote_queue("Q", "B", asynchronous=True)
+    first, second = (a.put_message("Q", text(clock, said)) for said in ("1", "2"))
+    link.cut()
+    assert (a.transmit_put("Q"), seen(a)) == (0, ["1", "2"])
+    a.delete_message("Q", first)
+    link.restore()
+    link.fail_next(Fault.DROP)
+    assert (a.transmit_put("Q"), seen(a)) == (0, [])
+    link.cut()
+    assert a.transmit_put("Q") == 0
+    refused(rc.MQRC_NO_MSG_AVAILABLE, lambda: a.delete_message("Q", second))
+    link.restore()
+    assert (a.transmit_put("Q"), a.transmit_confirm("Q")) == (1, 1)
+    assert (take(b), take(b)) == ("2", "-")
+
+
+def test_M6_a_pull_on_a_cut_link_asks_nothing(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link
+) -> None:
+    """Nothing is held back for it, so that its definition may go."""
+    a.create_home_server_queue("Q", "B")
+    link.cut()
+    assert a.pull("Q") == 0
+    a.delete_queue("Q")
+
+
 def test_what_may_be_under_way_stays_out_of_reach_though_it_is_refused(
     a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
 ) -> None:
@@ -227,6 +258,21 @@ def test_M7_a_pull_that_is_unfinished_ends_on_the_queue_where_it_began(
     assert a.pull("Q") == 0
     b.create_remote_queue("Q", "A", asynchronous=True)
     assert (a.pull("Q"), take(a), b.inquire_queue_size("Q")) == (1, "x", 0)
+
+
+def test_M8_a_pull_that_wakes_its_queue_takes_no_other_message_for_the_one_that_expired(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, clock: VirtualClock
+) -> None:
+    """Locked under a number that is over, it would stay at the server for ever."""
+    b.create_queue("Q")
+    a.create_home_server_queue("Q", "B")
+    b.put_message("Q", text(clock, "1", relative_ms=10))
+    b.put_message("Q", text(clock, "2"))
+    link.fail_next(Fault.DROP_ANSWER)
+    assert a.pull("Q") == 0
+    b.deactivate_queue("Q")
+    clock.advance(10)
+    assert (a.pull("Q"), seen(a), b.inquire_queue_size("Q")) == (1, ["2"], 0)
 
 
 def test_a_deleted_home_server_queue_may_be_defined_anew(

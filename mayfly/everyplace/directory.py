@@ -1,0 +1,197 @@
+"""Which queue a name means: the definitions of a queue manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from mayfly.everyplace.arguments import check_rule, checked_name
+from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.held import QueueAttributes
+from mayfly.everyplace.pulling import HomeServerQueue
+from mayfly.everyplace.queues import MessageQueue
+from mayfly.everyplace.records import save_queue
+from mayfly.everyplace.remote import SynchronousQueue
+from mayfly.everyplace.rules import QueueRule
+from mayfly.everyplace.transmission import AsynchronousQueue
+from mayfly.mqi import reasons as rc
+
+if TYPE_CHECKING:
+    from mayfly.everyplace.manager import EveryplaceQueueManager
+
+AnyQueue: TypeAlias = MessageQueue | SynchronousQueue
+
+#: There without being created, from the first put on.
+DEAD_LETTER_QUEUE_NAME = "DeadLetterQ"
+
+
+class Directory:
+    """Queues by name: those that are here, and those of other queue managers."""
+
+    def __init__(self, owner: EveryplaceQueueManager) -> None:
+        """Define none."""
+        self._owner = owner
+        self._local: dict[str, MessageQueue] = {}
+        self._remote: dict[tuple[str, str], AnyQueue] = {}
+        self.home: dict[str, HomeServerQueue] = {}
+
+    # Defining
+
+    def create_local(self, name: str, attributes: QueueAttributes, rule: QueueRule | None) -> None:
+        """Create a local queue, and activate it."""
+        check_rule(rule)
+        queue = MessageQueue(self._owner, name, attributes, rule)
+        self.add(queue)
+        queue.activate()
+
+    def add(self, queue: AnyQueue) -> None:
+        """Know a queue from now on."""
+        self.take_back(queue)
+        self.note(queue)
+
+    def take_back(self, queue: AnyQueue) -> None:
+        """Know a queue that was known before a restart."""
+        if queue.partner:
+            self._remote[queue.name, queue.partner] = queue
+        else:
+            assert isinstance(queue, MessageQueue)
+            self._local[queue.name] = queue
+
+    def add_home(self, home: HomeServerQueue) -> None:
+        """Know a home-server queue from now on."""
+        self.home[home.name] = home
+        home.note()
+
+    def forget(self, queue: AnyQueue) -> None:
+        """Know a queue no more, nor what is fetched for it."""
+        if not self.knows(queue):
+            raise EveryplaceError(
+                rc.MQRC_UNKNOWN_OBJECT_NAME,
+                f"queue {queue.name!r} is not defined at {self._owner.name}",
+            )
+        if queue.partner:
+            del self._remote[queue.name, queue.partner]
+        else:
+            del self._local[queue.name]
+            home = self.home.pop(queue.name, None)
+            if home is not None:
+                home.note()
+        self.note(queue)
+
+    def note(self, queue: AnyQueue) -> None:
+        """Have the change of a definition written at the end of the verb."""
+        journal = self._owner.journal
+        if journal is not None:
+            journal.note(queue, lambda: save_queue(self, queue))
+
+    def check_new(self, name: str, manager: str | None) -> None:
+        """Raise MQRC_OBJECT_ALREADY_EXISTS for a name that is taken."""
+        checked_name("queue", name)
+        if name in self._local if manager is None else (name, manager) in self._remote:
+            raise EveryplaceError(rc.MQRC_OBJECT_ALREADY_EXISTS, f"queue {name}")
+
+    def check_other(self, name: str, manager: str) -> None:
+        """Raise MQRC_OBJECT_Q_MGR_NAME_ERROR unless it names another queue manager."""
+        if checked_name("queue manager", manager) == self._owner.name:
+            raise EveryplaceError(
+                rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"queue {name}: {manager} is this queue manager"
+            )
+
+    # Finding
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a local queue of this name."""
+        return name in self._local
+
+    def knows(self, queue: AnyQueue) -> bool:
+        """Tell whether it is this queue that its name means."""
+        if queue.partner:
+            return self._remote.get((queue.name, queue.partner)) is queue
+        return self._local.get(queue.name) is queue
+
+    def route(self, queue: str, queue_manager: str | None) -> AnyQueue:
+        """Return the queue of a name for a call on it: active, if it is here."""
+        if queue_manager is None and type(queue) is str:
+            local = self._local.get(queue)
+            if local is not None and local.is_active:
+                return local
+        found = self.find(queue, queue_manager)
+        return awake(found) if isinstance(found, MessageQueue) else found
+
+    def find(self, queue: str, queue_manager: str | None) -> AnyQueue:
+        """Return the queue of a name as it is, active or not."""
+        return self._remote_of(queue, queue_manager) or self._local_of(queue)
+
+    def held_here(self, queue: str, queue_manager: str | None = None) -> MessageQueue:
+        """Return a queue that holds messages here, active or not: local, or asynchronous."""
+        found = self.find(queue, queue_manager)
+        if not isinstance(found, MessageQueue):
+            raise EveryplaceError(
+                rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
+                f"{queue} holds no messages at {self._owner.name}",
+            )
+        return found
+
+    def local_queue(self, name: str) -> MessageQueue:
+        """Return a local queue, active."""
+        return awake(self._local_of(checked_name("queue", name)))
+
+    def kept_for(self, partner: str, queue: str) -> list[MessageQueue]:
+        """Return the queues, active, that keep messages for a queue of another queue manager."""
+        kept = [self._remote.get((queue, partner)), self._local.get(queue)]
+        return [awake(each) for each in kept if isinstance(each, MessageQueue)]
+
+    def asynchronous(self, queue: str, queue_manager: str | None) -> AsynchronousQueue:
+        """Return the asynchronous remote queue of a name, active."""
+        checked_name("queue", queue)
+        named = [
+            target
+            for (name, manager), target in self._remote.items()
+            if name == queue
+            and queue_manager in (None, manager)
+            and isinstance(target, AsynchronousQueue)
+        ]
+        if len(named) != 1:
+            raise EveryplaceError(
+                rc.MQRC_UNKNOWN_OBJECT_NAME,
+                f"{len(named)} asynchronous remote queues {queue!r} at {self._owner.name}",
+            )
+        awake(named[0])
+        return named[0]
+
+    def holding(self) -> list[MessageQueue]:
+        """Return all queues that hold messages here, active or not."""
+        every = [*self._local.values(), *self._remote.values()]
+        return [queue for queue in every if isinstance(queue, MessageQueue)]
+
+    def _remote_of(self, queue: str, queue_manager: str | None) -> AnyQueue | None:
+        checked_name("queue", queue)
+        if queue_manager is not None:
+            checked_name("queue manager", queue_manager)
+        if queue_manager == self._owner.name or (queue_manager is None and queue in self._local):
+            return None
+        if queue_manager is not None:
+            found = self._remote.get((queue, queue_manager))
+            return found or SynchronousQueue(self._owner, queue, queue_manager, None)
+        named = [target for (name, _), target in self._remote.items() if name == queue]
+        if len(named) > 1:
+            raise EveryplaceError(
+                rc.MQRC_UNKNOWN_OBJECT_NAME, f"several queue managers have {queue!r}: name one"
+            )
+        return named[0] if named else None
+
+    def _local_of(self, name: str) -> MessageQueue:
+        if name == DEAD_LETTER_QUEUE_NAME and name not in self._local:
+            self.create_local(name, QueueAttributes(), None)
+        if name not in self._local:
+            raise EveryplaceError(
+                rc.MQRC_UNKNOWN_OBJECT_NAME,
+                f"queue manager {self._owner.name} has no queue {name!r}",
+            )
+        return self._local[name]
+
+
+def awake(queue: MessageQueue) -> MessageQueue:
+    """Return a queue that is active, and was checked if it was not (M8)."""
+    if not queue.is_active:
+        queue.activate()
+    return queue

@@ -1,0 +1,82 @@
+"""A move between a queue here and an MQ queue: done once, or not at all, whatever is killed.
+
+A move is numbered, and held here under its number before MQ commits. MQ writes the number in the
+transaction that puts or gets the message. What is still held after a crash is settled by asking
+there whether its number was the last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mayfly.everyplace.directory import awake
+from mayfly.everyplace.exchanges import Exchange
+from mayfly.everyplace.held import Held
+from mayfly.everyplace.queues import MessageQueue
+from mayfly.everyplace.rules import MessageState
+from mayfly.mqi.errors import MQError
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
+    from mayfly.engine.unit_of_work import UnitOfWork
+    from mayfly.everyplace.manager import EveryplaceQueueManager
+
+_SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+_LAST = "SELECT value FROM meta WHERE name = ?"
+
+
+class Moves(NamedTuple):
+    """The moves between a queue manager here and one of MQ."""
+
+    manager: EveryplaceQueueManager
+    core: Core
+
+    def begin(self) -> Exchange:
+        """Number a new one; names of MQ queue managers may be taken twice, instances are not."""
+        return self.manager.peers.begin_move(self.core.store.ledger.instance_id)
+
+    def write(self, exchange: Exchange, unit_of_work: UnitOfWork) -> None:
+        """Let MQ note the number with what it commits; in memory nobody would ask for it."""
+        if self.manager.journal is not None:
+            unit_of_work.note(_SAVE, (_row_name(exchange), exchange.number))
+
+    def settle_after(self, error: BaseException) -> None:
+        """Settle at once what has failed, unless nobody knows yet whether MQ has done it."""
+        is_known = isinstance(error, MQError) and not self.core.is_stopped
+        if is_known or self.manager.journal is None:
+            self.settle()
+
+    def settle(self) -> None:
+        """Finish what MQ has done and take back what it has not; raises as a call on the queue."""
+        instance_id = self.core.store.ledger.instance_id
+        if self.manager.peers.begun_with(instance_id).is_any_open():
+            for queue in self.manager.directory.holding():
+                for exchange, held in queue.in_exchange():
+                    if exchange.partner == instance_id:
+                        self.end(queue, exchange, is_done=self._is_done(exchange), held=held)
+
+    def end(
+        self, queue: MessageQueue, exchange: Exchange, held: Held | None, *, is_done: bool
+    ) -> None:
+        """End a move: here the message is in the hands of its queue, of MQ, or was never there."""
+        with self.manager.unit():
+            if held is not None and held.state is MessageState.PUT_UNCONFIRMED and is_done:
+                # Its activation may find that it has expired.
+                if awake(queue).is_here(held):
+                    queue.let_in(held)
+            elif held is not None and held.state is MessageState.GET_UNCONFIRMED and not is_done:
+                queue.let_go(held)
+            elif held is not None:
+                queue.remove(held)
+            self.manager.peers.end(exchange)
+
+    def _is_done(self, exchange: Exchange) -> bool:
+        with self.core.latch:
+            self.core.check_running()
+            found = self.core.store.persistent.fetch(_LAST, (_row_name(exchange),))
+        # The last is the only one that can be open: each begins by settling those before it.
+        return found == [(exchange.number,)]
+
+
+def _row_name(exchange: Exchange) -> str:
+    return f"everyplace {exchange.era}"

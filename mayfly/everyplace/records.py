@@ -1,0 +1,102 @@
+"""What the tables say of queues, messages and exchanges: written from memory as it is then."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mayfly.everyplace import tables
+from mayfly.everyplace.exchanges import Begun, Exchange, Finished
+from mayfly.everyplace.held import Held
+from mayfly.everyplace.mq_body import fields_as_body
+from mayfly.everyplace.rules import class_of
+from mayfly.everyplace.tables import Statement
+
+if TYPE_CHECKING:
+    from mayfly.everyplace.directory import AnyQueue, Directory
+    from mayfly.everyplace.journal import Journal
+    from mayfly.everyplace.pulling import HomeServerQueue
+    from mayfly.everyplace.queues import MessageQueue
+
+#: Kinds of queues in the table ``queue``.
+LOCAL, ASYNCHRONOUS, SYNCHRONOUS = "local", "asynchronous", "synchronous"
+
+
+def save_message(journal: Journal, queue: MessageQueue, held: Held) -> list[Statement]:
+    """Return what writes a message of a queue: all of it, or what may change, or that it is gone.
+
+    The fields of a message that is on a queue never change.
+    """
+    row_id = held.row_id
+    if not queue.is_here(held):
+        held.row_id = 0
+        return [(tables.FORGET_MESSAGE, (row_id,))] if row_id else []
+    exchange = None if held.exchange is None else exchange_text(held.exchange)
+    changing = (held.state, held.confirm_id, exchange, held.is_acknowledged, *held.place)
+    if row_id:
+        return [(tables.CHANGE_MESSAGE, (*changing, row_id))]
+    held.row_id = journal.new_id()
+    fixed = (queue.name, queue.partner, fields_as_body(held.message), held.arrived_ms)
+    return [(tables.ADD_MESSAGE, (held.row_id, *fixed, *changing))]
+
+
+def save_queue(directory: Directory, queue: AnyQueue) -> list[Statement]:
+    """Return what writes a definition, or that it is gone."""
+    if not directory.knows(queue):
+        return [(tables.FORGET_QUEUE, (queue.name, queue.partner))]
+    rule = queue.awaited_rule or class_of(queue.rule)
+    row = (queue.name, queue.partner, queue.kind, json.dumps(queue.limits()), rule)
+    return [(tables.SAVE_QUEUE, row)]
+
+
+def save_home(directory: Directory, home: HomeServerQueue) -> list[Statement]:
+    """Return what writes the definition of a home-server queue and how far its pull has come."""
+    if directory.home.get(home.name) is not home:
+        return [(tables.FORGET_HOME, (home.name,))]
+    asked = None if home.asked is None else exchange_text(home.asked)
+    row = (home.name, home.partner, asked, json.dumps(home.stored))
+    return [(tables.SAVE_HOME, row)]
+
+
+def save_withdrawn(queue: MessageQueue, exchange: Exchange, is_open: bool) -> list[Statement]:
+    """Return what writes that the other side has yet to be told of a withdrawal, or has been."""
+    text = exchange_text(exchange)
+    if is_open:
+        return [(tables.SAVE_WITHDRAWN, (queue.name, queue.partner, text))]
+    return [(tables.FORGET_WITHDRAWN, (text,))]
+
+
+def save_begun(partner: str, begun: Begun) -> list[Statement]:
+    """Return what writes which numbers have been given."""
+    return [(tables.SAVE_BEGUN, (partner, begun.next_number))]
+
+
+def save_finished(beginner: str, finished: Finished) -> list[Statement]:
+    """Return what writes below which number all is over."""
+    return [
+        (tables.SAVE_FINISHED, (beginner, finished.era, finished.below)),
+        (tables.FORGET_NUMBERS, (beginner, finished.below)),
+    ]
+
+
+def save_new_finished(beginner: str, finished: Finished) -> list[Statement]:
+    """Return what writes that another one has the name now, of which nothing is over yet."""
+    return [(tables.FORGET_ALL_NUMBERS, (beginner,)), *save_finished(beginner, finished)]
+
+
+def save_number(beginner: str, finished: Finished, number: int) -> list[Statement]:
+    """Return what writes that one number is over, unless all around it are."""
+    if number not in finished.numbers:
+        return []
+    return [(tables.SAVE_NUMBER, (beginner, number))]
+
+
+def exchange_text(exchange: Exchange) -> str:
+    """Return an exchange as the tables hold it."""
+    return json.dumps(exchange)
+
+
+def exchange_of(text: str) -> Exchange:
+    """Return the exchange that a text of the tables says."""
+    told: list[Any] = json.loads(text)
+    return Exchange(*told)
