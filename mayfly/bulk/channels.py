@@ -18,7 +18,7 @@ from mayfly.bulk.errors import from_flight
 from mayfly.bulk.schema import pages
 
 #: Both ends must speak the same; it is part of the first call.
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 PING, BEGIN, GO_ON, CONFIRM, END = (
     f"channel-{verb}" for verb in ("ping", "begin", "go-on", "confirm", "end")
 )
@@ -65,7 +65,8 @@ class ChannelClient(LedgerClient):
 
     def ask(self, verb: str, request: dict[str, Any], *, timeout_s: float | None) -> dict[str, Any]:
         """Make a call and return what it is answered by; None waits for ever."""
-        action = flight.Action(verb, json.dumps(request).encode())
+        asked = {"manager": self._manager, **request}
+        action = flight.Action(verb, json.dumps(asked).encode())
         try:
             [answer] = self._flight.do_action(action, self._options(timeout_s))
         except flight.FlightError as error:
@@ -80,7 +81,9 @@ class ChannelClient(LedgerClient):
         timeout_s: float | None,
     ) -> dict[str, Any]:
         """Hand over the messages of a batch; what it returns is as for :meth:`ask`."""
-        asked = {SEND: {**request, "parcel_count": len(parcels)}}
+        asked = {
+            SEND: {"manager": self._manager, **request, "parcel_count": len(parcels)},
+        }
         descriptor = flight.FlightDescriptor.for_command(json.dumps(asked).encode())
         try:
             writer, answers = self._flight.do_put(descriptor, PARCEL, self._options(timeout_s))

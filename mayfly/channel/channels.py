@@ -8,7 +8,7 @@ import weakref
 from functools import partial
 
 from mayfly.channel.incoming import IncomingLinks
-from mayfly.channel.links import Link, LinkDown, Opening, Standing, end_link
+from mayfly.channel.links import Link, LinkDown, Opening, Standing, end_link, is_batch_of
 from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
@@ -228,8 +228,9 @@ class Channels:
     def accept(self, opening: Opening) -> tuple[Receiver, Standing]:
         """Begin to receive; raises as :meth:`check_receiver`, and MQRC_NOT_AUTHORIZED.
 
-        LinkDown when two open queue managers have the sender's name: what one of them has committed
-        would be taken for the other's.
+        LinkDown when two open queue managers of this process have the sender's name, and
+        MQRC_CHANNEL_CONFIG_ERROR when another one of that name has sent here: what one of them has
+        committed would be taken for the other's.
         """
         manager = self._manager
         manager.check_running()
@@ -238,15 +239,20 @@ class Channels:
         with self._accepting:
             self.check_receiver(name)
             definition = self._definition(name)
-            earlier = self._receivers.pop((name, partner), None)
+            earlier = self._receivers.get((name, partner))
+            if not opening.is_reset:
+                _check_sender(opening, earlier, manager.shipments.state(name, partner))
             if earlier is not None:
                 # A commit under way there is waited for, so that its outcome is told.
                 earlier.close()
+                del self._receivers[name, partner]
             state = manager.shipments.state(name, partner)
             if opening.is_reset:
-                state = state._replace(sequence=opening.sequence)
+                # Nothing is in doubt there, so nobody will ask for the last batch.
+                state = state._replace(sequence=opening.sequence, luw="")
                 manager.shipments.save(state)
-            receiver = self._receivers[name, partner] = Receiver(manager, definition, state)
+            receiver = Receiver(manager, definition, state, opening.instance_id)
+            self._receivers[name, partner] = receiver
         manager_limits = manager.registry.queue_manager
         batch_size = min(definition.number("BATCHSZ"), manager_limits.number("MAXUMSGS"))
         max_message_bytes = definition.number("MAXMSGL") or manager_limits.number("MAXMSGL")
@@ -331,3 +337,15 @@ class Channels:
         for sender in list(self._senders.values()):
             if sender.is_woken:
                 self._manager.clock.wake(sender)
+
+
+def _check_sender(opening: Opening, earlier: Receiver | None, state: ChannelRow) -> None:
+    """Raise MQRC_CHANNEL_CONFIG_ERROR for a sender that is another one than its name says.
+
+    It is known by what it has committed, before that by its link.
+    """
+    asking = opening.instance_id
+    is_other_open = earlier is not None and earlier.is_open and earlier.sender_id != asking
+    if is_other_open or not is_batch_of(state.luw, asking):
+        said = f"another queue manager named {opening.manager} sends on {opening.channel}"
+        raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"{said}: RESET CHANNEL lets this one")

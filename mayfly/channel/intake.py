@@ -15,13 +15,20 @@ class Intake(Arrivals):
     """Holds a queue open and notes when something arrives on it."""
 
     def __init__(self, manager: Manager, name: str) -> None:
-        """Open it; raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_XMIT_Q_USAGE_ERROR."""
+        """Open it.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_XMIT_Q_USAGE_ERROR, and
+        MQRC_OBJECT_TYPE_ERROR for a shared queue: what is in doubt there would be seen by other
+        members while this one is closed.
+        """
         super().__init__(manager)
         #: As the channel's definition names the queue.
         self.name = name
         path = manager.registry.resolve(name)
         if path.queue.definition.number("USAGE") != MQUS_TRANSMISSION:
             raise mq_error(rc.MQRC_XMIT_Q_USAGE_ERROR, f"{name} is not USAGE(XMITQ)")
+        if path.queue.home is not manager.home:
+            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{name} is shared: no channel empties it")
         self._session = manager.session(program=PROGRAM)
         try:
             self.queue = self._session.open(name, MQOO_INPUT_EXCLUSIVE).queue

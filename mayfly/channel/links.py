@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 from mayfly.mqi.descriptor import Descriptor
 
 _LOG = logging.getLogger("mayfly.channel")
+#: So much of an instance id, 64 bits, stands in the name of a batch.
+_OWNER_LENGTH = 16
 
 
 class LinkDown(ConnectionError):
@@ -19,7 +21,7 @@ class Opening(NamedTuple):
     """What a sender says of itself: ``sequence`` is that of the last message both are sure of.
 
     With ``is_reset`` the receiver takes it over. It speaks at least every ``heartbeat_s``, 0 for
-    whenever it has something to say.
+    whenever it has something to say. ``instance_id`` tells queue managers of one name apart.
     """
 
     channel: str
@@ -29,6 +31,7 @@ class Opening(NamedTuple):
     max_message_bytes: int
     is_reset: bool
     heartbeat_s: int
+    instance_id: str
 
 
 class Standing(NamedTuple):
@@ -82,6 +85,21 @@ class Link(Protocol):
 
     def close(self) -> None:
         """End; what is not confirmed is backed out there."""
+
+
+def luw_name(instance_id: str, unique: bytes) -> str:
+    """Return the name of a batch, which says whose it is."""
+    return f"{_owner(instance_id)}.{unique.hex().upper()}"
+
+
+def is_batch_of(luw: str, instance_id: str) -> bool:
+    """Tell whether a batch may be of this queue manager: an empty name says nothing."""
+    owner, _, _ = luw.rpartition(".")
+    return owner in ("", _owner(instance_id))
+
+
+def _owner(instance_id: str) -> str:
+    return instance_id[:_OWNER_LENGTH].upper()
 
 
 def end_link(link: Link) -> None:

@@ -126,9 +126,11 @@ def _connected(address: Address, definition: Definition) -> wire.ChannelClient:
     """Return a client, which connects when it is used first."""
     scheme = "grpc+tls" if definition.text("SSLCIPH") else "grpc"
     port = DEFAULT_PORT if address.port is None else address.port
+    url = f"{scheme}://{address.host}:{port}"
     token_file = definition.text("TOKENFILE") or None
+    manager = definition.text("QMNAME") or None
     try:
-        return wire.ChannelClient(f"{scheme}://{address.host}:{port}", token_file=token_file)
+        return wire.ChannelClient(url, token_file=token_file, manager=manager)
     except BulkError as error:
         raise _failed(error) from error
     except ValueError as error:

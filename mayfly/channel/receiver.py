@@ -37,9 +37,15 @@ GONE = (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_HCONN_ERROR)
 class Receiver:
     """One sender's messages of one channel; a later one of the same sender takes its place."""
 
-    def __init__(self, manager: Manager, definition: Definition, state: ChannelRow) -> None:
-        """Open a session of MCAUSER; raises MQRC_NOT_AUTHORIZED for one without CONNECT."""
+    def __init__(
+        self, manager: Manager, definition: Definition, state: ChannelRow, sender_id: str
+    ) -> None:
+        """Open a session of MCAUSER; raises MQRC_NOT_AUTHORIZED for one without CONNECT.
+
+        ``sender_id`` is the instance id of the queue manager that sends.
+        """
         self._manager = manager
+        self.sender_id = sender_id
         self._definition = definition
         self.state = state
         user = definition.text("MCAUSER") or None

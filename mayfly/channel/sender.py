@@ -13,7 +13,7 @@ whether it is committed there.
 
 from __future__ import annotations
 
-from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link
+from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, parcel_of
 from mayfly.channel.undeliverable import add_exception, add_expiration_report
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS, FAST
@@ -78,19 +78,23 @@ class Sender:
             self._max_message_bytes(),
             bool(state.is_reset),
             self._heartbeat_s(),
+            self._manager.ledger.instance_id,
         )
         standing = link.negotiate(opening)
-        if state.doubt_luw:
-            self.resolve(is_committed=standing.luw == state.doubt_luw)
-            if self._shipment.queue is not self._queue:
-                # XMITQ was altered while the batch was in doubt.
-                self._shipment = self._manager.shipments.claimed(name, self._queue)
-        elif state.is_reset:
-            self._manager.shipments.save(state._replace(is_reset=0))
+        if state.doubt_luw and standing.luw == state.doubt_luw:
+            self.resolve(is_committed=True)
         expected = self.state.sequence
         if standing.sequence != expected:
+            # Whoever that is cannot say that a batch in doubt is not there.
             said = f"{standing.manager} has committed up to {standing.sequence}, not {expected}"
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"sequence number of {name}: {said}")
+        if self.state.doubt_luw:
+            self.resolve(is_committed=False)
+        if self._shipment.queue is not self._queue:
+            # XMITQ was altered while a batch was in doubt.
+            self._shipment = self._manager.shipments.claimed(name, self._queue)
+        if state.is_reset:
+            self._manager.shipments.save(state._replace(is_reset=0))
         self._standing = standing
         self.ping()
 
@@ -185,7 +189,7 @@ class Sender:
             state, wrap = self.state, self._definition.number("SEQWRAP")
             sequence = (state.sequence + len(shipment.rows) - 1) % wrap + 1
             with manager.latch:
-                luw = new_id(manager)[_UNIQUE_FROM:].hex().upper()
+                luw = luw_name(manager.ledger.instance_id, new_id(manager)[_UNIQUE_FROM:])
             doubt = state._replace(
                 doubt_sequence=sequence, doubt_luw=luw, doubt_keys=packed_keys(shipment.keys())
             )

@@ -1,7 +1,8 @@
-"""What neighbours tell each other: each the topics that its side of the tree subscribes to.
+"""What neighbours tell each other: the topics that their side of the tree subscribes to.
 
-An announcement says all of them, so that the last one counts and none has to be kept in order with
-others. It is a JSON object in a message of format MQSTR on SYSTEM.INTER.QMGR.FANREQ.
+A whole announcement says all of them and counts whatever was said before. A change says what came
+and what went since the announcement whose number it gives: who has not heard that one asks anew.
+Each is a JSON object in a message of format MQSTR on SYSTEM.INTER.QMGR.FANREQ.
 """
 
 from __future__ import annotations
@@ -15,24 +16,40 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
 REQUESTS = "SYSTEM.INTER.QMGR.FANREQ"
-_FIELDS = {"sender": str, "parent": str, "topics": list, "asks": bool, "leaves": bool}
+#: ``follows`` of a whole announcement.
+WHOLE = 0
+_FIELDS = {
+    "sender": str,
+    "parent": str,
+    "number": int,
+    "follows": int,
+    "topics": list,
+    "ended": list,
+    "asks": bool,
+    "leaves": bool,
+}
 
 
 class Announcement(NamedTuple):
-    """The topics of a neighbour; it may ask for ours, or leave, and then has none.
+    """The topics of a neighbour, or those that are new and those that have ``ended``.
 
-    ``parent`` is the sender's, empty at the top: only of its parent it wants to become a child.
+    It may ask for ours, or leave, and then has none. ``parent`` is the sender's, empty at the top:
+    only of its parent it wants to become a child. No two of a sender have one ``number``.
     """
 
     sender: str
     parent: str
-    topics: frozenset[str]
+    number: int
+    topics: frozenset[str] = frozenset()
+    ended: frozenset[str] = frozenset()
+    follows: int = WHOLE
     asks: bool = False
     leaves: bool = False
 
     def packed(self) -> bytes:
         """Return it as the body of a message."""
-        return json.dumps({**self._asdict(), "topics": sorted(self.topics)}).encode()
+        lists = {"topics": sorted(self.topics), "ended": sorted(self.ended)}
+        return json.dumps({**self._asdict(), **lists}).encode()
 
 
 def read_announcement(body: bytes) -> Announcement:
@@ -48,16 +65,11 @@ def read_announcement(body: bytes) -> Announcement:
     if not isinstance(given, dict) or given.keys() != _FIELDS.keys():
         raise _wrong(f"its fields are not {', '.join(_FIELDS)}")
     for name, kind in _FIELDS.items():
-        if not isinstance(given[name], kind):
+        if type(given[name]) is not kind:
             raise _wrong(f"{name} {given[name]!r} is no {kind.__name__}")
     check_name(given["sender"])
-    return Announcement(
-        given["sender"],
-        given["parent"],
-        frozenset(map(_checked_topic, given["topics"])),
-        given["asks"],
-        given["leaves"],
-    )
+    topics, ended = (frozenset(map(_checked_topic, given[name])) for name in ("topics", "ended"))
+    return Announcement(**{**given, "topics": topics, "ended": ended})
 
 
 def _checked_topic(topic: Any) -> str:

@@ -21,6 +21,8 @@ from mayfly.engine.session import Session
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.neighbours import Neighbours
 from mayfly.hierarchy.publications import Publications, got
+from mayfly.hierarchy.telling import Telling
+from mayfly.hierarchy.wishes import Wishes
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -43,20 +45,20 @@ class Hierarchy:
         self._publications: Publications | None = None
         self._requests: Handle | None = None
         self._arrivals = Arrivals(manager)
-        #: What each neighbour was told last, and what it wants and has not been given.
-        self._told: dict[str, frozenset[str]] = {}
-        self._wanted: dict[str, frozenset[str]] = {}
-        #: Who was asked for its topics since this was opened.
+        self._telling = Telling(manager)
+        self._wishes = Wishes(self._neighbours)
+        #: Who was asked for its topics since this was opened, and who is to be asked again.
         self._asked: set[str] = set()
+        self._misheard: set[str] = set()
         #: Who is still to be told that it is no neighbour.
         self._left: set[str] = set()
-        #: With whom something has failed: nothing is tried there before the next retry.
-        self._failing: set[str] = set()
+        #: Who cannot be told anything, and who not be given all proxies, before the next retry.
+        self._unreached: set[str] = set()
+        self._unserved: set[str] = set()
         self._working, self._attaching = threading.Lock(), threading.Lock()
         self._is_closed = False
         self._is_attached = False
         self._parent = ""
-        self._seen_count = -1
         #: When what has failed is tried again, None when nothing has; nothing is done before
         #: ``_held_ms``.
         self._retry_ms: int | None = None
@@ -104,7 +106,7 @@ class Hierarchy:
         return self._session is not None and (
             self._arrivals.has_work
             or self._neighbours.parent != self._parent
-            or self._manager.registry.subscriptions.change_count != self._seen_count
+            or self._telling.has_news
         )
 
     def _is_due(self) -> bool:
@@ -133,7 +135,9 @@ class Hierarchy:
         is_retrying = self._is_retrying
         if is_retrying:
             self._retry_ms = None
-            self._failing.clear()
+            self._unreached.clear()
+            self._unserved.clear()
+            self._ask_again()
         self._arrivals.has_work = False
         self._follow_parent()
         self._read_announcements()
@@ -159,7 +163,6 @@ class Hierarchy:
     def _fail(self, neighbour: str, what: str, error: MQError) -> None:
         """Note what is to be tried again; the others need not wait for it."""
         _LOG.warning("hierarchy of %s: %s %s: %s", self._manager.name, what, neighbour, error)
-        self._failing.add(neighbour)
         self._try_later()
 
     def _try_later(self) -> None:
@@ -184,9 +187,10 @@ class Hierarchy:
         self._left.add(name)
 
     def _forget(self, name: str) -> None:
-        self._told.pop(name, None)
-        self._wanted.pop(name, None)
+        self._telling.forget(name)
+        self._wishes.forget(name)
         self._asked.discard(name)
+        self._misheard.discard(name)
 
     def _connect(self) -> None:
         manager = self._manager
@@ -199,6 +203,7 @@ class Hierarchy:
             session.close(commit=False)
             raise
         self._session = session
+        self._telling.begin()
         for queue in (self._requests.queue, self._publications.queue):
             self._arrivals.watch(queue)
         self._arrivals.has_work = True
@@ -208,6 +213,7 @@ class Hierarchy:
 
     def _disconnect(self) -> None:
         self._arrivals.end()
+        self._telling.end()
         self._retry_ms, self._held_ms = None, 0
         session, self._session = self._session, None
         if session is not None:
@@ -223,8 +229,9 @@ class Hierarchy:
             except MQError as error:
                 self._refuse(session, message, error)
             session.commit()
-        for neighbour in self._wanted.keys() - self._failing:
-            self._give(neighbour)
+        for neighbour in self._wishes.unfulfilled():
+            if neighbour not in self._unserved:
+                self._fulfil(neighbour)
 
     def _hear(self, announcement: Announcement) -> None:
         sender = announcement.sender
@@ -241,9 +248,23 @@ class Hierarchy:
                 return
             self._neighbours.add_child(sender)
         if announcement.asks:
-            self._told.pop(sender, None)
-        self._wanted[sender] = announcement.topics
-        self._give(sender)
+            self._telling.forget(sender)
+        if self._wishes.hear(announcement):
+            self._misheard.discard(sender)
+            self._fulfil(sender)
+        else:
+            # Soon after a start what it was asked for may be on its way, behind this.
+            self._misheard.add(sender)
+            self._try_later()
+
+    def _ask_again(self) -> None:
+        """Ask those for all their topics of whose announcements one is missing."""
+        for neighbour in self._misheard:
+            said = "an announcement is missing: all topics are asked for"
+            _LOG.warning("hierarchy of %s: %s: %s", self._manager.name, neighbour, said)
+            self._asked.discard(neighbour)
+            self._telling.forget(neighbour)
+        self._misheard.clear()
 
     def _refuse(self, session: Session, message: Message, error: MQError) -> None:
         """Dead-letter what is no announcement; where that fails, nobody needs it any more."""
@@ -254,38 +275,31 @@ class Hierarchy:
         except MQError as failure:
             _LOG.warning("announcement at %s: %s dropped: %s", name, message, failure)
 
-    def _give(self, neighbour: str) -> None:
-        failure = self._neighbours.give(neighbour, self._wanted[neighbour])
-        if failure is None:
-            del self._wanted[neighbour]
-        else:
+    def _fulfil(self, neighbour: str) -> None:
+        failure = self._wishes.fulfil(neighbour)
+        if failure is not None:
+            self._unserved.add(neighbour)
             self._fail(neighbour, "proxies of", failure)
 
     def _announce(self) -> None:
         """Tell neighbours what they do not know yet."""
-        neighbours = self._neighbours.all()
-        for stranger in self._left.difference(neighbours, self._failing):
-            if self._tell(stranger, self._news(frozenset(), leaves=True)):
+        neighbours, telling = self._neighbours.all(), self._telling
+        for stranger in self._left.difference(neighbours, self._unreached):
+            if self._tell(stranger, telling.farewell(self._parent)):
                 self._left.discard(stranger)
         self._left.difference_update(neighbours)
-        count = self._manager.registry.subscriptions.change_count
-        if count == self._seen_count and self._told.keys() >= set(neighbours):
-            return
-        self._seen_count = count
+        telling.follow()
         for neighbour in neighbours:
-            topics = self._neighbours.topics_for(neighbour)
-            if topics == self._told.get(neighbour) or neighbour in self._failing:
+            if neighbour in self._unreached:
                 continue
-            if self._tell(neighbour, self._news(topics, asks=neighbour not in self._asked)):
-                self._told[neighbour] = topics
+            asks = neighbour not in self._asked
+            news = telling.news_for(neighbour, self._parent, asks=asks)
+            if news is None:
+                continue
+            if self._tell(neighbour, news):
                 self._asked.add(neighbour)
             else:
-                self._told.pop(neighbour, None)
-
-    def _news(
-        self, topics: frozenset[str], *, asks: bool = False, leaves: bool = False
-    ) -> Announcement:
-        return Announcement(self._manager.name, self._parent, topics, asks, leaves)
+                telling.forget(neighbour)
 
     def _tell(self, neighbour: str, news: Announcement) -> bool:
         """Send an announcement; False when there is no way, and it is to be tried again."""
@@ -295,6 +309,7 @@ class Hierarchy:
             self._session.put(name, body, persistent=True, format_name="MQSTR")
             self._session.commit()
         except MQError as error:
+            self._unreached.add(neighbour)
             self._fail(neighbour, "no announcement to", error)
             return False
         return True

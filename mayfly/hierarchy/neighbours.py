@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import CHILD, QLOCAL
@@ -67,45 +66,37 @@ class Neighbours:
 
     def drop(self, name: str) -> None:
         """Forget a neighbour with its proxies."""
-        self.give(name, frozenset())
+        for topic in self.proxied_for(name):
+            self.give(name, topic, is_wanted=False)
         child = self._core.registry.named.get((CHILD, name))
         if child is not None:
             erase(self._core, child)
             with self._core.latch:
                 del self._core.registry.named[CHILD, name]
 
-    def topics_for(self, neighbour: str) -> frozenset[str]:
-        """Return what is subscribed to here and behind all neighbours but that one."""
+    def proxied_for(self, neighbour: str) -> set[str]:
+        """Return the topics that a neighbour has proxies for."""
         with self._core.latch:
-            return frozenset(
+            return {
                 subscription.topic
                 for subscription in self._core.registry.subscriptions.all()
-                if not (is_proxy(subscription) and neighbour_of(subscription) == neighbour)
-            )
+                if is_proxy(subscription) and neighbour_of(subscription) == neighbour
+            }
 
-    def give(self, neighbour: str, topics: Iterable[str]) -> MQError | None:
-        """Let a neighbour have proxies for these topics and no others; return why one failed.
+    def give(self, neighbour: str, topic: str, *, is_wanted: bool) -> None:
+        """Let a neighbour have a proxy for a topic, or none; raises why that fails.
 
         A new one brings what is retained for its topic, on its way to who subscribes there now.
         """
-        wanted = set(topics)
-        for subscription in self._proxies(neighbour):
-            if subscription.topic in wanted:
-                wanted.discard(subscription.topic)
-            else:
-                remove_subscription(self._core, subscription)
-        failure: MQError | None = None
-        for topic in sorted(wanted):
-            definition = proxy_definition(neighbour, topic)
-            try:
-                made = create_subscription(
-                    self._core, definition, is_durable=True, takes_retained=False
-                )
-            except MQError as error:
-                failure = error
-            else:
-                self._send_retained(made)
-        return failure
+        definition = proxy_definition(neighbour, topic)
+        found = self._core.registry.subscriptions.find(definition.name)
+        if found is not None and not is_wanted:
+            remove_subscription(self._core, found)
+        elif found is None and is_wanted:
+            made = create_subscription(
+                self._core, definition, is_durable=True, takes_retained=False
+            )
+            self._send_retained(made)
 
     def _send_retained(self, proxy: Subscription) -> None:
         try:
@@ -123,11 +114,3 @@ class Neighbours:
                 for subscription in self._core.registry.subscriptions.all()
                 if is_proxy(subscription) and neighbour_of(subscription) not in known
             }
-
-    def _proxies(self, neighbour: str) -> list[Subscription]:
-        with self._core.latch:
-            return [
-                subscription
-                for subscription in self._core.registry.subscriptions.all()
-                if is_proxy(subscription) and neighbour_of(subscription) == neighbour
-            ]

@@ -264,4 +264,5 @@ def _status_row(standing: ChannelStatus) -> dict[str, Value]:
         "INDOUBT": "YES" if standing.is_in_doubt else "NO",
         "SHORTRTS": standing.short_retries_left,
         "LONGRTS": standing.long_retries_left,
+        "FAILURE": standing.failure,
     }

@@ -75,6 +75,8 @@ CHANNEL_STATUS_KEYWORDS: Final = (
     "INDOUBT",
     "SHORTRTS",
     "LONGRTS",
+    # Mayfly's own: why it retries or has stopped.
+    "FAILURE",
 )
 #: Shown as words that no row of the attribute table lists in full.
 _SHOWN_WORDS: Final = (

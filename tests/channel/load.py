@@ -1,28 +1,39 @@
 """A process that moves messages, to be killed: two queue managers in folders, a channel between.
 
 Called as ``python -m tests.channel.load FOLDER JOURNALS SEED``; it says ``ready`` when it begins. A
-journal has the labels of each unit of work before its commit, and once more, marked, behind it.
+journal has the labels of each unit of work before its commit, and once more, marked, behind it. A
+SEED that ends with IN_DOUBT has it kill itself where its first batch is in doubt.
 """
 
 import itertools
 import json
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
 from random import Random
 
 from mayfly import QueueManager
-from tests.channel.scene import CHANNEL, receiving, sending
+from tests.channel.scene import CHANNEL, receiving, sending, through
 
 #: So that batches begin and end at any moment of the others' work.
 BATCH_SIZE, THREADS = 7, 2
+IN_DOUBT = ".in-doubt"
 
 
-def opened(folder: Path) -> tuple[QueueManager, QueueManager]:
+def die_in_doubt(where: str) -> None:
+    """End the process by the kernel's hand where its partner is about to be told to commit."""
+    if where == "before confirm":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def opened(folder: Path, *, in_doubt: bool) -> tuple[QueueManager, QueueManager]:
     """Open both, the receiver first, and start the channel."""
     two = receiving(None, folder / "2")
     one = sending(None, folder / "1", BATCHSZ=BATCH_SIZE, SHORTTMR=1)
+    if in_doubt:
+        through(one, die_in_doubt)
     one.channels.start(CHANNEL)
     return one, two
 
@@ -43,7 +54,7 @@ def put_for_ever(manager: QueueManager, journal: Path, seed: str) -> None:
 
 def main() -> None:
     folder, journals, seed = sys.argv[1:]
-    one, _two = opened(Path(folder))
+    one, _two = opened(Path(folder), in_doubt=seed.endswith(IN_DOUBT))
     for n in range(THREADS):
         name = f"{seed}.{n}"
         threading.Thread(target=put_for_ever, args=(one, Path(journals) / name, name)).start()

@@ -78,6 +78,31 @@ def test_E15_what_is_in_doubt_is_not_seen_not_got_and_does_not_expire(
 
 
 @pytest.mark.parametrize("place", IN_DOUBT)
+def test_another_queue_manager_is_not_asked_what_became_of_a_batch(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, place: str
+) -> None:
+    """CONNAME leads elsewhere meanwhile, where nobody knows of it: that does not make it lost."""
+    put(one, b"before")
+    one.channels.start(CHANNEL)
+    one.channels.stop(CHANNEL)
+    through(one, cut_once(place))
+    put(one, b"x")
+    with QueueManager("QM3", clock=clock) as other:
+        done(other, f"DEFINE QLOCAL(IN)\nDEFINE CHANNEL({CHANNEL}) CHLTYPE(RCVR)")
+        one.channels.start(CHANNEL)
+        assert standing(one).is_in_doubt
+        done(one, f"ALTER CHANNEL({CHANNEL}) CONNAME(QM3)")
+        one.channels.start(CHANNEL)
+        assert (standing(one).status, standing(one).is_in_doubt) == ("RETRYING", True)
+        assert "QM3 has committed up to 0, not 1" in standing(one).failure
+        assert (one.counts(XMITQ).locked, bodies(other)) == (1, [])
+    done(one, f"ALTER CHANNEL({CHANNEL}) CONNAME(QM2)")
+    one.channels.start(CHANNEL)
+    assert bodies(two) == [b"before", b"x"]
+    assert (standing(one).is_in_doubt, one.counts(XMITQ).locked) == (False, 0)
+
+
+@pytest.mark.parametrize("place", IN_DOUBT)
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_RESOLVE_settles_it_without_the_partner(
     one: QueueManager, two: QueueManager, place: str, is_committed: bool
@@ -229,7 +254,7 @@ def test_a_receiver_that_was_replaced_takes_nothing_more(
 ) -> None:
     """A sender that was cut off and comes back late cannot commit behind its successor's back."""
     definition = one.registry.named["CHANNEL", CHANNEL]
-    opening = Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300)
+    opening = Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300, one.ledger.instance_id)
     old, new = connect_local(definition), connect_local(definition)
     old.negotiate(opening)
     new.negotiate(opening)

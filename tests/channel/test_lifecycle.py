@@ -271,7 +271,7 @@ def test_with_the_clock_of_the_machine_it_runs_on_its_own_thread(tmp_path: Path)
         with two.session() as session:
             for number in range(20):
                 put(one, str(number).encode(), persistent=bool(number % 2))
-                got = session.get("IN", wait_ms=10_000)
+                got = session.get("IN", wait_ms=60_000)
                 assert got is not None
                 assert got.body == str(number).encode()
         one.channels.stop(CHANNEL)
@@ -292,8 +292,8 @@ def test_two_channels_in_opposite_directions_do_not_hold_each_other_up(tmp_path:
                 here.put("IN@QM2", b"there", persistent=True)
                 there.put("BACK@QM1", b"here", persistent=True)
             for _ in range(100):
-                assert there.get("IN", wait_ms=10_000) is not None
-                assert here.get("BACK", wait_ms=10_000) is not None
+                assert there.get("IN", wait_ms=60_000) is not None
+                assert here.get("BACK", wait_ms=60_000) is not None
 
 
 def test_a_closed_queue_manager_with_channels_is_not_kept_in_memory() -> None:
@@ -329,6 +329,7 @@ def test_MQSC_shows_definitions_and_status(one: QueueManager, two: QueueManager)
         "INDOUBT": "NO",
         "SHORTRTS": 10,
         "LONGRTS": 999_999_999,
+        "FAILURE": "",
     }
     [row] = two.mqsc(f"DIS CHS({CHANNEL}) LSTLUWID WHERE(STATUS EQ RUNNING)").rows
     assert row == {

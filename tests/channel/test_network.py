@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -39,6 +38,7 @@ from tests.channel.scene import (
     sending,
     standing,
 )
+from tests.ports import held_port
 from tests.servers.certificates import certificate
 
 HEARTBEAT_S = 300
@@ -81,18 +81,17 @@ def one(clock: VirtualClock, server: FlightServer) -> Iterator[QueueManager]:
 
 
 @pytest.fixture
+def port() -> Iterator[int]:
+    """A port on which nobody listens but who is told to."""
+    with held_port() as port:
+        yield port
+
+
+@pytest.fixture
 def client(server: FlightServer) -> Iterator[ChannelClient]:
     client = ChannelClient(server.url, token=TOKEN)
     yield client
     client.close()
-
-
-def unused_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 # The messages
@@ -175,18 +174,17 @@ def test_Q1_what_nobody_takes_is_a_dead_letter_there(one: QueueManager, two: Que
 
 
 def test_the_first_address_that_answers_is_taken(
-    one: QueueManager, two: QueueManager, server: FlightServer
+    one: QueueManager, two: QueueManager, server: FlightServer, port: int
 ) -> None:
-    lead_to(one, unused_port(), server.port)
+    lead_to(one, port, server.port)
     one.channels.start(CHANNEL)
     put(one, b"x")
     assert bodies(two) == [b"x"]
 
 
 def test_where_nobody_listens_the_channel_retries_until_somebody_does(
-    one: QueueManager, two: QueueManager, clock: VirtualClock
+    one: QueueManager, two: QueueManager, clock: VirtualClock, port: int
 ) -> None:
-    port = unused_port()
     lead_to(one, port)
     put(one, b"x")
     one.channels.start(CHANNEL)
@@ -259,20 +257,58 @@ def test_SSLCIPH_speaks_TLS(
         assert bodies(two) == [b"secret"]
 
 
-def test_a_server_for_several_queue_managers_takes_no_channels(
-    clock: VirtualClock, two: QueueManager
-) -> None:
+@pytest.fixture
+def several(two: QueueManager) -> Iterator[FlightServer]:
+    """A server of QM2 and of QM3, which has a receiver of the same name and a queue IN."""
     with (
         QueueManager("QM3") as three,
-        FlightServer([two, three], port=0, token=TOKEN) as server,
-        sending(clock) as one,
+        FlightServer([three, two], port=0, token=TOKEN) as server,
     ):
-        lead_to(one, server.port)
+        done(three, f"DEFINE QLOCAL(IN)\nDEFINE CHANNEL({CHANNEL}) CHLTYPE(RCVR)")
+        yield server
+
+
+def test_QMNAME_says_which_of_several_queue_managers_is_meant(
+    clock: VirtualClock, two: QueueManager, several: FlightServer
+) -> None:
+    with sending(clock) as one:
+        lead_to(one, several.port, more="QMNAME(QM2)")
+        assert "AMQ8020I" in done(one, f"PING CHANNEL({CHANNEL})")
+        put(one, b"x" * 3_000_000)
+        put(one, b"fast", persistent=False)
+        one.channels.start(CHANNEL)
+        assert standing(one).partner == "QM2"
+        assert sorted(map(len, bodies(two))) == [4, 3_000_000]
+        assert one.curdepth(XMITQ) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "named"), [("", "None"), ("QMNAME('')", "None"), ("QMNAME(QM9)", "'QM9'")]
+)
+def test_without_the_QMNAME_of_one_of_several_nothing_travels(
+    clock: VirtualClock, two: QueueManager, several: FlightServer, more: str, named: str
+) -> None:
+    with sending(clock) as one:
+        lead_to(one, several.port, more=more)
         put(one, b"x")
         one.channels.start(CHANNEL)
         assert standing(one).status is Status.RETRYING
-        assert "no queue manager None here; served: QM2, QM3" in standing(one).failure
+        assert f"no queue manager {named} here; served: QM2, QM3" in standing(one).failure
         assert (bodies(two), one.curdepth(XMITQ)) == ([], 1)
+        # DISPLAY CHSTATUS says it, too.
+        [row] = one.mqsc(f"DISPLAY CHSTATUS({CHANNEL}) FAILURE").rows
+        assert row["FAILURE"] == standing(one).failure
+
+
+def test_another_QMNAME_than_the_one_that_is_served_is_refused(
+    one: QueueManager, server: FlightServer
+) -> None:
+    lead_to(one, server.port, more="QMNAME(QM3)")
+    one.channels.start(CHANNEL)
+    assert "no queue manager 'QM3' here; served: QM2" in standing(one).failure
+    lead_to(one, server.port, more="QMNAME(QM2)")
+    one.channels.start(CHANNEL)
+    assert standing(one).status is Status.RUNNING
 
 
 def test_PING_reaches_it(one: QueueManager, two: QueueManager) -> None:
@@ -310,7 +346,7 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
     """STOP CHANNEL MODE(FORCE) comes from another thread, between any two calls."""
     [definition] = named_of(one, CHANNEL_KIND)
     link = NetworkLink(definition)
-    link.negotiate(Opening(CHANNEL, "QM1", 0, 50, 1_000, is_reset=False, heartbeat_s=300))
+    link.negotiate(Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300, "a" * 32))
     assert standing(two).status is Status.RUNNING
     link.close()
     link.close()
@@ -323,16 +359,16 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
 # A sender that falls silent
 
 
-def opening(heartbeat_s: int = HEARTBEAT_S) -> dict[str, Any]:
+def opening(heartbeat_s: int = HEARTBEAT_S, instance_id: str = "a" * 32) -> dict[str, Any]:
     return {
         wire.PROTOCOL: wire.PROTOCOL_VERSION,
-        wire.OPENING: [CHANNEL, "QM1", 0, 50, 1_000_000, False, heartbeat_s],
+        wire.OPENING: [CHANNEL, "QM1", 0, 50, 1_000_000, False, heartbeat_s, instance_id],
     }
 
 
 def begun(client: ChannelClient, heartbeat_s: int = HEARTBEAT_S) -> str:
     """Return the link of a sender that this test plays itself."""
-    answer = client.ask(wire.BEGIN, opening(heartbeat_s), timeout_s=10)
+    answer = client.ask(wire.BEGIN, opening(heartbeat_s), timeout_s=60)
     link: str = answer[wire.ANSWER][wire.LINK]
     return link
 
@@ -344,7 +380,7 @@ def parcel(body: bytes = b"x", **more: Any) -> PackedParcel:
 
 
 def sent(client: ChannelClient, link: str, *parcels: PackedParcel) -> dict[str, Any]:
-    return client.send(parcels, {wire.LINK: link, "transit_ms": 0}, timeout_s=10)
+    return client.send(parcels, {wire.LINK: link, "transit_ms": 0}, timeout_s=60)
 
 
 @pytest.mark.parametrize("late_ms", [-1, 0])
@@ -356,7 +392,7 @@ def test_a_sender_that_is_silent_too_long_is_given_up(
     there_clock.advance(100_000)
     assert sent(client, link, parcel()) == {wire.ANSWER: None}
     there_clock.advance(SILENCE_MS + late_ms)
-    confirmed = client.ask(wire.CONFIRM, {wire.LINK: link, "luw": "A", "sequence": 1}, timeout_s=10)
+    confirmed = client.ask(wire.CONFIRM, {wire.LINK: link, "luw": "A", "sequence": 1}, timeout_s=60)
     if late_ms < 0:
         assert (confirmed, bodies(two)) == ({wire.ANSWER: None}, [b"x"])
     else:
@@ -372,7 +408,7 @@ def test_a_ping_says_that_the_sender_lives(
     for _ in range(3):
         there_clock.advance(SILENCE_MS - 1)
         ping = {wire.LINK: link, "channel": CHANNEL}
-        assert client.ask(wire.PING, ping, timeout_s=10) == {wire.ANSWER: None}
+        assert client.ask(wire.PING, ping, timeout_s=60) == {wire.ANSWER: None}
     assert standing(two).status is Status.RUNNING
 
 
@@ -395,11 +431,26 @@ def test_whoever_sends_now_takes_the_place_of_who_sent_before(
     first = begun(client)
     sent(client, first, parcel(b"1"))
     second = begun(client)
-    late = client.ask(wire.CONFIRM, {wire.LINK: first, "luw": "A", "sequence": 1}, timeout_s=10)
+    late = client.ask(wire.CONFIRM, {wire.LINK: first, "luw": "A", "sequence": 1}, timeout_s=60)
     assert wire.DOWN in late
     sent(client, second, parcel(b"2"))
-    client.ask(wire.CONFIRM, {wire.LINK: second, "luw": "B", "sequence": 1}, timeout_s=10)
+    client.ask(wire.CONFIRM, {wire.LINK: second, "luw": "B", "sequence": 1}, timeout_s=60)
     assert bodies(two) == [b"2"]
+
+
+def test_another_of_the_name_is_refused_while_a_sender_has_its_link(
+    client: ChannelClient, two: QueueManager
+) -> None:
+    """Before anything is committed: else they would cut each other off for ever."""
+    first = begun(client)
+    other = opening(instance_id="b" * 32)
+    refused = client.ask(wire.BEGIN, other, timeout_s=60)
+    assert refused[wire.REFUSED] == rc.MQRC_CHANNEL_CONFIG_ERROR
+    assert "another queue manager named QM1 sends on QM1.TO.QM2" in refused[wire.TEXT]
+    sent(client, first, parcel(b"1"))
+    client.ask(wire.END, {wire.LINK: first}, timeout_s=60)
+    assert wire.ANSWER in client.ask(wire.BEGIN, other, timeout_s=60)
+    assert bodies(two) == []
 
 
 def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
@@ -407,7 +458,7 @@ def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
 ) -> None:
     link = begun(client)
     sent(client, link, parcel())
-    assert client.ask(wire.END, {wire.LINK: link}, timeout_s=10) == {wire.ANSWER: None}
+    assert client.ask(wire.END, {wire.LINK: link}, timeout_s=60) == {wire.ANSWER: None}
     assert (two.curdepth("IN"), standing(two).status) == (0, Status.INACTIVE)
 
 
@@ -417,10 +468,11 @@ def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
 @pytest.mark.parametrize(
     ("verb", "request_", "said"),
     [
-        (wire.BEGIN, {**opening(), wire.PROTOCOL: 2}, "protocol 2 is not spoken here: 1"),
-        (wire.BEGIN, {wire.PROTOCOL: 1, wire.OPENING: [CHANNEL]}, "is no opening"),
-        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 0, 1, False, 1]}, "no opening"),
-        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 1, 1, 0, 1]}, "no opening"),
+        (wire.BEGIN, {**opening(), wire.PROTOCOL: 1}, "protocol 1 is not spoken here: 2"),
+        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL]}, "is no opening"),
+        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 0, 1, False, 1, ""]}, "no open"),
+        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 1, 1, 0, 1, ""]}, "no opening"),
+        (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 1, 1, False, 1]}, "no opening"),
         (wire.CONFIRM, {wire.LINK: "x", "luw": "A"}, "asked for"),
         (wire.CONFIRM, {wire.LINK: "x", "luw": 1, "sequence": 1}, "luw cannot be 1"),
         (wire.GO_ON, {wire.LINK: None}, "link cannot be None"),
@@ -430,7 +482,7 @@ def test_a_call_that_makes_no_sense_is_refused(
     client: ChannelClient, verb: str, request_: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadRequest) as refused:
-        client.ask(verb, request_, timeout_s=10)
+        client.ask(verb, request_, timeout_s=60)
     assert said in refused.value.text
 
 
@@ -452,7 +504,7 @@ def test_what_is_no_message_is_refused_and_its_batch_with_it(
     with pytest.raises(BadRequest) as refused:
         sent(client, link, parcel(), parcel(**wrong))
     assert said in refused.value.text
-    client.ask(wire.CONFIRM, {wire.LINK: link, "luw": "A", "sequence": 1}, timeout_s=10)
+    client.ask(wire.CONFIRM, {wire.LINK: link, "luw": "A", "sequence": 1}, timeout_s=60)
     assert bodies(two) == []
 
 
@@ -473,7 +525,7 @@ def test_a_batch_of_which_a_part_is_missing_is_not_put(
 
 
 def test_an_unknown_channel_is_refused_by_its_reason(client: ChannelClient) -> None:
-    wrong = {**opening(), wire.OPENING: ["NONE", "QM1", 0, 50, 1_000, False, 300]}
-    answer = client.ask(wire.BEGIN, wrong, timeout_s=10)
+    wrong = {**opening(), wire.OPENING: ["NONE", "QM1", 0, 50, 1_000, False, 300, ""]}
+    answer = client.ask(wire.BEGIN, wrong, timeout_s=60)
     assert answer[wire.REFUSED] == rc.MQRC_UNKNOWN_CHANNEL_NAME
     assert answer[wire.TEXT] == "QM2 has no CHANNEL(NONE) CHLTYPE(RCVR)"

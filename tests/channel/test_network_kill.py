@@ -11,7 +11,7 @@ from mayfly.testing import VirtualClock
 from tests.channel.network_scene import TOKEN, lead_to, served
 from tests.channel.scene import CHANNEL, XMITQ, standing
 from tests.channel.test_kill import check
-from tests.channel.test_network import unused_port
+from tests.ports import held_port
 from tests.store.kills import kill, started
 
 ROLES = ("receives", "sends")
@@ -24,14 +24,15 @@ def test_either_end_killed_at_any_moment_every_persistent_message_arrives_exactl
 ) -> None:
     monkeypatch.setenv("MAYFLY_TOKEN", TOKEN)
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or Random().randrange(10**6))
-    random, journals, port = Random(seed), tmp_path / "journals", unused_port()
+    random, journals = Random(seed), tmp_path / "journals"
     journals.mkdir()
-    for number in range(rounds):
-        more = tmp_path, port, journals, f"{seed}.{number}"
-        ends = started(*(("tests.channel.network_load", role, *more) for role in ROLES))
-        for process in random.sample(ends, 2):
-            # That the other one is gone is said in a line.
-            assert "Traceback" not in kill(process, random.uniform(0.05, 0.4))
+    with held_port() as port:
+        for number in range(rounds):
+            more = tmp_path, port, journals, f"{seed}.{number}"
+            ends = started(*(("tests.channel.network_load", role, *more) for role in ROLES))
+            for process in random.sample(ends, 2):
+                # That the other one is gone is said in a line.
+                assert "Traceback" not in kill(process, random.uniform(0.05, 0.4))
     check_all(tmp_path, journals, f"again with MAYFLY_KILL_SEED={seed}")
 
 

@@ -23,6 +23,7 @@ from tests.channel.scene import (
     standing,
     through,
 )
+from tests.facts import PATIENCE_SECONDS
 
 
 def test_a_stopped_receiver_is_stopped_when_its_queue_manager_is_open_again(
@@ -105,7 +106,9 @@ def test_a_STOP_while_DISCINT_ends_the_channel_counts(
     def close() -> None:
         operator = threading.Thread(target=one.channels.stop, args=(CHANNEL,))
         operator.start()
-        operator.join(0.1)
+        # It does not wait for the end that is under way.
+        operator.join(PATIENCE_SECONDS)
+        assert not operator.is_alive()
         closed()
 
     link.close = close  # type: ignore[method-assign]  # a real one, late

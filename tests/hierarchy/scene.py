@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-
 from mayfly import QueueManager
-from mayfly.lifetime.times import SystemClock
 
 
 def run(manager: QueueManager, script: str) -> str:
@@ -52,12 +48,3 @@ def bodies(manager: QueueManager, queue: str) -> list[bytes]:
         while (message := session.get(queue)) is not None:
             found.append(message.body)
     return found
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so on a real clock, for half a minute at most."""
-    pause, clock = threading.Event(), SystemClock()
-    deadline_ms = clock.now_ms() + 30_000
-    while not is_so():
-        assert clock.now_ms() < deadline_ms
-        pause.wait(0.01)

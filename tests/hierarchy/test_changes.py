@@ -14,7 +14,8 @@ from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.hierarchy.announcements import REQUESTS
 from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.mqi import constants as c
-from tests.hierarchy.scene import connect, proxies, run, subscribe, wait_until
+from tests.facts import wait_until
+from tests.hierarchy.scene import connect, proxies, run, subscribe
 
 Tree = tuple[QueueManager, QueueManager, QueueManager]
 DEAD = "SYSTEM.DEAD.LETTER.QUEUE"
@@ -64,7 +65,7 @@ def while_running(work: Callable[[], None], *others: Callable[[], None]) -> None
     worker.join(60)
     is_done.set()
     for thread in (*threads, worker):
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -83,7 +84,7 @@ def has_each_once(manager: QueueManager) -> bool:
     """
     with manager.session() as session:
         handle = session.open("NEWS", c.MQOO_INPUT_SHARED)
-        got = [handle.get(GetRequest(wait_ms=30_000), c.MQGMO_WAIT) for _ in range(COUNT)]
+        got = [handle.get(GetRequest(wait_ms=60_000), c.MQGMO_WAIT) for _ in range(COUNT)]
     numbers = [int(result.message.data) for result in got]
     in_order = [[n for n in numbers if n % 2 == kind] for kind in (0, 1)]
     expected = [list(range(kind, COUNT, 2)) for kind in (0, 1)]

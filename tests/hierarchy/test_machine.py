@@ -20,6 +20,8 @@ from hypothesis.stateful import (
 
 from mayfly import QueueManager
 from mayfly.engine.pubsub.topic_strings import levels_of, matches
+from mayfly.engine.put import PutRequest
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
 from tests.hierarchy.conftest import START_MS
 from tests.hierarchy.scene import connect, proxies, run
@@ -40,11 +42,12 @@ TICK_MS = 10
 
 
 class Copy(NamedTuple):
-    """A publication of the model; ``expire_at_ms`` 0 is never."""
+    """A publication of the model; ``expire_at_ms`` 0 is never; ``only_here`` it never leaves."""
 
     put_ms: int
     body: bytes
     expire_at_ms: int
+    only_here: bool = False
 
     def is_alive(self, now_ms: int) -> bool:
         """Tell whether it is not expired."""
@@ -131,7 +134,7 @@ class TreeMachine(RuleBasedStateMachine):
     def take(self, name: str, sender: str, about: str, copy: Copy, topic: str) -> None:
         """Let a queue manager get what was retained for a new topic string."""
         here = self.retained[name].get(about)
-        if here is not None and here.put_ms >= copy.put_ms:
+        if copy.only_here or (here is not None and here.put_ms >= copy.put_ms):
             return
         self.retained[name][about] = copy
         for sub in self.subs[name]:
@@ -156,6 +159,7 @@ class TreeMachine(RuleBasedStateMachine):
         ends=st.sampled_from((False, False, False, True)),
         life_ms=lives_ms,
         persistent=st.booleans(),
+        only_here=st.sampled_from((False, False, False, True)),
     )
     def publish(
         self,
@@ -165,16 +169,22 @@ class TreeMachine(RuleBasedStateMachine):
         ends: bool,
         life_ms: int | None,
         persistent: bool,
+        only_here: bool,
     ) -> None:
         self.clock.advance(TICK_MS)
         self.number += 1
         now_ms = self.clock.now_ms()
         body = b"" if ends else b"%d" % self.number
         with self.managers[name].session() as session:
-            session.publish(
-                topic, body, retain=retains, time_to_live_ms=life_ms, persistent=persistent
+            session.publish_as(
+                topic,
+                body,
+                PutRequest(Descriptor(persistence=int(persistent)), life_ms=life_ms),
+                syncpoint=False,
+                retain=retains,
+                only_here=only_here,
             )
-        copy = Copy(now_ms, body, 0 if life_ms is None else now_ms + life_ms)
+        copy = Copy(now_ms, body, 0 if life_ms is None else now_ms + life_ms, only_here)
         self.arrive(name, "", topic, copy, retains)
 
     def arrive(self, name: str, sender: str, topic: str, copy: Copy, retains: bool) -> None:
@@ -186,7 +196,7 @@ class TreeMachine(RuleBasedStateMachine):
         for sub in self.subs[name]:
             if matches(levels_of(sub.topic), levels_of(topic)):
                 self.got[sub.name].append(copy)
-        for other in behind(name, sender):
+        for other in () if copy.only_here else behind(name, sender):
             wanted = self.wanted(other, name)
             if any(matches(levels_of(string), levels_of(topic)) for string in wanted):
                 self.arrive(other, name, topic, copy, retains)

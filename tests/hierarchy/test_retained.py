@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mayfly import QueueManager
 from mayfly.engine.pubsub.proxies import Journey
 from mayfly.engine.pubsub.retained import RETAINED_QUEUE
@@ -17,9 +19,19 @@ from tests.hierarchy.scene import bodies, connect, proxies, run, subscribe
 Tree = tuple[QueueManager, QueueManager, QueueManager]
 
 
-def retain(manager: QueueManager, body: bytes, topic: str = "news/sport") -> None:
+def retain(
+    manager: QueueManager, body: bytes, topic: str = "news/sport", *, persistent: bool = False
+) -> None:
     with manager.session() as session:
-        session.publish(topic, body, retain=True)
+        session.publish(topic, body, retain=True, persistent=persistent)
+
+
+def retain_here(manager: QueueManager, body: bytes, persistence: int) -> None:
+    """Retain a publication for this queue manager alone."""
+    request = PutRequest(Descriptor(persistence=persistence))
+    with manager.session() as session:
+        topic = session.open_topic("news/sport", c.MQOO_OUTPUT)
+        topic.put(body, request, c.MQPMO_RETAIN | c.MQPMO_SCOPE_QMGR)
 
 
 def test_who_subscribes_later_elsewhere_gets_what_is_retained(tree: Tree) -> None:
@@ -181,6 +193,51 @@ def test_one_that_is_overtaken_while_it_arrives_is_not_retained(
     assert top.curdepth(RETAINED_QUEUE) == 1
 
 
+def test_of_two_that_were_published_in_one_moment_the_later_one_stays(tree: Tree) -> None:
+    """PutTime tells 10 ms, MsgId the rest: RIGHT answers TOP's wish with what it has of LEFT's."""
+    top, left, right = tree
+    for manager in (top, right):
+        subscribe(manager, "news/#", "NEWS")
+    retain(left, b"1", persistent=True)
+    run(top, "STOP CHANNEL(TOP.TO.RIGHT)")
+    retain(left, b"2", persistent=True)
+    subscribe(top, "news/+", "LATE")
+    # The second one and the wish arrive together, and wishes are heard first.
+    run(top, "START CHANNEL(TOP.TO.RIGHT)")
+    assert bodies(top, "LATE") == [b"2"]
+    assert [bodies(manager, "NEWS") for manager in (top, right)] == [[b"1", b"2"]] * 2
+    for manager in tree:
+        subscribe(manager, "news/sport", "LAST")
+        assert bodies(manager, "LAST") == [b"2"]
+
+
+@pytest.mark.parametrize("later_ms", [-10, 0, 10])
+def test_a_second_copy_of_what_is_retained_reaches_nobody_whatever_its_time(
+    tree: Tree, clock: VirtualClock, later_ms: int
+) -> None:
+    """Copies of one publication are put one after the other, and may tell another PutTime."""
+    top, _left, _right = tree
+    subscribe(top, "news/#", "NEWS")
+    for put_ms, only_for in ((0, ""), (later_ms, "news/#")):
+        moment_ms = clock.now_ms() + put_ms
+        request = PutRequest(
+            Descriptor(put_date=put_date(moment_ms), put_time=put_time(moment_ms)),
+            b"m" * 24,
+            context_option=c.MQPMO_SET_ALL_CONTEXT,
+        )
+        with top.session() as session:
+            session.publish_as(
+                "news/sport",
+                b"goal",
+                request,
+                syncpoint=False,
+                retain=True,
+                journey=Journey(("LEFT",), is_retained=True, only_for=only_for),
+            )
+    assert bodies(top, "NEWS") == [b"goal"]
+    assert top.curdepth(RETAINED_QUEUE) == 1
+
+
 def test_it_comes_again_for_new_topic_strings_alone(tree: Tree) -> None:
     """Somebody has ended it at LEFT, where one of two subscribers has had it."""
     _top, left, right = tree
@@ -222,6 +279,40 @@ def test_a_proxy_is_there_though_its_retained_publications_cannot_leave(tree: Tr
     with top.session() as session:
         session.publish("news/sport", b"short")
     assert bodies(left, "NEWS") == [b"short"]
+
+
+@pytest.mark.parametrize("persistence", [c.MQPER_PERSISTENT, c.MQPER_NOT_PERSISTENT])
+def test_what_is_retained_for_its_queue_manager_alone_goes_to_no_later_subscriber_elsewhere(
+    tree: Tree, persistence: int
+) -> None:
+    """MQPMO_SCOPE_QMGR: it is sent to the subscribers of this queue manager and to no others."""
+    top, left, right = tree
+    retain_here(top, b"ours", persistence)
+    for manager in (left, right):
+        subscribe(manager, "news/#", "NEWS")
+        assert bodies(manager, "NEWS") == []
+    subscribe(top, "news/+", "HERE")
+    assert bodies(top, "HERE") == [b"ours"]
+    # What is retained for everybody after it is for everybody.
+    retain(top, b"all")
+    for manager in tree:
+        subscribe(manager, "news/sport", "LATE")
+        assert bodies(manager, "LATE") == [b"all"]
+
+
+def test_it_is_for_its_queue_manager_alone_after_a_restart_too(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    with QueueManager("TOP", tmp_path, clock) as top:
+        retain_here(top, b"ours", c.MQPER_PERSISTENT)
+    with QueueManager("TOP", tmp_path, clock) as top, QueueManager("LEFT", clock=clock) as left:
+        connect(top, left)
+        run(top, "ALTER QMGR PSMODE(ENABLED)")
+        run(left, "ALTER QMGR PSMODE(ENABLED) PARENT(TOP)")
+        subscribe(left, "news/#", "NEWS")
+        assert (proxies(top), bodies(left, "NEWS")) == ([("LEFT", "news/#")], [])
+        subscribe(top, "news/#", "NEWS")
+        assert bodies(top, "NEWS") == [b"ours"]
 
 
 def test_only_what_is_retained_says_so_on_its_way(tree: Tree) -> None:

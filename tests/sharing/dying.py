@@ -1,4 +1,4 @@
-"""A process with a group and two members that is killed as one of their stores commits.
+"""A process with a group, two members and a stranger that is killed as one of their stores commits.
 
 Called as ``python -m tests.sharing.dying FOLDER WHO COUNT WORK``: when WHO commits for the COUNT-th
 time since WORK began, the kernel ends the process, before that commit is on the disk.
@@ -16,12 +16,14 @@ from mayfly.testing import VirtualClock
 from tests.sharing.scene import PRIVATE, SHARED
 from tests.spec.scene import START_MS
 
+CHANNEL = "QM9.TO.QM1"
 DELAY_MS = 1_000
 MOVED = 3
 
 
-def unit(qm1: QueueManager, qm2: QueueManager, _clock: VirtualClock) -> None:
+def unit(managers: dict[str, QueueManager], _clock: VirtualClock) -> None:
     """Get from a private queue and put on the shared one; get from that, put on a private one."""
+    qm1, qm2 = managers["QM1"], managers["QM2"]
     with qm1.session(transacted=True) as one:
         for _ in range(MOVED):
             message = one.get(PRIVATE)
@@ -35,12 +37,17 @@ def unit(qm1: QueueManager, qm2: QueueManager, _clock: VirtualClock) -> None:
             two.put("PRIVATE.Q@QM1", message.body + b" copy", persistent=True)
 
 
-def release(_qm1: QueueManager, _qm2: QueueManager, clock: VirtualClock) -> None:
+def release(_managers: dict[str, QueueManager], clock: VirtualClock) -> None:
     """Let the delayed messages go."""
     clock.advance(DELAY_MS)
 
 
-WORKS = {"unit": unit, "release": release}
+def move(managers: dict[str, QueueManager], _clock: VirtualClock) -> None:
+    """Let the channel of QM9, which is no member, bring QM1 what it has."""
+    managers["QM9"].channels.start(CHANNEL)
+
+
+WORKS = {"unit": unit, "release": release, "move": move}
 
 
 def kill_at_commit(manager: Manager, number: int) -> None:
@@ -59,9 +66,10 @@ def main() -> None:
     folder, who, number, work = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
     clock = VirtualClock(START_MS)
     group = QueueSharingGroup("QSG1", folder / "QSG1", clock)
-    qm1, qm2 = (QueueManager(n, folder / n, sharing_group=group) for n in ("QM1", "QM2"))
-    kill_at_commit({"QSG1": group, "QM1": qm1, "QM2": qm2}[who], number)
-    WORKS[work](qm1, qm2, clock)
+    managers = {n: QueueManager(n, folder / n, sharing_group=group) for n in ("QM1", "QM2")}
+    managers["QM9"] = QueueManager("QM9", folder / "QM9", clock)
+    kill_at_commit(group if who == "QSG1" else managers[who], number)
+    WORKS[work](managers, clock)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.mqi.structures import DLH
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.spec.scene import DEAD, bodies, refused
@@ -25,6 +26,19 @@ def test_a_row_that_a_sink_has_for_a_shared_queue_is_dead_lettered(sharing: Shar
         letter = one.get(DEAD)
     assert letter is not None
     assert DLH.unpack(letter.body)["Reason"] == rc.MQRC_OBJECT_TYPE_ERROR
+
+
+def test_no_channel_empties_a_shared_queue(sharing: Sharing) -> None:
+    """A batch in doubt there would be seen, and sent again, once its queue manager is closed."""
+    sharing.shared("OUT")
+    # As earlier versions have let it be defined.
+    sharing.group.registry.queue("OUT").definition.attributes["USAGE"] = MQUS_TRANSMISSION
+    channel = "DEFINE CHANNEL(C) CHLTYPE(SDR) CONNAME(QM9) XMITQ(OUT)"
+    assert sharing.qm1.mqsc(f"{channel}\nSTART CHANNEL(C)").ok
+    [standing] = sharing.qm1.channels.status("C")
+    assert standing.status == "RETRYING"
+    said = "MQRC_OBJECT_TYPE_ERROR (2043): OUT is shared: no channel empties it"
+    assert standing.failure == said
 
 
 @pytest.mark.parametrize("delay_ms", [0, 1_000])

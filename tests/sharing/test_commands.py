@@ -76,16 +76,20 @@ def test_what_cannot_be_shared_is_refused_with_its_reason() -> None:
         assert alone.registry.find("Q") is None
 
 
-def test_a_shared_queue_does_not_trigger_nor_become_private(sharing: Sharing) -> None:
+def test_a_shared_queue_neither_triggers_nor_feeds_a_channel_nor_becomes_private(
+    sharing: Sharing,
+) -> None:
     for command, why in (
         ("DEFINE QLOCAL(T) QSGDISP(SHARED) TRIGGER", "TRIGGER: T is a shared queue"),
+        ("DEFINE QLOCAL(T) QSGDISP(SHARED) USAGE(XMITQ)", "USAGE: T is a shared queue"),
+        (f"ALTER QLOCAL({SHARED}) USAGE(XMITQ)", f"USAGE: {SHARED} is a shared queue"),
         (f"ALTER QLOCAL({SHARED}) TRIGGER", f"TRIGGER: {SHARED} is a shared queue"),
         (f"ALTER QLOCAL({SHARED}) QSGDISP(QMGR)", f"QSGDISP of {SHARED} does not change"),
         (f"ALTER QLOCAL({PRIVATE}) QSGDISP(SHARED)", f"QSGDISP of {PRIVATE} does not change"),
     ):
         result = sharing.qm1.mqsc(command)
         assert not result.ok
-        assert why in result.text
+        assert f"MQRC_OPTION_NOT_VALID_FOR_TYPE (2045): {why}" in result.text
 
 
 def test_pymqi_puts_at_one_member_and_gets_at_another(sharing: Sharing) -> None:

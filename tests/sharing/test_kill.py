@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sharing.dying import DELAY_MS, MOVED
+from mayfly import QueueManager
+from tests.sharing.dying import CHANNEL, DELAY_MS, MOVED
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.spec.scene import STAGING, bodies
 
@@ -53,6 +54,40 @@ def test_a_unit_over_private_and_shared_queues_is_whole_or_nothing(
         assert (len(originals), len(shared), len(at_two)) == (3, 3, 0)
     elif is_killed:
         assert (len(originals), len(shared), len(at_two)) == (3, 0, 3)
+    sharing.end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("who", ["QSG1", "QM1", "QM9"])
+def test_a_channel_brings_a_batch_for_private_and_shared_queues_exactly_once(
+    tmp_path: Path, who: str, number: int
+) -> None:
+    """What the receiver knows of the batch is in the member's store, what is shared in another."""
+    sharing = Sharing(tmp_path)
+    assert sharing.qm1.mqsc(f"DEFINE CHANNEL({CHANNEL}) CHLTYPE(RCVR)").ok
+    with QueueManager("QM9", tmp_path / "QM9", sharing.clock) as stranger:
+        script = f"""
+            DEFINE QLOCAL(QM1) USAGE(XMITQ)
+            DEFINE CHANNEL({CHANNEL}) CHLTYPE(SDR) CONNAME(QM1) XMITQ(QM1)"""
+        assert stranger.mqsc(script).ok
+        with stranger.session() as session:
+            for n, body in enumerate(BODIES):
+                session.put(f"{(SHARED, PRIVATE)[n % 2]}@QM1", body, persistent=True)
+    sharing.group.close()
+    is_killed = work_and_die(tmp_path, who, number, "move")
+    assert is_killed or (number > 1 and who != "QM9")
+    sharing.open()
+    with QueueManager("QM9", tmp_path / "QM9", sharing.clock) as stranger:
+        stranger.channels.start(CHANNEL)
+        sharing.clock.advance(60_000)
+        assert stranger.curdepth("QM1") == 0
+        [standing] = stranger.channels.status(CHANNEL)
+        assert (standing.is_in_doubt, standing.sequence) == (False, len(BODIES))
+        with sharing.qm1.session() as one, sharing.qm2.session() as two:
+            assert bodies(two, SHARED) == BODIES[::2]
+            assert bodies(one, PRIVATE) == BODIES[1::2]
+        assert stranger.verify().ok
     sharing.end()
 
 

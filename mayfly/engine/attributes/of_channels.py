@@ -30,6 +30,8 @@ CHANNEL_ATTRIBUTES: tuple[Attribute, ...] = (
     Attribute("DESCR", (CHANNEL,), "", length=64),
     Attribute("TRPTYPE", (CHANNEL,), LOCAL, words=(("LOCAL", LOCAL), ("TCP", TCP))),
     Attribute("CONNAME", (CHANNEL,), "", length=264),
+    # Which queue manager is meant, where several are served at CONNAME; blank: the only one.
+    Attribute("QMNAME", (CHANNEL,), "", length=48),
     Attribute("SSLCIPH", (CHANNEL,), "", length=32),
     # A file with the token that the server at CONNAME asks for; blank: MAYFLY_TOKEN.
     Attribute("TOKENFILE", (CHANNEL,), "", length=256),
@@ -57,6 +59,7 @@ CHANNEL_ATTRIBUTES: tuple[Attribute, ...] = (
 )
 #: What only one type of channel has.
 SENDER_ONLY: Final = frozenset(
-    "CONNAME SSLCIPH TOKENFILE XMITQ BATCHINT DISCINT SHORTRTY SHORTTMR LONGRTY LONGTMR".split()
+    "CONNAME QMNAME SSLCIPH TOKENFILE XMITQ BATCHINT DISCINT "
+    "SHORTRTY SHORTTMR LONGRTY LONGTMR".split()
 )
 RECEIVER_ONLY: Final = frozenset("MCAUSER MRRTY MRTMR".split())
