@@ -1,5 +1,6 @@
 """What every test stands on: no setting of the machine it runs on, the same examples each time."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,9 +15,12 @@ settings.load_profile("mayfly")
 
 @pytest.fixture(autouse=True, scope="session")
 def _nothing_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's queue managers and settings out of the tests."""
+    """Keep the user's queue managers and settings, proxies and terminal out of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MAYFLY_HOME", str(tmp_path_factory.mktemp("mayfly-home")))
-        for name in ("MAYFLY_TOKEN", "AMQ_ENFORCE_MAX_EXPIRY_ERROR"):
+        ours = ("MAYFLY_TOKEN", "MAYFLY_TLS_ROOTS", "AMQ_ENFORCE_MAX_EXPIRY_ERROR")
+        # A proxy would be asked for the servers of 127.0.0.1; a narrow terminal breaks lines.
+        proxies = [name for name in os.environ if name.lower().endswith("_proxy")]
+        for name in (*ours, *proxies, "COLUMNS", "LINES"):
             patch.delenv(name, raising=False)
         yield

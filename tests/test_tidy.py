@@ -26,6 +26,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"channel", "hierarchy", "sharing"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
     | frozenset({"pcf", "ims_bridge", "dead_letter", "trigger_monitor"}),
+    frozenset({"served"}),
     frozenset({"servers"}),
     frozenset({"cli", "demo", "__main__"}),
 )
@@ -42,6 +43,7 @@ BESIDE = {
 #: What a module, or a layer, may import although its row does not say so.
 JOINS = {
     "mayfly.servers.flight": {"bulk"},  # the one place where queues and columns meet
+    "mayfly.served": {"bulk"},  # the client of that server
     # The two ends of a channel over the network.
     "mayfly.servers.flight_channels": {"bulk"},
     "mayfly.channel.network": {"bulk"},

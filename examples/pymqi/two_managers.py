@@ -12,7 +12,7 @@ transfers = pymqi.Queue(spoke, "TRANSFERS", CMQC.MQOO_OUTPUT)
 transfers.put("OS87 skis, from A1 to B7", md, pmo)
 print("put to", pmo.ResolvedQName.decode().strip(), "of", pmo.ResolvedQMgrName.decode().strip())
 
-gmo = pymqi.GMO(Options=CMQC.MQGMO_WAIT + CMQC.MQGMO_NO_SYNCPOINT, WaitInterval=10_000)
+gmo = pymqi.GMO(Options=CMQC.MQGMO_WAIT + CMQC.MQGMO_NO_SYNCPOINT, WaitInterval=60_000)
 arrived = pymqi.MD()
 text = pymqi.Queue(hub, "TRANSFERS.IN").get(None, arrived, gmo)
 print(text.decode())

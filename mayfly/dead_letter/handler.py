@@ -6,11 +6,11 @@ import logging
 import threading
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
+from mayfly.dead_letter.courses import Course, Returns
 from mayfly.dead_letter.letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.moving import carry_out
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
@@ -54,6 +54,8 @@ class Outcome(StrEnum):
 
 #: Of these the letter is on the queue still, and is not looked at again.
 _STAYS = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
+#: These count as attempts of a rule; what was put elsewhere may come back.
+_ATTEMPTS = (Outcome.FAILED, Outcome.REDRIVEN, Outcome.FORWARDED)
 _DONE = {
     Action.DISCARD: Outcome.DISCARDED,
     Action.FORWARD: Outcome.FORWARDED,
@@ -61,20 +63,12 @@ _DONE = {
 }
 
 
-@dataclass(slots=True)
-class _Course:
-    """How far a letter that is still on the queue has come in the rules, and when it goes on."""
-
-    rule_index: int = 0
-    attempt_count: int = 0
-    due_ms: int = 0
-
-
 class DeadLetterHandler:
     """Applies a rule table to a queue; a context manager, used by one thread but for :meth:`stop`.
 
-    Attempts are counted as long as the handler lives; what it has left alone it does not look at
-    again. ``counts`` and ``failures`` (attempts by reason code) can be read from any thread.
+    Attempts are counted as long as the handler lives, also of a letter that comes back within twice
+    RETRYINT as it was; what it has left alone it does not look at again. ``counts`` and
+    ``failures`` (attempts by reason code) can be read from any thread.
     """
 
     def __init__(
@@ -99,8 +93,9 @@ class DeadLetterHandler:
             self._session.close()
             raise
         #: Letters to be tried again, and those that are left alone, by their position.
-        self._waiting: dict[int, _Course] = {}
+        self._waiting: dict[int, Course] = {}
         self._settled: set[int] = set()
+        self._returns = Returns(table.retry_interval_ms)
         self._stopped = threading.Event()
         self._passed_ms = self._busy_ms = manager.now_ms()
         self.counts = Counter(dict.fromkeys(Outcome, 0))
@@ -214,12 +209,17 @@ class DeadLetterHandler:
 
     def _handle(self, message: Message) -> None:
         position, now_ms = position_of(message), self._manager.now_ms()
-        course = self._waiting.get(position, _Course())
-        if position in self._settled or course.due_ms > now_ms:
+        course = self._waiting.get(position)
+        if position in self._settled or (course is not None and course.due_ms > now_ms):
             return
         self._busy_ms = now_ms
-        self._waiting.pop(position, None)
         letter = dead_letter_of(message)
+        if course is None:
+            course = Course() if letter is None else self._returns.course_of(letter, now_ms)
+            if course.due_ms > now_ms:
+                self._waiting[position] = course
+                return
+        self._waiting.pop(position, None)
         outcome = Outcome.WITHOUT_HEADER if letter is None else self._follow(course, letter)
         if outcome is not Outcome.FAILED:
             self.counts[outcome] += 1
@@ -228,23 +228,29 @@ class DeadLetterHandler:
         else:
             self._waiting[position] = course
 
-    def _follow(self, course: _Course, letter: DeadLetter) -> Outcome:
+    def _follow(self, course: Course, letter: DeadLetter) -> Outcome:
         """Try the rules from where a letter has come to; FAILED when it is to be tried again."""
         rules = self._table.rules
         for index in range(course.rule_index, len(rules)):
             rule = rules[index]
             if not rule.matches(letter):
                 continue
+            sequence = self._new_sequence_number()
             outcome = self._attempt(rule, letter)
-            if outcome is not Outcome.FAILED:
+            if outcome not in _ATTEMPTS:
                 return outcome
-            if index != course.rule_index:
-                course.rule_index, course.attempt_count = index, 0
-            course.attempt_count += 1
-            if course.attempt_count < rule.attempt_count:
-                course.due_ms = self._passed_ms + self._table.retry_interval_ms
+            course.count(index, rule, self._passed_ms + self._table.retry_interval_ms)
+            if outcome is not Outcome.FAILED:
+                self._returns.note(letter, course, sequence, self._manager.now_ms())
+                return outcome
+            if course.rule_index == index:
                 return outcome
         return Outcome.LEFT
+
+    def _new_sequence_number(self) -> int:
+        core = self._letters.queue.home or self._manager
+        with core.latch:
+            return core.store.sequence.next()
 
     def _attempt(self, rule: Rule, letter: DeadLetter) -> Outcome:
         if rule.action is Action.IGNORE:

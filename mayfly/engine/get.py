@@ -117,8 +117,9 @@ def obtain(core: Core, getter: Getter) -> GetResult:
             is_over = not getter.is_cut
             if is_over and outcome is None and getter.may_wait():
                 waiter = _enqueue(core, path.queue, getter, holder)
-        core.run_deferred()
-        if waiter is not None:
+        if waiter is None:
+            core.run_deferred()
+        else:
             outcome = _outcome_of(core, path.queue, waiter, holder)
             is_over = outcome is not None
         if place is not None and not is_over:
@@ -142,12 +143,13 @@ def _enqueue(core: Core, queue: LocalQueue, getter: Getter, holder: Holder) -> W
 def _outcome_of(
     core: Core, queue: LocalQueue, waiter: Waiter, holder: Holder
 ) -> tuple[GetResult, Work | None] | None:
-    """Wait; when interrupted or closed meanwhile, no message is or will be taken for this get.
+    """Run what is deferred, then wait; interrupted or closed meanwhile, this get takes no message.
 
-    Except by a unit of work that is still open or was committed by the close: nobody else has it.
+    Except in a unit of work that is still open or was committed by the close: nobody else has it.
     None when the getter is to search on its own.
     """
     try:
+        core.run_deferred()
         outcome: tuple[GetResult, Work | None] | None = waiter.wait()
         with core.latch:
             if not holder.is_ended:
@@ -241,13 +243,13 @@ class Getter:
         if found is None:
             return None
         row, side = found
-        result = seen(core, self._request, queue, row)
+        result = seen(core, self._request, queue, row, now_ms)
         if result.stays:
             return result, None
         self._advance(queue, row, side)
         if self.holder.locked is not None:
             self.holder.forget_lock(row.k)
-        return result, take_row(core, (queue, row, side), self._request, unit_of_work)
+        return result, take_row(core, (queue, row, side), self._request, unit_of_work, now_ms)
 
     def _next_alive(
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
@@ -261,6 +263,7 @@ class Getter:
             queue,
             self._request.match,
             queue.low if place is None else place.step_from(queue.low),
+            now_ms,
             before=before,
             in_parts=in_parts,
             holder=self.holder,
@@ -298,19 +301,24 @@ class Getter:
             queue.first[side] = row.k + 1
 
     def _take_own(self, own: Pending, now_ms: int) -> tuple[GetResult, Work | None]:
-        result = seen(self._core, self._request, own.queue, own.row)
+        result = seen(self._core, self._request, own.queue, own.row, now_ms)
         if not result.stays:
             assert self._unit_of_work is not None
             self._unit_of_work.take_own(own)
-            confirm_delivery(self._core, (own.queue, own.row, 0), None, self._unit_of_work)
+            found = own.queue, own.row, 0
+            confirm_delivery(self._core, found, None, self._unit_of_work, now_ms)
         return result, None
 
 
-def seen(core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage) -> GetResult:
-    """Return what a getter or browser with this buffer sees of a row now (G5)."""
+def seen(
+    core: Core, request: GetRequest, queue: LocalQueue, row: StoredMessage, now_ms: int
+) -> GetResult:
+    """Return what a getter or browser with this buffer sees of a row now (G5).
+
+    Now is when it was found to be alive: the clock has gone on, and 0 is never left (E4).
+    """
     if queue.is_staging:
         row = shown(core, row)
-    now_ms = core.now_ms()
     if row.body[:4] == TRANSMISSION_MARK:
         row = seen_in_transit(row, now_ms)
     visible, taken, failure = seen_as(request.view, row)
@@ -336,7 +344,11 @@ def _with_extension(row: StoredMessage) -> StoredMessage:
 
 
 def take_row(
-    core: Core, found: Found, request: GetRequest, unit_of_work: UnitOfWork | None
+    core: Core,
+    found: Found,
+    request: GetRequest,
+    unit_of_work: UnitOfWork | None,
+    now_ms: int,
 ) -> Work | None:
     """Take a row under the latch: into the unit of work, or by a work to be run."""
     queue, row, side = found
@@ -347,13 +359,13 @@ def take_row(
         work = Work()
         outcome = _CANCELLED if queue.is_staging else _GOT
         descriptor = unpack_descriptor(row.descriptor)
-        remove(core, work, found, life_of(queue, row, descriptor, core.now_ms(), outcome))
-    confirm_delivery(core, found, work, unit_of_work)
+        remove(core, work, found, life_of(queue, row, descriptor, now_ms, outcome))
+    confirm_delivery(core, found, work, unit_of_work, now_ms)
     return work
 
 
 def confirm_delivery(
-    core: Core, found: Found, work: Work | None, unit_of_work: UnitOfWork | None
+    core: Core, found: Found, work: Work | None, unit_of_work: UnitOfWork | None, now_ms: int
 ) -> None:
     """Add the COD report, which is part of the getter's unit of work."""
     queue, row, _side = found
@@ -361,6 +373,6 @@ def confirm_delivery(
     if not descriptor.report & MQRO_COD or queue.is_staging:
         return
     report = Work() if work is None else work
-    send_report(core, report, Cause.COD, original_of(queue, row, descriptor, core.now_ms()))
+    send_report(core, report, Cause.COD, original_of(queue, row, descriptor, now_ms))
     if work is None and unit_of_work is not None:
         unit_of_work.adopt(report)

@@ -115,6 +115,11 @@ def message_of(queue: str, row: StoredMessage, seen_ms: int) -> Message:
     return Message(queue, row, seen_ms, row.body)
 
 
+def row_of(message: Message) -> StoredMessage:
+    """Return the row that a message shows; its body may be another than the one shown."""
+    return message._row
+
+
 def position_of(message: Message) -> int:
     """Return what tells a message from all others on its queue; MsgIds need not differ."""
     return message._row.k

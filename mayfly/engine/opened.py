@@ -52,7 +52,7 @@ class OpenQueue:
         self.is_input = bool(options & _INPUT)
         self.is_output = bool(options & c.MQOO_OUTPUT)
         #: MQHOBJ, by which PMO.Context names it.
-        self.number = next(_numbers) % _LARGEST_NUMBER + 1
+        self.number = _next_number()
         #: With MQOO_SAVE_ALL_CONTEXT: the message got last, None when it has browsed since.
         self.saved: Message | None = None
 
@@ -66,12 +66,14 @@ class OpenQueue:
 class OpenObject:
     """One open topic, process or queue manager; it takes nothing from anybody, and only counts."""
 
-    __slots__ = ("is_open", "options")
+    __slots__ = ("is_open", "number", "options")
 
     def __init__(self, options: int) -> None:
         """Begin open."""
         self.options = options
         self.is_open = True
+        #: MQHOBJ; it saves no context.
+        self.number = _next_number()
 
 
 class OpenQueues:
@@ -296,6 +298,10 @@ def drop_ownerless(core: Core) -> None:
             # Another's unit of work holds it, or a full disk.
             _LOG.error("closing %s: %s", queue.name, error)
     drop_doomed(core)
+
+
+def _next_number() -> int:
+    return next(_numbers) % _LARGEST_NUMBER + 1
 
 
 def _open_input(opened: OpenQueue) -> None:

@@ -320,6 +320,17 @@ class Session(TopicVerbs):
         """Commit or, after an exception, back out; then disconnect."""
         self.close(commit=kind is None)
 
+    def beside(self) -> Session:
+        """Return a transacted session of the same user, with a unit of work of its own."""
+        session = Session(self.core, None, transacted=True, program="")
+        session.context, session.authority = self.context, self.authority
+        return session
+
+    @property
+    def core(self) -> Core:
+        """The queue manager that it is connected to."""
+        return self._core
+
     @property
     def is_transacted(self) -> bool:
         """Whether what it does waits for a commit or backout."""

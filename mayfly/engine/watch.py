@@ -58,8 +58,8 @@ def wait_for(core: Core, take: Callable[[], Any], numbers: Iterable[int]) -> Any
         if not waiter.attempt():
             for number in numbers:
                 core.waits.add(number, waiter)
-    core.run_deferred()
     try:
+        core.run_deferred()
         return waiter.wait()
     finally:
         with core.latch:

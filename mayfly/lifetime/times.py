@@ -169,6 +169,9 @@ class SystemClock:
     def _note_step(self, difference_ms: int) -> None:
         if abs(difference_ms - self._seen_difference_ms) <= _SLEW_MS:
             return
+        if abs(difference_ms - self.difference_ms()) > _SLEW_MS:
+            # Held up between its looks at the two clocks, a thread sees a step that is none.
+            return
         self._seen_difference_ms = difference_ms
         self.step_count += 1
         followed = 0 < difference_ms <= self.tolerance_ms

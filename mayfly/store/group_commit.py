@@ -2,9 +2,9 @@
 
 The first caller to arrive leads: it takes what others have queued meanwhile into one transaction,
 then wakes them and hands the lead to the first that came after. Who was not alone the last time
-gives the others a moment to come again, for all of them pay for each sync. A unit that fails alone is undone
-alone (savepoint); a full disk fails the whole batch and nothing of it is kept; an I/O error at
-COMMIT leaves its outcome unknown, so the store stops and the commit is never tried again.
+gives the others a moment to come again, for all of them pay for each sync. A unit that fails alone
+is undone alone (savepoint); a full disk fails the whole batch and nothing of it is kept; an I/O
+error at COMMIT leaves its outcome unknown, so the store stops and the commit is never tried again.
 """
 
 from __future__ import annotations

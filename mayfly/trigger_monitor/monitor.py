@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -29,7 +30,8 @@ class Outcome(StrEnum):
 
     #: A program was started, whatever became of it.
     STARTED = "started"
-    #: Of those: it raised, or ended with another code than 0 while the monitor waited for it.
+    #: Of those: it raised, or ended with another code than 0 before the monitor was stopped; not
+    #: counted in the background.
     FAILED = "failed"
     #: The trigger message went to the dead-letter queue.
     DEAD_LETTERED = "dead_lettered"
@@ -38,7 +40,7 @@ class Outcome(StrEnum):
 
 
 class TriggerMonitor:
-    """Starts programs for the trigger messages of one queue, one after the other.
+    """Starts programs for the trigger messages of one queue, in their order.
 
     A context manager; used by one thread but for :meth:`stop`. ``counts`` can be read from any.
     """
@@ -50,16 +52,21 @@ class TriggerMonitor:
         programs: Mapping[str, Program] = _NO_PROGRAMS,
         *,
         runs_commands: bool = False,
+        commands_at_once: int = 1,
         user: str | None = None,
     ) -> None:
         """Open the initiation queue, which may let queues trigger at once (T2).
 
         ``programs`` are callables by ApplId; with ``runs_commands`` every other ApplId of type
-        MQAT_UNIX is a command line. ``user`` is in whose name it reads, None for who opened the
-        queue manager. Raises the reason codes of an open for input.
+        MQAT_UNIX is a command line. While ``commands_at_once`` of them run, no trigger message is
+        taken. ``user`` is in whose name it reads, None for who opened the queue manager. Raises
+        ValueError for a limit below 1, and the reason codes of an open for input.
         """
+        if commands_at_once < 1:
+            raise ValueError(f"commands_at_once {commands_at_once} is less than 1")
         self._manager = manager
-        self._programs = Programs(programs, runs_commands=runs_commands)
+        limit = commands_at_once if runs_commands else 0
+        self._programs = Programs(programs, limit, partial(self._count, Outcome.FAILED))
         self._session = manager.session(user, transacted=True, program="mayfly trigger")
         try:
             self._handle = self._session.open(queue, c.MQOO_INPUT_SHARED)
@@ -69,6 +76,7 @@ class TriggerMonitor:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self.counts = Counter(dict.fromkeys(Outcome, 0))
+        self._counting = threading.Lock()
 
     @property
     def queue(self) -> str:
@@ -152,7 +160,7 @@ class TriggerMonitor:
     def _deal_with(self, message: Message) -> None:
         try:
             trigger = trigger_message_of(message)
-            see_to_end = self._programs.start(trigger, self._manager.name)
+            wait = self._programs.start(trigger, self._manager.name)
         except MQError as error:
             self._refuse(message, c.MQFB_TM_ERROR, error)
             return
@@ -161,9 +169,13 @@ class TriggerMonitor:
             return
         # The program is not part of the unit of work.
         self._session.commit()
-        self.counts[Outcome.STARTED] += 1
-        if not see_to_end():
-            self.counts[Outcome.FAILED] += 1
+        self._count(Outcome.STARTED)
+        wait()
+
+    def _count(self, outcome: Outcome) -> None:
+        # A command may end on a thread of its own.
+        with self._counting:
+            self.counts[outcome] += 1
 
     def _refuse(self, message: Message, feedback: int, why: Exception) -> None:
         """Put a trigger message on the dead-letter queue; where that fails, it is lost (T9)."""
@@ -177,4 +189,4 @@ class TriggerMonitor:
             _LOG.error("%s is lost: %s", message, error)
             outcome = Outcome.LOST
         self._session.commit()
-        self.counts[outcome] += 1
+        self._count(outcome)

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
-from threading import Event, Thread
+from threading import Condition, Thread
 
 from mayfly.mqi.constants import MQAT_UNIX, MQFB_APPL_CANNOT_BE_STARTED, MQFB_APPL_TYPE_ERROR
 from mayfly.trigger_monitor.messages import TriggerMessage
@@ -15,7 +15,7 @@ from mayfly.trigger_monitor.messages import TriggerMessage
 _LOG = logging.getLogger("mayfly.trigger_monitor")
 #: Called with the trigger message; what it returns is not looked at.
 Program = Callable[[TriggerMessage], object]
-#: ENVRDATA that lets a command run on while the monitor looks for the next trigger message.
+#: ENVRDATA of a command that is not counted among those that run at once.
 _IN_BACKGROUND = "&"
 #: A command writes where the monitor complains: what the monitor prints is its own.
 _STDERR = 2
@@ -33,55 +33,78 @@ class CannotStart(Exception):
 class Programs:
     """What may be started; used by one thread but for :meth:`stop`."""
 
-    def __init__(self, callables: Mapping[str, Program], *, runs_commands: bool) -> None:
-        """Take callables by ApplId; other ApplIds of type MQAT_UNIX are command lines, if any."""
+    def __init__(
+        self, callables: Mapping[str, Program], command_limit: int, note_failure: Callable[[], None]
+    ) -> None:
+        """Take callables by ApplId; other ApplIds of type MQAT_UNIX are command lines.
+
+        So many of those run at once; 0: there are none. ``note_failure`` is called, from any
+        thread, when a program has failed.
+        """
         self._callables = callables
-        self._runs_commands = runs_commands
+        self._command_limit = command_limit
+        self._note_failure = note_failure
         self._is_stopped = False
-        #: Set at the end of the command that is waited for, or when it is no longer.
-        self._turn = Event()
+        #: How many commands run, without those in the background; told when one has ended.
+        self._running_count = 0
+        self._ended = Condition()
 
-    def start(self, trigger: TriggerMessage, manager_name: str) -> Callable[[], bool]:
-        """Start what a trigger message names, and return what sees it to its end.
+    def start(self, trigger: TriggerMessage, manager_name: str) -> Callable[[], None]:
+        """Start what a trigger message names, and return what waits until the next one may come.
 
-        A callable begins only then, a command at once. That returns False when the program has
-        failed. Raises CannotStart.
+        A callable begins only then, a command at once. Raises CannotStart.
         """
         program = self._callables.get(trigger.appl_id)
         if program is not None:
-            return partial(_call, program, trigger)
-        if self._runs_commands and trigger.appl_type != MQAT_UNIX:
+            return partial(self._call, program, trigger)
+        if self._command_limit and trigger.appl_type != MQAT_UNIX:
             said = f"ApplType {trigger.appl_type} of {trigger.appl_id!r} is not {MQAT_UNIX}"
             raise CannotStart(MQFB_APPL_TYPE_ERROR, said)
-        if not self._runs_commands:
+        if not self._command_limit:
             raise CannotStart(MQFB_APPL_CANNOT_BE_STARTED, f"no program {trigger.appl_id!r}")
         process = _started(trigger, manager_name)
-        return partial(self._wait_for, process, trigger)
+        is_counted = trigger.env_data.strip() != _IN_BACKGROUND
+        with self._ended:
+            self._running_count += is_counted
+        # Daemons: a command that outlives the monitor keeps nobody.
+        Thread(target=self._watch, args=(process, trigger, is_counted), daemon=True).start()
+        return self._wait_for_room
 
     def stop(self) -> None:
         """Wait for no command any more; those that run do so on their own."""
-        self._is_stopped = True
-        self._turn.set()
+        with self._ended:
+            self._is_stopped = True
+            self._ended.notify_all()
 
-    def _wait_for(self, process: subprocess.Popen[bytes], trigger: TriggerMessage) -> bool:
-        turn = self._turn = Event()
-        # Daemons: a command that outlives the monitor keeps nobody.
-        Thread(target=_watch, args=(process, trigger, turn), daemon=True).start()
-        if trigger.env_data.strip() != _IN_BACKGROUND and not self._is_stopped:
-            turn.wait()
-        return process.returncode in (0, None)
+    def _wait_for_room(self) -> None:
+        with self._ended:
+            self._ended.wait_for(
+                lambda: self._is_stopped or self._running_count < self._command_limit
+            )
 
+    def _watch(
+        self, process: subprocess.Popen[bytes], trigger: TriggerMessage, is_counted: bool
+    ) -> None:
+        code = process.wait()
+        if code:
+            _LOG.warning("%r for %r ended with %d", trigger.appl_id, trigger.queue, code)
+        if not is_counted:
+            return
+        with self._ended:
+            self._running_count -= 1
+            if code and not self._is_stopped:
+                self._note_failure()
+            self._ended.notify_all()
 
-def _call(program: Program, trigger: TriggerMessage) -> bool:
-    try:
-        program(trigger)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's own failure
-        if isinstance(error, SystemExit) and error.code in (0, None):
-            return True
-        name = trigger.appl_id
-        _LOG.warning("%r for %r raised %r", name, trigger.queue, error, exc_info=error)
-        return False
-    return True
+    def _call(self, program: Program, trigger: TriggerMessage) -> None:
+        try:
+            program(trigger)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the program's own failure
+            if isinstance(error, SystemExit) and error.code in (0, None):
+                return
+            name = trigger.appl_id
+            _LOG.warning("%r for %r raised %r", name, trigger.queue, error, exc_info=error)
+            self._note_failure()
 
 
 def _started(trigger: TriggerMessage, manager_name: str) -> subprocess.Popen[bytes]:
@@ -102,10 +125,3 @@ def _started(trigger: TriggerMessage, manager_name: str) -> subprocess.Popen[byt
     except (OSError, ValueError) as error:
         said = f"ApplId {trigger.appl_id!r}: {error}"
         raise CannotStart(MQFB_APPL_CANNOT_BE_STARTED, said) from error
-
-
-def _watch(process: subprocess.Popen[bytes], trigger: TriggerMessage, turn: Event) -> None:
-    code = process.wait()
-    if code:
-        _LOG.warning("%r for %r ended with %d", trigger.appl_id, trigger.queue, code)
-    turn.set()

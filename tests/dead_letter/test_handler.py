@@ -8,6 +8,8 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
+from mayfly.dead_letter.courses import LIMIT, Course, Returns
+from mayfly.engine.forwarding import bury as engine_bury
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -339,11 +341,13 @@ def test_Q1_header_of_the_other_byte_order_is_read(qm: QueueManager) -> None:
     assert on(qm, "Q1")[0].body == b"data"
 
 
-def test_letters_of_one_msg_id_are_told_apart(qm: QueueManager) -> None:
+def test_letters_of_one_msg_id_are_told_apart(qm: QueueManager, clock: VirtualClock) -> None:
+    """By their queue, by when they came here, and by the hundredth of a second of their put."""
     for target in ("Q1", "OTHER", "Q1"):
         bury(qm, target=target, msg_id=MSG_ID)
     with handler(qm, "DESTQ(OTHER) ACTION(IGNORE)\nACTION(RETRY)") as working:
         assert named(working.run_once()) == {"redriven": 2, "ignored": 1}
+        clock.advance(10)
         bury(qm, msg_id=MSG_ID)
         assert named(working.run_once()) == {"redriven": 1}
 
@@ -388,6 +392,78 @@ def test_letter_that_comes_back_at_once_is_of_the_next_pass(qm: QueueManager) ->
     with handler(qm, f"{RETRY} RETRY(2)") as working:
         assert named(working.run_once()) == {"redriven": 2, "failed": 1}
         assert qm.curdepth(DEAD) == 3
+
+
+def refuse(qm: QueueManager, reason: int = rc.MQRC_Q_FULL) -> int:
+    """Let a bridge refuse all there is on Q1 and return how many."""
+    with qm.session(transacted=True) as bridge:
+        count = 0
+        while (message := bridge.get("Q1")) is not None:
+            engine_bury(qm, bridge, message, reason)
+            count += 1
+        bridge.commit()
+    return count
+
+
+def test_a_letter_that_comes_back_has_used_up_an_attempt_and_waits_RETRYINT(
+    qm: QueueManager, clock: VirtualClock
+) -> None:
+    """A catch-all RETRY would send round for ever what its queue's program refuses at once."""
+    bury(qm)
+    with handler(qm, f"RETRYINT(5)\n{RETRY} RETRY(3)\nDESTQ(Q1) ACTION(FWD) FWDQ(Q2)") as working:
+        for _ in range(2):
+            assert named(working.run_once()) == {"redriven": 1}
+            assert refuse(qm) == 1
+            clock.advance(4_999)
+            assert named(working.run_once()) == {}
+            clock.advance(1)
+        assert named(working.run_once()) == {"redriven": 1}
+        assert refuse(qm) == 1
+        assert named(working.run_once()) == {"forwarded": 1}
+    assert [qm.curdepth(name) for name in (DEAD, "Q1", "Q2")] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("passed_ms", "outcome"), [(9_999, "left"), (10_000, "redriven")])
+def test_a_letter_that_comes_back_after_twice_RETRYINT_is_a_new_one(
+    qm: QueueManager, clock: VirtualClock, passed_ms: int, outcome: str
+) -> None:
+    bury(qm)
+    with handler(qm, f"RETRYINT(5)\n{RETRY}") as working:
+        assert named(working.run_once()) == {"redriven": 1}
+        clock.advance(passed_ms)
+        assert refuse(qm) == 1
+        assert named(working.run_once()) == {outcome: 1}
+
+
+def test_a_letter_that_comes_back_for_another_reason_is_a_new_one(qm: QueueManager) -> None:
+    bury(qm)
+    with handler(qm, f"REASON(MQFB_IMS_ERROR) ACTION(DISCARD)\n{RETRY}") as working:
+        assert named(working.run_once()) == {"redriven": 1}
+        assert refuse(qm, c.MQFB_IMS_ERROR) == 1
+        assert named(working.run_once()) == {"discarded": 1}
+
+
+def test_letters_that_were_put_elsewhere_are_remembered_for_twice_RETRYINT_only(
+    qm: QueueManager, clock: VirtualClock
+) -> None:
+    with handler(qm, f"RETRYINT(5)\n{RETRY}") as working:
+        for passed_ms, count in ((0, 1), (9_999, 2), (1, 2), (10_000, 1)):
+            clock.advance(passed_ms)
+            bury(qm)
+            assert named(working.run_once()) == {"redriven": 1}
+            assert len(working._returns) == count
+
+
+@pytest.mark.slow
+def test_no_more_letters_are_remembered_than_memory_has_room_for(qm: QueueManager) -> None:
+    bury(qm)
+    letter = dead_letter_of(on(qm, DEAD)[0])
+    assert letter is not None
+    returns = Returns(1_000)
+    for reason in range(LIMIT + 10):
+        one = letter._replace(header={**letter.header, "Reason": reason})
+        returns.note(one, Course(), 1, START_MS)
+    assert len(returns) == LIMIT
 
 
 def test_letter_without_a_delay_header_goes_to_the_staging_queue_once(qm: QueueManager) -> None:

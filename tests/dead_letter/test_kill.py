@@ -12,8 +12,10 @@ import pytest
 from mayfly import QueueManager
 from mayfly.dead_letter import dead_letter_of, parse_rules
 from mayfly.dead_letter.handler import DeadLetterHandler
+from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.testing import VirtualClock
 from tests.dead_letter.letter_load import RULES
 from tests.dead_letter.scene import bury_in
 from tests.spec.scene import DEAD, alter_manager, lives, local
@@ -22,8 +24,10 @@ ROOT = Path(__file__).parents[2]
 KINDS = ("Q1", "PARKED", "GONE", "KEPT", "NOWHERE")
 LETTER_COUNT = 500
 LIFE_MS = 3_600_000
+#: How old the letters are when the handlers come.
+AGE_MS = 1_800_000
 #: A handler's wall clock moves between its look at the letter and its put.
-DRIFT_MS = 1_000
+DRIFT_MS = 600_000
 KILLS = 2
 
 
@@ -33,7 +37,7 @@ def id_of(number: int) -> bytes:
 
 def bury_all(folder: Path) -> dict[bytes, int]:
     """Fill the dead-letter queue and return the deadline of each letter by its id."""
-    with QueueManager("QM1", folder) as manager:
+    with QueueManager("QM1", folder, VirtualClock(SystemClock().now_ms() - AGE_MS)) as manager:
         for name in ("Q1", "PARKED"):
             local(manager, name, MAXDEPTH=10_000)
         alter_manager(manager, DEADQ=DEAD)

@@ -18,14 +18,17 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
+from mayfly.engine.forwarding import bury as engine_bury
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.dead_letter.scene import PLAIN, bury, handler, named
 from tests.spec.scene import DEAD, STAGING, alter, alter_manager, local
 
 INTERVAL_MS, LIFE_MS = 1_000, 1_500
 #: By target, what becomes of a put there: Q1 is disabled now and then.
-TARGETS = ("Q1", "NOWHERE", STAGING)
+#: BACK is served by a program that refuses what it gets.
+TARGETS = ("Q1", "NOWHERE", "BACK", STAGING)
 #: By action, as a table has it, the outcome of one that succeeds.
 ACTIONS = {
     "ACTION(RETRY)": "redriven",
@@ -34,15 +37,21 @@ ACTIONS = {
     "ACTION(DISCARD)": "discarded",
     "ACTION(IGNORE)": "ignored",
 }
+#: Of these, those that put a letter to the queue it was meant for.
+PUTS_BACK = ("ACTION(RETRY)", "ACTION(FWD) FWDQ(&DESTQ) HEADER(NO)")
 
 
 @dataclass
 class Letter:
-    """One letter; ``is_refused`` by the delay processor, which never takes it again."""
+    """One letter; ``is_refused`` by the delay processor, which never takes it again.
+
+    ``origin`` is its number when it came here for the first time.
+    """
 
     place: tuple[int, int]
     target: str
     expire_at_ms: int | None
+    origin: int
     is_refused: bool = False
 
 
@@ -53,6 +62,7 @@ class Course:
     rule_index: int = 0
     attempts: int = 0
     due_ms: int = 0
+    sent_ms: int = 0
 
 
 @dataclass
@@ -64,16 +74,45 @@ class Model:
     takes_puts: bool = True
     letters: list[Letter] = field(default_factory=list)
     courses: dict[int, Course] = field(default_factory=dict)
+    #: What is on BACK, with its course, and by number the courses of what has come back from there.
+    on_its_way: list[tuple[Letter, Course]] = field(default_factory=list)
+    returned: dict[int, Course] = field(default_factory=dict)
     settled: set[int] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     arrived: Counter[str] = field(default_factory=Counter)
     put_count: int = 0
 
-    def bury(self, target: str, priority: int, expire_at_ms: int | None, **more: bool) -> Letter:
+    def bury(
+        self,
+        target: str,
+        priority: int,
+        expire_at_ms: int | None,
+        *,
+        origin: int | None = None,
+        is_refused: bool = False,
+    ) -> Letter:
         self.put_count += 1
-        letter = Letter((-priority, self.put_count), target, expire_at_ms, **more)
+        number = self.put_count
+        first = number if origin is None else origin
+        letter = Letter((-priority, number), target, expire_at_ms, first, is_refused)
         self.letters.append(letter)
         return letter
+
+    def refuse(self) -> None:
+        """Let the program bring back what is on BACK, highest priority first."""
+        letters, self.on_its_way = self.on_its_way, []
+        for one, course in sorted(letters, key=lambda sent: sent[0].place[0]):
+            if one.expire_at_ms is None or one.expire_at_ms > self.now_ms:
+                back = self.bury("BACK", -one.place[0], one.expire_at_ms, origin=one.origin)
+                self.returned[back.place[1]] = course
+
+    def course_of(self, number: int) -> Course:
+        """Return that of a letter; one that has come back late is as new."""
+        if number not in self.courses:
+            course = self.returned.pop(number, None)
+            is_new = course is None or course.sent_ms + 2 * INTERVAL_MS <= self.now_ms
+            self.courses[number] = Course() if is_new or course is None else course
+        return self.courses[number]
 
     def next_after(self, place: tuple[int, int]) -> Letter | None:
         """Return the next living letter; what has expired before it is gone."""
@@ -95,23 +134,27 @@ class Model:
 
     def handle(self, letter: Letter) -> None:
         number = letter.place[1]
-        course = self.courses.setdefault(number, Course())
+        course = self.course_of(number)
         if number in self.settled or course.due_ms > self.now_ms:
             return
         for index, (target, action, attempts) in enumerate(self.rules):
             if index < course.rule_index or target not in ("*", letter.target):
                 continue
-            if self.succeeds(letter, action):
-                self.counts[ACTIONS[action]] += 1
-                if action == "ACTION(IGNORE)":
-                    self.settled.add(number)
-                return
-            self.counts["failed"] += 1
+            outcome = ACTIONS[action] if self.succeeds(letter, action) else "failed"
+            self.counts[outcome] += 1
             if course.rule_index != index:
                 course.rule_index, course.attempts = index, 0
             course.attempts += 1
-            if course.attempts < attempts:
-                course.due_ms = self.now_ms + INTERVAL_MS
+            is_last = course.attempts == attempts
+            course.due_ms = 0 if is_last else self.now_ms + INTERVAL_MS
+            if is_last:
+                course.rule_index, course.attempts = index + 1, 0
+            if outcome == "ignored":
+                self.settled.add(number)
+            elif letter.target == "BACK" and letter not in self.letters and action in PUTS_BACK:
+                course.sent_ms = self.now_ms
+                self.on_its_way.append((letter, course))
+            if outcome != "failed" or not is_last:
                 return
         self.counts["left"] += 1
         self.settled.add(number)
@@ -128,6 +171,8 @@ class Model:
         if target == "Q1" and not self.takes_puts:
             return False
         self.letters.remove(letter)
+        if target == "BACK":
+            return True
         if target == STAGING:
             self.bury(STAGING, -letter.place[0], letter.expire_at_ms, is_refused=True)
         else:
@@ -150,7 +195,7 @@ class HandlerMachine(RuleBasedStateMachine):
     def begin(self, rules: list[tuple[str, str, int]]) -> None:
         self.clock = VirtualClock()
         self.manager = QueueManager("QM1", clock=self.clock)
-        for name in ("Q1", "Q2"):
+        for name in ("Q1", "Q2", "BACK"):
             local(self.manager, name)
         alter_manager(self.manager, DEADQ=DEAD)
         lines = [f"DESTQ({target}) {action} RETRY({n})" for target, action, n in rules]
@@ -190,6 +235,14 @@ class HandlerMachine(RuleBasedStateMachine):
         takes = self.model.takes_puts = not self.model.takes_puts
         alter(self.manager, "Q1", PUT=c.MQQA_PUT_ALLOWED if takes else c.MQQA_PUT_INHIBITED)
 
+    @rule()
+    def refuse(self) -> None:
+        self.model.refuse()
+        with self.manager.session(transacted=True) as program:
+            while (message := program.get("BACK")) is not None:
+                engine_bury(self.manager, program, message, rc.MQRC_Q_FULL)
+            program.commit()
+
     @precondition(lambda self: any(not one.is_refused for one in self.model.letters))
     @rule(data=st.data())
     def take_away(self, data: st.DataObject) -> None:
@@ -197,7 +250,7 @@ class HandlerMachine(RuleBasedStateMachine):
         letter = data.draw(st.sampled_from(there))
         is_over = letter.expire_at_ms is not None and letter.expire_at_ms <= self.model.now_ms
         with self.manager.session() as session:
-            found = session.get(DEAD, msg_id=self.ids[letter.place[1]])
+            found = session.get(DEAD, msg_id=self.ids[letter.origin])
         assert (found is None) == is_over
         self.model.letters.remove(letter)
 
@@ -205,9 +258,10 @@ class HandlerMachine(RuleBasedStateMachine):
     def same_depths(self) -> None:
         if not hasattr(self, "model"):
             return
-        found = {name: self.manager.curdepth(name) for name in (DEAD, "Q1", "Q2")}
+        found = {name: self.manager.curdepth(name) for name in (DEAD, "Q1", "Q2", "BACK")}
         arrived = {name: self.model.arrived[name] for name in ("Q1", "Q2")}
-        assert found == {DEAD: len(self.model.letters), **arrived}
+        back = len(self.model.on_its_way)
+        assert found == {DEAD: len(self.model.letters), "BACK": back, **arrived}
 
     def teardown(self) -> None:
         if hasattr(self, "model"):

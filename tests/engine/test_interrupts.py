@@ -26,10 +26,21 @@ from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
 from tests.store.scene import gate, statement
 
 
+class CtrlC:
+    """What SIGINT does: the first one raises, those that are sent behind it do nothing."""
+
+    has_come = False
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        if not self.has_come:
+            self.has_come = True
+            raise KeyboardInterrupt
+
+
 @pytest.fixture(autouse=True)
 def _ctrl_c_counts() -> Iterator[None]:
     """A shell starts what runs beside it with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, CtrlC())
     yield
     signal.signal(signal.SIGINT, before)
 
@@ -61,13 +72,22 @@ def main_waits() -> bool:
     return sys._current_frames()[main_thread()].f_code is threading.Condition.wait.__code__
 
 
+def interrupt_main() -> None:
+    """Send SIGINT until it has come: Python does not notice one that meets it about to block."""
+    ctrl_c = signal.getsignal(signal.SIGINT)
+    assert isinstance(ctrl_c, CtrlC)
+    while not ctrl_c.has_come:
+        signal.pthread_kill(main_thread(), signal.SIGINT)
+        threading.Event().wait(0.001)
+
+
 def interrupt_when(ready: Callable[[], bool], then: Callable[[], object]) -> threading.Thread:
     """Send SIGINT to the main thread once it is ready for it and waits, then do something."""
 
     def watch() -> None:
         while not (ready() and main_waits()):
             threading.Event().wait(0.001)
-        signal.pthread_kill(main_thread(), signal.SIGINT)
+        interrupt_main()
         then()
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -255,7 +275,7 @@ def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
             while not (qm.waits.is_waited_on(number) and main_waits()):
                 threading.Event().wait(0.001)
             with qm.latch:
-                signal.pthread_kill(main_thread(), signal.SIGINT)
+                interrupt_main()
                 while sys._current_frames()[main_thread()].f_code.co_name != "_outcome_of":
                     threading.Event().wait(0.001)
                 assert qm.hidden.pop(row.k) is self_made

@@ -83,7 +83,7 @@ def test_T2_no_message_is_left_alone(tmp_path: Path) -> None:
 
         def serve() -> None:
             while len(got) < THREADS * PUTS:
-                assert starts.get(INITQ, wait_ms=10_000) is not None
+                assert starts.get(INITQ, wait_ms=60_000) is not None
                 with qm.session() as program:
                     served = program.open("Q1", c.MQOO_INPUT_SHARED)
                     while (message := program.get("Q1")) is not None:

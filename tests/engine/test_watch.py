@@ -16,8 +16,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.testing import VirtualClock
-
-PATIENCE_SECONDS = 30
+from tests.spec.scene import JOIN_SECONDS
 
 
 class Watching:
@@ -39,7 +38,7 @@ class Watching:
 
     def result(self) -> Message:
         """Return what was found; raise what the wait has raised."""
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join(JOIN_SECONDS)
         assert not self._thread.is_alive()
         assert not any(self._manager.waits.is_waited_on(number) for number in self._numbers)
         if self._errors:

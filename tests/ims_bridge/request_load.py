@@ -1,7 +1,8 @@
 """A process whose IMS bridge is killed at work.
 
 Called as ``python -m tests.ims_bridge.request_load FOLDER COUNT PLACE``: the kernel kills it in the
-transaction of request COUNT, or wherever it is a moment after that many were answered.
+transaction of request COUNT, or wherever it is a moment after that many were answered, at the
+latest when it has answered as many as AHEAD more.
 """
 
 import itertools
@@ -16,6 +17,7 @@ from mayfly.pymqi import IIH
 from tests.ims_bridge.scene import IMS, PATIENCE_SECONDS
 
 IN_TRANSACTION, ANYWHERE = "transaction", "anywhere"
+AHEAD = 30
 
 
 def kill() -> None:
@@ -29,10 +31,13 @@ def main() -> None:
     reached = threading.Event()
 
     def transaction(request: Request, _iih: IIH | None) -> bytes:
-        if next(numbers) == count:
+        number = next(numbers)
+        if number == count:
             if place == IN_TRANSACTION:
                 kill()
             reached.set()
+        elif number > count + AHEAD:
+            kill()
         return request.upper()
 
     with QueueManager("QM1", folder) as manager:

@@ -28,7 +28,7 @@ DEFINE QLOCAL({BACKOUT})
 HEADER_BYTES = 84
 PASS_EXPIRATION = c.MQIIH_PASS_EXPIRATION
 #: A thread that has done nothing after this never will.
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 def asking(**fields: Any) -> Descriptor:

@@ -12,6 +12,7 @@ from mayfly.engine.session import Session
 from mayfly.ims_bridge import ImsBridge
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until_blocked
 from tests.ims_bridge.scene import (
     DEAD,
     IMS,
@@ -115,8 +116,7 @@ def test_stop_waits_for_the_request_in_work_and_takes_no_more(
     assert begun.wait(PATIENCE_SECONDS)
     stopper = threading.Thread(target=bridge.stop, daemon=True)
     stopper.start()
-    stopper.join(0.05)
-    assert stopper.is_alive()
+    wait_until_blocked(stopper)
     may_end.set()
     stopper.join(PATIENCE_SECONDS)
     assert not stopper.is_alive()

@@ -26,7 +26,7 @@ ALTER QMGR DEADQ(DEAD)
 """
 M = TypeVar("M", bound=jms.Message)
 #: How long a test waits for another thread before it fails.
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 @contextmanager
@@ -86,9 +86,9 @@ class Receiver:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def wait_until_waiting(self, manager: QueueManager, number: int) -> None:
-        """Return when somebody waits under this number."""
-        while not manager.waits.is_waited_on(number):
+    def wait_until_waiting(self, manager: QueueManager, number: int, count: int = 1) -> None:
+        """Return when so many wait under this number."""
+        while len(manager.waits._by_queue.get(number, ())) < count:
             assert self._thread.is_alive(), (self._result, self._error)
 
     def result(self) -> jms.Message | None:

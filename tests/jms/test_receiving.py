@@ -102,11 +102,11 @@ def test_a_close_of_the_connection_ends_the_waits_of_all_sessions(
     connection: jms.Connection, manager: QueueManager
 ) -> None:
     receivers = []
-    for mode in (0, 1, 2):
+    for count, mode in enumerate((0, 1, 2), 1):
         session = connection.create_session(mode)
         consumer = session.create_consumer(session.create_queue("Q1"))
         receivers.append(Receiver(consumer.receive))
-        receivers[-1].wait_until_waiting(manager, number_of(manager))
+        receivers[-1].wait_until_waiting(manager, number_of(manager), count)
     connection.close()
     assert [receiver.result() for receiver in receivers] == [None, None, None]
 

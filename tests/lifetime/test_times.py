@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mayfly.lifetime.times import (
     SystemClock,
+    _Driver,
     ms_of_seconds,
     ms_of_tenths,
     put_date,
@@ -18,6 +19,8 @@ from mayfly.lifetime.times import (
 MS = 1_000_000
 HOUR_MS = 3_600_000
 WALL_MS = 1_700_000_000_000
+#: What has not come after this never will, however busy the machine.
+PATIENCE_SECONDS = 120
 
 
 class Machine:
@@ -105,6 +108,25 @@ def test_every_step_is_counted_also_the_same_one_twice() -> None:
     assert machine.clock.step_count == 3
 
 
+@pytest.mark.parametrize("held_up_ms", [1_000, 1_001, 10 * HOUR_MS])
+def test_a_thread_held_up_between_its_looks_at_the_two_clocks_sees_no_step(
+    held_up_ms: int,
+) -> None:
+    """The machine was busy, or slept: the wall clock it had read is an old one."""
+    machine, held_up = Machine(), [0]
+
+    def wall_ns() -> int:
+        seen_ns, ns = machine.wall_ns, held_up.pop() * MS if held_up else 0
+        machine.wall_ns, machine.boot_ns = machine.wall_ns + ns, machine.boot_ns + ns
+        return seen_ns
+
+    machine.clock = SystemClock(HOUR_MS, wall_ns=wall_ns, elapsed_ns=lambda: machine.boot_ns)
+    held_up.append(held_up_ms)
+    assert 0 <= machine.now() <= held_up_ms
+    assert machine.now() == held_up_ms
+    assert machine.clock.step_count == 0
+
+
 def test_own_tolerance() -> None:
     machine = Machine(tolerance_ms=5_000)
     assert machine.step(5_000) == 5_000
@@ -167,7 +189,7 @@ def test_due_work_runs_on_its_own_thread_not_early() -> None:
     due_ms = clock.now_ms() + 20
     work = Work(clock, due_ms)
     clock.attach(work)
-    assert work.ran.wait(20)
+    assert work.ran.wait(PATIENCE_SECONDS)
     clock.detach(work)
     assert work.ran_at_ms is not None
     assert work.ran_at_ms >= due_ms
@@ -179,7 +201,33 @@ def test_wake_brings_work_nearer() -> None:
     clock.attach(work)
     work.due_ms = clock.now_ms()
     clock.wake(work)
-    assert work.ran.wait(20)
+    assert work.ran.wait(PATIENCE_SECONDS)
+    clock.detach(work)
+
+
+def test_a_wake_while_the_clock_looks_for_what_is_due_is_not_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would sleep to the end of its longest sleep."""
+    monkeypatch.setattr(_Driver, "_LONGEST_SLEEP_SECONDS", 3_600.0)
+
+    class Late(Work):
+        """Falls due right after it has said that nothing is to come."""
+
+        def next_due_ms(self) -> int | None:
+            attached.wait(PATIENCE_SECONDS)
+            if self.due_ms is None and not self.ran.is_set():
+                self.due_ms = clock.now_ms()
+                clock.wake(self)
+                return None
+            return self.due_ms
+
+    clock, attached = SystemClock(), threading.Event()
+    work = Late(clock, 0)
+    work.due_ms = None
+    clock.attach(work)
+    attached.set()
+    assert work.ran.wait(PATIENCE_SECONDS)
     clock.detach(work)
 
 

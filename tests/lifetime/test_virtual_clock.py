@@ -11,7 +11,7 @@ from mayfly.engine.objects import administration
 from mayfly.lifetime.virtual_clock import VirtualClock
 
 START_MS = 1_700_000_000_000
-JOIN_SECONDS = 20.0
+JOIN_SECONDS = 120.0
 
 
 class Work:

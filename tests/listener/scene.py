@@ -24,7 +24,7 @@ DEFINE QLOCAL(BACKOUTS)
 DEFINE QLOCAL(REPLIES)
 """
 #: How long a test waits for another thread before it fails.
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 Endpoint = ListenerPort | ActivationSpec
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,8 @@ from mayfly.testing import VirtualClock
 from tests.listener.port_load import SESSIONS
 from tests.store.kills import run_and_kill
 
-ROUNDS = 6
+#: So many at least, and until enough has happened; a slow machine takes more.
+ROUNDS, ROUNDS_MAX, ENOUGH = 6, 120, 100
 
 
 class Journaled:
@@ -61,7 +63,11 @@ def texts(manager: QueueManager, name: str) -> Counter[str]:
 def test_kill_9_of_eight_sessions_loses_nothing_and_answers_nothing_twice(tmp_path: Path) -> None:
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or Random().randrange(10**6))
     random, journaled = Random(seed), Journaled()
-    for number in range(ROUNDS):
+    answers: Counter[str] = Counter()
+    for number in itertools.count():
+        if number >= ROUNDS and min(len(answers), len(journaled.committed)) > ENOUGH:
+            break
+        assert number < ROUNDS_MAX, f"too little happens; MAYFLY_KILL_SEED={seed}"
         run, folder = f"{seed}.{number}", tmp_path / "folder"
         run_and_kill("tests.listener.port_load", folder, tmp_path, run, random.uniform(0.1, 0.8))
         journaled.read(sorted(tmp_path.glob(f"{run}.*")))
@@ -76,5 +82,3 @@ def test_kill_9_of_eight_sessions_loses_nothing_and_answers_nothing_twice(tmp_pa
         assert journaled.committed <= answers.keys() <= journaled.seen, story
         # Of what was worked on, only the transactions under way can come again.
         assert len(journaled.in_doubt) <= SESSIONS, story
-    assert len(answers) > 100, story
-    assert len(journaled.committed) > 100, story

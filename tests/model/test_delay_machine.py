@@ -17,6 +17,8 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from mayfly import QueueManager
 from mayfly.engine.delay import delay_processor, schedule_query
 from mayfly.engine.delay.schedule import Receipt, Schedule, Scheduled, ScheduleFilter
+from mayfly.engine.delay.staging import shown
+from mayfly.engine.finding.search import ANY, Match, in_order
 from mayfly.engine.objects import administration
 from mayfly.testing.model import STAGING, Held, Put
 from tests.model.machine import QueueMachine
@@ -188,6 +190,21 @@ class DelayMachine(QueueMachine):
         assert [row[1:2] + row[3:8] + row[8:9] + row[10:] for row in found] == expected
         for entry in found:
             assert schedule.show(entry.msg_id) == entry
+
+    @rule()
+    def find_by_the_ids_shown(self) -> None:
+        """D3: each has a MsgId of its own on the staging queue, and is found by it."""
+        queue = self.manager.registry.queue(STAGING)
+        with self.manager.latch:
+            rows = [row for row, _side in in_order(self.manager, queue, ANY, queue.low)]
+            shown_ids = [shown(self.manager, row).msg_id for row in rows]
+            assert len(set(shown_ids)) == len(rows)
+            for row, shown_id in zip(rows, shown_ids, strict=True):
+                for match in (Match(shown_id), Match(shown_id, row.msg_id)):
+                    found = [
+                        one.k for one, _side in in_order(self.manager, queue, match, queue.low)
+                    ]
+                    assert found == [row.k]
 
     # What operators do
 

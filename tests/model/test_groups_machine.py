@@ -36,6 +36,8 @@ IN_GROUP, LAST = c.MQMF_MSG_IN_GROUP, c.MQMF_LAST_MSG_IN_GROUP
 SEGMENT, LAST_SEGMENT = c.MQMF_SEGMENT, c.MQMF_LAST_SEGMENT
 LOGICAL, COMPLETE = c.MQGMO_LOGICAL_ORDER, c.MQGMO_COMPLETE_MSG
 ALL_MSGS, ALL_SEGMENTS = c.MQGMO_ALL_MSGS_AVAILABLE, c.MQGMO_ALL_SEGMENTS_AVAILABLE
+#: MsgSeqNumber and Offset; None is any.
+Spot = tuple[int | None, int | None]
 OPEN = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT | c.MQOO_BROWSE
 
 
@@ -102,6 +104,8 @@ class Model:
         self.now_ms = 0
         #: Whose handle looks now, and sees what it has locked.
         self.viewer: int | None = None
+        #: MsgSeqNumber and Offset that are asked for beside the GroupId.
+        self.spot: Spot = (None, None)
 
     def visible(self, owner: int | None) -> list[Held]:
         seen = [
@@ -164,6 +168,9 @@ class Model:
                 yield message
                 continue
             if message.place < low or (group and piece.group != group):
+                continue
+            number, offset = self.spot
+            if number not in (None, piece.number) or offset not in (None, piece.offset):
                 continue
             if self.is_available(owner, message, mode):
                 yield message
@@ -306,17 +313,24 @@ class GroupsMachine(RuleBasedStateMachine):
         held.putter = user or None
         self.model.messages.append(held)
 
-    @rule(user=users, mode=modes | st.just(0), group=groups)
-    def get(self, user: int, mode: int, group: str) -> None:
+    @rule(
+        user=users,
+        mode=modes | st.just(0),
+        group=groups,
+        spot=st.tuples(st.sampled_from((None, None, 1, 2, 3)), st.sampled_from((None, 0, 2))),
+    )
+    def get(self, user: int, mode: int, group: str, spot: Spot) -> None:
         if not (mode or group):
             # A plain get is remembered only by a handle that has asked for groups before.
             return
         self.model.viewer = user
         at = self.stands[user] if mode & LOGICAL else None
         group = "" if at is not None else group
+        self.model.spot = spot = spot if group and not mode & LOGICAL else (None, None)
         expected = self.model.find(user or None, mode, at, group, LOWEST)
+        self.model.spot = None, None
         options = mode | (c.MQGMO_SYNCPOINT if user else c.MQGMO_NO_SYNCPOINT)
-        body, warning = see(self.handles[user], options, self.ids.get(group))
+        body, warning = see(self.handles[user], options, self.ids.get(group), spot)
         assert body == joined(expected)
         if not expected:
             assert warning == rc.MQRC_NO_MSG_AVAILABLE
@@ -444,10 +458,13 @@ def left_behind(at: At | None) -> int:
     return rc.MQRC_INCOMPLETE_MSG if at.in_message else rc.MQRC_INCOMPLETE_GROUP
 
 
-def see(handle: Handle, options: int, group_id: bytes | None) -> tuple[bytes | None, int]:
+def see(
+    handle: Handle, options: int, group_id: bytes | None, spot: Spot = (None, None)
+) -> tuple[bytes | None, int]:
     """Return the body and the warning, or None and the reason code."""
+    match = Match(group_id=group_id, msg_seq_number=spot[0], offset=spot[1]) if group_id else ANY
     try:
-        result = handle.get(GetRequest(Match(group_id=group_id) if group_id else ANY), options)
+        result = handle.get(GetRequest(match), options)
     except MQError as error:
         return None, error.reason
     return result.message.body, result.warning

@@ -238,6 +238,13 @@ class TriggerMachine(RuleBasedStateMachine):
         if is_enabled and not was_enabled:
             self.look_at_all()
 
+    @rule()
+    def alter_gets_of_the_initiation_queue(self) -> None:
+        allows = self.model.allows_gets = not self.model.allows_gets
+        alter(self.manager, INITQ, GET=int(not allows))
+        if allows:
+            self.look_at_all()
+
     def switch(self, name: str, *, is_on: bool) -> None:
         alter(self.manager, name, TRIGGER=ON if is_on else OFF)
         rules = self.model.queues[name]
@@ -302,7 +309,7 @@ class TriggerMachine(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         made = []
-        while (message := self.reader.get(INITQ)) is not None:
+        while self.model.allows_gets and (message := self.reader.get(INITQ)) is not None:
             made.append(str(TM.unpack(message.body)["QName"]))
         assert sorted(made) == sorted(self.model.made)
         self.model.made.clear()

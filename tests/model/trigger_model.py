@@ -52,6 +52,7 @@ class TriggerModel:
     messages: dict[int, Held] = field(default_factory=dict)
     monitors: int = 0
     takes_puts: bool = True
+    allows_gets: bool = True
     has_process: bool = True
     #: Whether nothing fits onto the initiation queue; there is no dead-letter queue.
     is_full: bool = False
@@ -99,7 +100,9 @@ class TriggerModel:
     def trigger(self, name: str, count: int) -> None:
         """Make trigger messages, if a monitor can have them (T1); lost ones never were (T9)."""
         rules = self.queues[name]
-        if not self.monitors or not self.takes_puts or not self.has_process:
+        if not self.monitors or not self.has_process:
+            return
+        if not self.takes_puts or not self.allows_gets:
             return
         if self.is_full:
             rules.forget()

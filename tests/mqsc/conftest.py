@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 import mayfly
+from mayfly.testing import VirtualClock
 
 
 @pytest.fixture
-def qm() -> Iterator[mayfly.QueueManager]:
-    with mayfly.QueueManager("QM1") as manager:
+def qm(clock: VirtualClock) -> Iterator[mayfly.QueueManager]:
+    with mayfly.QueueManager("QM1", clock=clock) as manager:
         yield manager

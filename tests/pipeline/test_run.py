@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 import pytest
@@ -29,6 +28,7 @@ from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
 from tests.cli.conftest import COMMAND, environment
+from tests.ports import held_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -107,12 +107,14 @@ class Outage:
         self._manager = manager
         self._stack = stack
         self._stops = stops
-        self._server = self._served(0)
+        self._port = stack.enter_context(held_port())
+        self._server = self._served()
         self.url = self._server.url
         self.said: list[str] = []
 
-    def _served(self, port: int) -> FlightServer:
-        return self._stack.enter_context(FlightServer(self._manager, port=port, token=TOKEN))
+    def _served(self) -> FlightServer:
+        server = FlightServer(self._manager, port=self._port, token=TOKEN)
+        return self._stack.enter_context(server)
 
     def started(self, progress: Progress) -> None:
         """Nothing to do."""
@@ -127,7 +129,7 @@ class Outage:
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
         self.said.append(failure)
         if len(self.said) == 2:
-            self._served(urlsplit(self.url).port or 0)
+            self._served()
 
 
 def test_a_source_that_fails_is_read_on_from_the_checkpoint(

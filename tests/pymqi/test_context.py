@@ -104,9 +104,16 @@ def test_P06_each_wrong_way_to_pass_on_has_its_reason(
         pmo = pymqi.PMO(Options=option, Context=handle)
         assert fails(output.put, b"y", md, pmo).reason == reason
     not_saving = pymqi.Queue(connection, "Q1", CMQC.MQOO_INPUT_SHARED)
+    topic = pymqi.OD(ObjectType=CMQC.MQOT_TOPIC, Version=CMQC.MQOD_VERSION_4)
+    topic.set_vs("ObjectString", "news")
+    published = pymqi.Queue(connection, topic, CMQC.MQOO_OUTPUT)
+    manager = pymqi.OD(ObjectType=CMQC.MQOT_Q_MGR)
+    asked = pymqi.Queue(connection, manager, CMQC.MQOO_INQUIRE)
     for context, reason in (
         (0, CMQC.MQRC_CONTEXT_HANDLE_ERROR),
         (not_saving.get_handle(), CMQC.MQRC_CONTEXT_HANDLE_ERROR),
+        (published.get_handle(), CMQC.MQRC_CONTEXT_HANDLE_ERROR),
+        (asked.get_handle(), CMQC.MQRC_CONTEXT_HANDLE_ERROR),
         (handle, CMQC.MQRC_CONTEXT_NOT_AVAILABLE),
     ):
         pmo = pymqi.PMO(Options=PASS_ALL, Context=context)

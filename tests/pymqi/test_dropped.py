@@ -13,8 +13,7 @@ from mayfly.engine.handles import Handle
 from mayfly.mqi import reasons as rc
 from mayfly.pymqi import CMQC
 from mayfly.testing import VirtualClock
-
-_LIMIT_SECONDS = 20
+from tests.spec.scene import JOIN_SECONDS
 
 
 class Collecting(VirtualClock):
@@ -48,7 +47,7 @@ def drop_a_connection_in_a_cycle() -> str:
 
 def in_time(thread: Thread) -> bool:
     thread.start()
-    thread.join(_LIMIT_SECONDS)
+    thread.join(JOIN_SECONDS)
     return not thread.is_alive()
 
 

@@ -10,10 +10,9 @@ import pytest
 from mayfly import QueueManager, pymqi
 from mayfly.pymqi import CMQC
 from mayfly.testing import VirtualClock
+from tests.spec.scene import JOIN_SECONDS
 
 Fails = Callable[..., pymqi.MQMIError]
-#: A thread that has not come back after this never will.
-JOIN_SECONDS = 20.0
 
 WRONG_GMO = [
     ({"StrucId": b"PMO "}, CMQC.MQRC_GMO_ERROR),

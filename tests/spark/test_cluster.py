@@ -24,7 +24,7 @@ from mayfly.spark.jvm import JavaNotFound
 from mayfly.spark.session import _is_this_machine
 
 ROOT = Path(__file__).parents[2]
-LIMIT_SECONDS = 20
+LIMIT_SECONDS = 60
 ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
 #: What starts a command under a keeper and does nothing more.
 STARTER = f"""

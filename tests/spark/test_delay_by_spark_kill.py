@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections import Counter
@@ -37,7 +38,11 @@ def test_D22_a_delayed_message_is_released_once_whenever_the_queue_manager_is_ki
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or random.randrange(10**6))
     rng, with_seed = random.Random(seed), f"again with MAYFLY_KILL_SEED={seed}"
     reader, folder, notes = Releaser(rng), tmp_path / "QM1", tmp_path / "journal"
-    for _ in range(rounds):
+    for number in itertools.count():
+        # For this to mean something.
+        if number >= rounds and reader.repeated and reader.count > 500:
+            break
+        assert number < 20 * rounds, f"too little happens; {with_seed}"
         first = str(Journal(notes).next_number)
         with process(str(folder), str(notes), first, module="tests.spark.drive_delayed") as child:
             assert child.stdout is not None
@@ -60,5 +65,3 @@ def test_D22_a_delayed_message_is_released_once_whenever_the_queue_manager_is_ki
         assert out.keys() <= claimed.keys(), with_seed
         assert manager.curdepth(STAGING_QUEUE) == 0, with_seed
         assert manager.verify().ok, with_seed
-    assert reader.repeated > 0, with_seed
-    assert len(out) > 500, with_seed

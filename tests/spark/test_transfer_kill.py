@@ -46,6 +46,11 @@ def kill_the_queue_manager(transfer: Transfer, kill_number: int) -> None:
     after_seconds = transfer.random.uniform(0, late_seconds)
     transfer.order(moment, "server", transfer.server.group, after_seconds)
     transfer.server.wait_for_kill(f"queue manager, {moment} + {after_seconds} s")
+    if not kill_number:
+        # It may rest for longer than a start takes.
+        transfer.driver.wait_until(
+            lambda: bool(transfer.feeder.repeat_count), "a feeder that fails"
+        )
     transfer.server.start()
     transfer.wait_for_batches()
 

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -27,6 +26,7 @@ from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, State
 from mayfly.spark import keeper
 from mayfly.spark.cluster import Cluster
 from tests.bulk.books import TOKEN
+from tests.ports import held_port
 from tests.spark.drive_transfer import ROWS_PER_BATCH
 from tests.spec.stage_scene import stages_left
 
@@ -199,9 +199,7 @@ class Transfer:
                 manager.mqsc(f"DEFINE QLOCAL({queue}) MAXDEPTH(1000000)")
         token_file = folder / "token"
         token_file.write_text(TOKEN)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = self._end.enter_context(held_port())
         self._url = f"grpc://127.0.0.1:{port}"
         at = ("--port", str(port), "--path", str(self._store), "--token-file", str(token_file))
         self.server = Child(

@@ -31,8 +31,8 @@ DEAD = "SYSTEM.DEAD.LETTER.QUEUE"
 WORKING = ("running", "spark")
 ZERO_ID = bytes(24)
 INPUT, OUTPUT, BROWSE = c.MQOO_INPUT_SHARED, c.MQOO_OUTPUT, c.MQOO_BROWSE
-#: A thread that has not come back after this never will.
-JOIN_SECONDS = 20.0
+#: A thread that has not come back after this never will, however busy the machine.
+JOIN_SECONDS = 120.0
 #: ReplyToQ of the reports, wherever a test makes one.
 REPLIES = "REPLIES"
 V2 = Descriptor(version=2)

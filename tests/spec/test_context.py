@@ -148,16 +148,21 @@ def test_P6_passing_on_needs_its_open_option_or_one_that_implies_it(
 def test_P6_2097_unless_the_context_is_a_handle_that_saves(
     queue_manager: QueueManager, session: Session, source: Handle
 ) -> None:
-    """Not open any more, opened without MQOO_SAVE_ALL_CONTEXT, of another session, none at all."""
+    """Opened without MQOO_SAVE_ALL_CONTEXT, no queue, of another session, closed, none at all."""
     take(source)
     target = session.open("OUT", OUTPUT | OPEN_ALL | OPEN_ID)
     plain = session.open("IN", INPUT)
+    topic = session.open_topic("news", OUTPUT)
+    asked = session.open_definition(QMGR, "", c.MQOO_INQUIRE)
     number = source.__index__()
     target.put(b"by its number", PutRequest(V2), PASS_ALL, number)
     with queue_manager.session("other") as other:
         foreign = other.open("IN", INPUT | SAVE)
         for option in (PASS_ALL, PASS_ID):
-            for context in (plain, foreign, target, c.MQHO_NONE, c.MQHO_UNUSABLE_HOBJ):
+            for context in (
+                *(plain, foreign, target, topic, asked),
+                *(c.MQHO_NONE, c.MQHO_UNUSABLE_HOBJ),
+            ):
                 with refused(rc.MQRC_CONTEXT_HANDLE_ERROR):
                     target.put(b"x", PutRequest(V2), option, context)
     source.close()

@@ -271,27 +271,29 @@ def test_books_balance_at_every_moment_of_busy_threads(
     """Verified while four sessions put, get, commit and back out; at the end nothing is missing."""
     local(any_manager)
     stop = threading.Event()
+    put_counts = [0] * 4
 
-    def work(number: int) -> int:
-        put_count = 0
+    def work(number: int) -> None:
         with any_manager.session(transacted=number % 2 == 0) as session:
             while not stop.is_set():
                 session.put("Q1", b"x", persistent=number > 1, time_to_live_ms=1_000)
-                put_count += 1
+                put_counts[number] += 1
                 session.get("Q1")
                 if number % 2 == 0:
                     session.commit()
-        return put_count
 
     workers = [Running(partial(work, number)) for number in range(4)]
     found = [any_manager.verify() for _ in range(60)]
+    while not all(put_counts):
+        assert all(worker.is_under_way for worker in workers)
+        found.append(any_manager.verify())
     stop.set()
-    put_count = sum(int(str(worker.finish())) for worker in workers)
+    for worker in workers:
+        worker.finish()
     assert [report.problems for report in found if not report.ok] == []
     assert [worker.error for worker in workers] == [None] * 4
     with any_manager.session() as session:
         bodies(session, "Q1")
     any_manager.ledger.last_position()
     totals = any_manager.store.book.totals[any_manager.registry.queue("Q1").number]
-    assert (totals.puts, totals.present) == (put_count, 0)
-    assert put_count > 0
+    assert (totals.puts, totals.present) == (sum(put_counts), 0)

@@ -107,6 +107,50 @@ def test_T1_nothing_while_puts_to_the_initiation_queue_are_disabled(
     assert monitor.read() == ["Q1"]
 
 
+@pytest.mark.parametrize("trigger_type", [FIRST, EVERY, DEPTH])
+@pytest.mark.parametrize(
+    ("keyword", "bad", "good"),
+    [
+        ("GET", c.MQQA_GET_INHIBITED, c.MQQA_GET_ALLOWED),
+        ("USAGE", s.MQUS_TRANSMISSION, s.MQUS_NORMAL),
+    ],
+)
+def test_T1_nothing_while_no_monitor_could_get_from_the_initiation_queue(
+    queue_manager: QueueManager,
+    session: Session,
+    monitor: Monitor,
+    trigger_type: int,
+    keyword: str,
+    bad: int,
+    good: int,
+) -> None:
+    """Also when a monitor opens it; once the condition holds, each queue triggers once."""
+    triggering(queue_manager, TRIGTYPE=trigger_type)
+    alter(queue_manager, INITQ, **{keyword: bad})
+    session.put("Q1", b"x")
+    Monitor(session)
+    assert (queue_manager.curdepth(INITQ), control(queue_manager)) == (0, ON)
+    alter(queue_manager, INITQ, **{keyword: good})
+    assert monitor.read() == ["Q1"]
+    alter(queue_manager, INITQ, DESCR="no condition")
+    assert monitor.read() == []
+
+
+def test_T1_a_transmission_queue_that_is_disabled_for_gets_triggers_when_it_is_enabled(
+    queue_manager: QueueManager, session: Session, monitor: Monitor
+) -> None:
+    """On a queue that is none the attribute counts for nothing: its program gets 2016."""
+    inhibited = {"GET": c.MQQA_GET_INHIBITED}
+    triggering(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION, PROCESS="", **inhibited)
+    triggering(queue_manager, "Q1", **inhibited)
+    session.put("SOME.QUEUE@QM2", b"x")
+    session.put("Q1", b"x")
+    assert monitor.read() == ["Q1"]
+    for name, expected in (("Q1", []), ("QM2", ["QM2"])):
+        alter(queue_manager, name, GET=c.MQQA_GET_ALLOWED)
+        assert monitor.read() == expected
+
+
 def test_T1_only_a_handle_for_input_is_a_monitor(
     queue_manager: QueueManager, session: Session
 ) -> None:

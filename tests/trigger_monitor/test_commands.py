@@ -14,13 +14,13 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.attributes.attribute import PROCESS
-from mayfly.engine.objects.named import alter_named
+from mayfly.engine.objects.named import alter_named, define_named
 from mayfly.engine.session import Session
 from mayfly.mqi.constants import MQAT_UNIX
 from mayfly.mqi.structures import TM, TMC2
 from mayfly.trigger_monitor import Outcome, TriggerMonitor
 from tests.spec.scene import JOIN_SECONDS, Running
-from tests.spec.trigger_scene import INITQ, PROGRAM
+from tests.spec.trigger_scene import EVERY, INITQ, PROGRAM, triggering
 
 #: Writes its arguments, a line each, to the file that USERDATA names.
 TELL = """
@@ -128,6 +128,37 @@ def test_stop_leaves_a_command_running(
     assert running.error is None
     # It still waits for its pipe, which ends it.
     pipe.write_bytes(b"")
+
+
+@pytest.mark.slow
+def test_a_command_that_hangs_holds_up_nobody_while_others_may_run_beside_it(
+    manager: QueueManager,
+    session: Session,
+    program: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    """Two at once: that of Q1 hangs, those of Q2 run one after the other and are waited for."""
+    pipe, told = program(HANG), tmp_path / "what Q2 told"
+    os.mkfifo(pipe)
+    script = tmp_path / "tell"
+    script.write_text(TELL + "\nraise SystemExit(3)")
+    line = shlex.join([sys.executable, str(script)])
+    define_named(manager, PROCESS, "TELL", {"APPLICID": line, "USERDATA": str(told)})
+    triggering(manager, "Q2", PROCESS="TELL", TRIGTYPE=EVERY)
+    monitor = TriggerMonitor(manager, INITQ, runs_commands=True, commands_at_once=2)
+    for name in ("Q1", "Q2", "Q2"):
+        session.put(name, b"x")
+    counts = monitor.run_once()
+    assert (counts[Outcome.STARTED], counts[Outcome.FAILED]) == (3, 2)
+    assert len(told.read_bytes()) == 2 * 732
+    monitor.close()
+    pipe.write_bytes(b"")
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_less_than_one_command_at_once_is_refused(manager: QueueManager, number: int) -> None:
+    with pytest.raises(ValueError, match=f"commands_at_once {number} is less than 1"):
+        TriggerMonitor(manager, INITQ, runs_commands=True, commands_at_once=number)
 
 
 @pytest.mark.slow

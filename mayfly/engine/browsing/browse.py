@@ -100,8 +100,9 @@ class Cursor:
                         waiter = Waiter(partial(self._attempt, step), until_ms, self._holder)
                         self._holder.wait(self._path.queue, waiter)
                         core.must_wake = True
-            core.run_deferred()
-            if waiter is not None:
+            if waiter is None:
+                core.run_deferred()
+            else:
                 result = self._outcome_of(waiter)
                 is_over = result is not None
             if self._place is not None and not is_over:
@@ -127,10 +128,11 @@ class Cursor:
                 self._holder.check()
                 self._check_get()
                 self._marks.end_lapsed()
-                found = self._at_cursor()
+                now_ms = core.now_ms()
+                found = self._at_cursor(now_ms)
                 if marks & c.MQGMO_UNMARKED_BROWSE_MSG:
                     self._marks.check_unmarked(found[1])
-                result = seen(core, request, found[0], found[1])
+                result = seen(core, request, found[0], found[1], now_ms)
                 if not lock:
                     self._holder.release_lock()
                 elif self._holder.locked is None:
@@ -158,13 +160,14 @@ class Cursor:
                 self._check_get()
                 if unit_of_work is not None:
                     unit_of_work.check_room()
-                found = self._at_cursor()
+                now_ms = core.now_ms()
+                found = self._at_cursor(now_ms)
                 self._marks.check_own(found[1].k)
-                result = seen(core, request, found[0], found[1])
+                result = seen(core, request, found[0], found[1], now_ms)
                 work: Work | None = None
                 if not result.stays:
                     self._holder.forget_lock(found[1].k)
-                    work = take_row(core, found, request, unit_of_work)
+                    work = take_row(core, found, request, unit_of_work, now_ms)
         finally:
             core.run_deferred()
         if work is not None:
@@ -188,11 +191,12 @@ class Cursor:
         return was_locked
 
     def _outcome_of(self, waiter: Waiter) -> GetResult | None:
-        """Wait; when interrupted or closed, nothing may be locked for this browse any more.
+        """Run what is deferred, then wait; interrupted or closed, this browse locks nothing more.
 
         None when it is to search on its own.
         """
         try:
+            self._core.run_deferred()
             result: GetResult | None = waiter.wait()
             with self._core.latch:
                 self._holder.check()
@@ -223,6 +227,7 @@ class Cursor:
             queue,
             request.match,
             start,
+            now_ms,
             before=None,
             in_parts=in_parts,
             holder=self._holder,
@@ -238,7 +243,7 @@ class Cursor:
         row, side = alive
         if unmarked is not None and request.match._replace(unmarked=None) == ANY:
             unmarked.reach(low, row.k)
-        result = seen(core, request, queue, row)
+        result = seen(core, request, queue, row, now_ms)
         if not result.stays:
             self._key = row.k
             if step.lock:
@@ -258,15 +263,15 @@ class Cursor:
         if self._path.get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {self._path.name}")
 
-    def _at_cursor(self) -> Found:
+    def _at_cursor(self, now_ms: int) -> Found:
         core, queue = self._core, self._path.queue
         found = None if self._key is None else self._row(self._key)
         hidden = (queue.home or core).hidden
         if found is None or hidden.get(found[1].k, self._holder) is not self._holder:
             raise self._nothing_there()
-        if is_expired(found[1].expire_at_ms, core.now_ms()):
+        if is_expired(found[1].expire_at_ms, now_ms):
             self._holder.forget_lock(found[1].k)
-            core.deferred.append(discard_expired(core, [found], core.now_ms()))
+            core.deferred.append(discard_expired(core, [found], now_ms))
             raise self._nothing_there()
         assert found[0] is queue
         return found

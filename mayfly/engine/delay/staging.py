@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
+from mayfly.engine.delay.given_ids import given_id
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import STAGING_QUEUE, Path
 from mayfly.engine.pubsub.subscriptions import queue_of
@@ -87,13 +88,14 @@ def staged_row(core: Core, target: Path, message: Delayed) -> StoredMessage:
     """Return the row of a delayed message; call it with the latch held."""
     prepared, window, msg_id, correl_id, body = message
     key = core.staging_order.next_key(window.deliver_at_ms)
+    sequence = core.store.sequence
     if msg_id:
         msg_hash = id_hash(msg_id)
+        shown_id = given_id(key, msg_hash, sequence.next())
     else:
-        sequence = core.store.sequence
         msg_id = delayed_id(core.name, key, sequence.instance, sequence.next())
         # Found by the key it tells, it needs no place in the index.
-        msg_hash = None
+        msg_hash, shown_id = None, staging_id(msg_id)
     return StoredMessage(
         key,
         window.put_ms,
@@ -104,7 +106,7 @@ def staged_row(core: Core, target: Path, message: Delayed) -> StoredMessage:
         0,
         msg_id,
         correl_id,
-        staging_id(msg_id),
+        shown_id,
         prepared.packed,
         body,
         target.name,

@@ -35,16 +35,16 @@ def look(
     queue: LocalQueue,
     match: Match,
     low: int,
+    now_ms: int,
     *,
     before: int | None,
     in_parts: bool,
     holder: Holder | None,
 ) -> Look:
-    """Look for the first live message with ``low <= k < before`` that the holder may see.
+    """Look for the first message live now with ``low <= k < before`` that the holder may see.
 
     What the selector refuses is passed over, dead or alive (E11). Call it with the latch held.
     """
-    now_ms = core.now_ms()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
     selects = None if match.selector is None else match.asker(core, queue, now_ms)

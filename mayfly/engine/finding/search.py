@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mayfly.engine.browsing.marks import Unmarked
 from mayfly.engine.core import Core
+from mayfly.engine.delay.given_ids import of_given_id
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.starts import MANY_HIDDEN, starts_of
 from mayfly.engine.holder import Holder
@@ -100,8 +101,14 @@ def in_order(
     visible to it alone (B5). Call it and use it with the latch held; it may be left at any point.
     """
     core = queue.home or core
-    if queue.is_staging:
-        match = _as_stored(match)
+    if queue.is_staging and not (match.msg_id is None and match.correl_id is None):
+        return _shown_with(core, queue, match, low, holder)
+    return _stored(core, queue, match, low, holder)
+
+
+def _stored(
+    core: Core, queue: LocalQueue, match: Match, low: int, holder: Holder | None
+) -> Iterator[tuple[StoredMessage, int]]:
     volatile, persistent = queue.present
     if holder is not None and holder.locked is not None:
         sides = [_side(core, queue, side, match, low) for side in (VOLATILE, PERSISTENT)]
@@ -115,18 +122,36 @@ def in_order(
     )
 
 
-def _as_stored(match: Match) -> Match:
-    """Return a match on the ids that the staging queue shows as one on those it stores (D3)."""
-    if match.msg_id is None:
-        return (
-            match
-            if match.correl_id is None
-            else match._replace(msg_id=match.correl_id, correl_id=None)
-        )
-    original_id = staging_id(match.msg_id)
-    if match.correl_id not in (None, original_id):
+def _shown_with(
+    core: Core, queue: LocalQueue, match: Match, low: int, holder: Holder | None
+) -> Iterator[tuple[StoredMessage, int]]:
+    """Yield what the staging queue shows with these ids (D3), and what is damaged with its own."""
+    shown_id = match.msg_id
+    stored_id = None if shown_id is None else staging_id(shown_id)
+    delayed = _stored(core, queue, _as_delayed(core, match, stored_id), low, holder)
+    damaged = _stored(core, queue, match._replace(msg_id=stored_id), low, holder)
+    return _merged(
+        (f for f in delayed if f[0].target is not None and shown_id in (None, f[0].origin_id)),
+        (f for f in damaged if f[0].target is None),
+    )
+
+
+def _as_delayed(core: Core, match: Match, stored_id: bytes | None) -> Match:
+    """Return a match on the ids that are shown as one on what is stored of a delayed message.
+
+    A generated MsgId is behind the one that is shown; of a given one that tells the place.
+    """
+    if match.msg_id is None or stored_id is None:
+        return match._replace(msg_id=match.correl_id, correl_id=None)
+    row = of_given_id(core, match.msg_id)
+    if row is not None:
+        token = message_token(row.k, row.put_ms)
+        if match.token not in (None, token):
+            return NOTHING
+        return match._replace(msg_id=match.correl_id, correl_id=None, token=token)
+    if match.correl_id not in (None, stored_id):
         return NOTHING
-    return match._replace(msg_id=original_id, correl_id=None)
+    return match._replace(msg_id=stored_id, correl_id=None)
 
 
 def _merged(

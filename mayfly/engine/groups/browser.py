@@ -35,11 +35,11 @@ class GroupBrowser(GroupGetter):
         self._locks = locks
 
     def deliver(
-        self, queue: LocalQueue, parts: list[Entry]
+        self, queue: LocalQueue, parts: list[Entry], now_ms: int
     ) -> tuple[GetResult, Work | None] | None:
         """Show the message and let the cursor stand on it."""
         rows = [self._row(entry) for entry in parts]
-        result, _whole = self.look_at(queue, parts, rows)
+        result, _whole = self.look_at(queue, parts, rows, now_ms)
         if not result.stays:
             self._cursor.move_to(parts[0].key)
             if self._locks:

@@ -12,7 +12,7 @@ from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetRequest, GetResult, Getter, confirm_delivery, seen
 from mayfly.engine.groups.index import GroupIndex
-from mayfly.engine.groups.members import Entry, needed_by, returned_with
+from mayfly.engine.groups.members import Entry, Seen, extent_of, needed_by, returned_with
 from mayfly.engine.groups.position import Position
 from mayfly.engine.groups.reassembly import Whole, reassembled
 from mayfly.engine.holder import Holder
@@ -83,7 +83,7 @@ class GroupGetter(Getter):
 
     def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
         """Take what is available now, under the latch; None when there is nothing."""
-        queue = self.ready()
+        queue, now_ms = self.ready(), self._core.now_ms()
         self.is_cut = not self._index.refresh(at_once=not in_parts)
         if self.is_cut:
             return None
@@ -91,22 +91,22 @@ class GroupGetter(Getter):
         if self._unit_of_work is not None:
             own = self._index.include(self._unit_of_work.own_puts(queue))
         try:
-            parts = self._find(queue, in_parts=in_parts)
+            parts = self._find(queue, now_ms, in_parts=in_parts)
         finally:
             for entry in own:
                 self._index.remove(entry)
-        self._discard(has_found=bool(parts))
+        self._discard(now_ms, has_found=bool(parts))
         if not parts:
             return None
         self.found_key = parts[0].key
-        return self.deliver(queue, parts)
+        return self.deliver(queue, parts, now_ms)
 
     def deliver(
-        self, queue: LocalQueue, parts: list[Entry]
+        self, queue: LocalQueue, parts: list[Entry], now_ms: int
     ) -> tuple[GetResult, Work | None] | None:
         """Take the message that these segments are, or the one message there is."""
         rows = [self._row(entry) for entry in parts]
-        result, whole = self.look_at(queue, parts, rows)
+        result, whole = self.look_at(queue, parts, rows, now_ms)
         if result.stays:
             return result, None
         taken = parts[: whole.row_count]
@@ -125,34 +125,34 @@ class GroupGetter(Getter):
             if entry.pending is None:
                 self._index.remove(entry)
                 self.holder.forget_lock(row.k)
-                work = self._take_row((queue, row, entry.side), work)
+                work = self._take_row((queue, row, entry.side), work, now_ms)
             else:
                 assert self._unit_of_work is not None
                 self._unit_of_work.take_own(entry.pending)
         # Without a work all of it is the unit of work's own.
         found = queue, whole.row, taken[0].side
-        confirm_delivery(self._core, found, work, self._unit_of_work)
+        confirm_delivery(self._core, found, work, self._unit_of_work, now_ms)
         return result, work
 
     def look_at(
-        self, queue: LocalQueue, parts: list[Entry], rows: list[StoredMessage]
+        self, queue: LocalQueue, parts: list[Entry], rows: list[StoredMessage], now_ms: int
     ) -> tuple[GetResult, Whole]:
         """Return what is seen of the message that rows are, and that message."""
         whole = reassembled(rows)
         self.found_bytes = parts[whole.row_count - 1].end - parts[0].offset
-        result = seen(self._core, self._request, queue, whole.row)
+        result = seen(self._core, self._request, queue, whole.row, now_ms)
         if whole.warning and not result.warning:
             result = result._replace(warning=whole.warning)
         return result, whole
 
-    def _take_row(self, found: Found, work: Work | None) -> Work | None:
+    def _take_row(self, found: Found, work: Work | None, now_ms: int) -> Work | None:
         queue, row, side = found
         if self._unit_of_work is not None and self.in_unit:
             self._unit_of_work.take(queue, row, side)
             return work
         work = work or Work()
         descriptor = unpack_descriptor(row.descriptor)
-        life = life_of(queue, row, descriptor, self._core.now_ms(), _GOT)
+        life = life_of(queue, row, descriptor, now_ms, _GOT)
         remove(self._core, work, found, life)
         return work
 
@@ -162,9 +162,8 @@ class GroupGetter(Getter):
         is_persistent = any(entry.side == PERSISTENT for entry in taken)
         return is_persistent or not self._request.persistent_only_syncpoint
 
-    def _find(self, queue: LocalQueue, *, in_parts: bool) -> list[Entry]:
+    def _find(self, queue: LocalQueue, now_ms: int, *, in_parts: bool) -> list[Entry]:
         """Return the message that comes next, as its segments; nothing when there is none."""
-        now_ms = self._core.now_ms()
         selector = self._request.match.selector
         selects = None
         if selector is not None:
@@ -174,7 +173,7 @@ class GroupGetter(Getter):
         if self._low == self._where.low:
             self._told_count = self._index.told_count
         for entry in self._candidates():
-            needed = needed_by(entry, self._mode_at())
+            needed = self._needed_by(entry, now_ms)
             if not self._are_there(needed, entry):
                 continue
             if not self._is_wanted(entry) or (selects and not selects(self._row(entry))):
@@ -191,6 +190,22 @@ class GroupGetter(Getter):
         self._low = self._where.low
         return []
 
+    def _needed_by(self, entry: Entry, now_ms: int) -> list[Entry]:
+        """Return what of the messages that an entry needs is not known to be there and alive."""
+        group, mode = entry.group, self._mode_at()
+        seen = None if group is None else group.seen.get(extent_of(entry, mode))
+        if seen is None or seen.at != self._index.moment or is_expired(seen.dies_ms, now_ms):
+            return needed_by(entry, mode)
+        return []
+
+    def _note_seen(self, entry: Entry, needed: list[Entry]) -> None:
+        """Note that messages are there; not when this holder alone may see one of them."""
+        if entry.group is None or len(needed) < 2 or self.holder.locked is not None:
+            return
+        ends = [each.expire_at_ms for each in needed if each.expire_at_ms is not None]
+        seen = Seen(self._index.moment, min(ends, default=None))
+        entry.group.seen[extent_of(entry, self._mode_at())] = seen
+
     def _mode_at(self) -> int:
         """Return the mode as it counts here: within a group that was begun it need not be whole."""
         mode, position = self._where.mode, self._where.position
@@ -203,7 +218,6 @@ class GroupGetter(Getter):
     def _candidates(self) -> Iterator[Entry]:
         """Yield what comes into question, in order; after each one the index may have changed."""
         index, where = self._index, self._where
-        group_id = self._request.match.group_id
         if where.position is not None:
             yield from self._following(where.position)
         elif where.key is not None:
@@ -212,7 +226,8 @@ class GroupGetter(Getter):
             if entry is not None and (group is None or entry in group.available(where.mode)):
                 yield entry
         else:
-            while (following := index.next(where.mode, self._low, group_id)) is not None:
+            match = self._request.match
+            while (following := index.next(where.mode, self._low, match)) is not None:
                 yield following
 
     def _following(self, position: Position) -> list[Entry]:
@@ -250,6 +265,8 @@ class GroupGetter(Getter):
                     if entry.key not in here:
                         are_there = False
                         self._index.remove(entry)
+        if are_there:
+            self._note_seen(candidate, needed)
         return are_there
 
     def _is_wanted(self, entry: Entry) -> bool:
@@ -291,14 +308,14 @@ class GroupGetter(Getter):
             self._index.remove(e)
         return False
 
-    def _discard(self, *, has_found: bool) -> None:
+    def _discard(self, now_ms: int, *, has_found: bool) -> None:
         expired, self._expired = self._expired, []
         if not expired:
             return
         if has_found or self._core.settings.discard_on_empty:
             for _queue, row, _side in expired:
                 self.holder.forget_lock(row.k)
-            self._core.deferred.append(discard_expired(self._core, expired, self._core.now_ms()))
+            self._core.deferred.append(discard_expired(self._core, expired, now_ms))
         else:
             for _queue, row, _side in expired:
                 self._index.lower(row.k)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from weakref import WeakSet
 
 from mayfly.engine.core import Core
+from mayfly.engine.finding.search import Match
 from mayfly.engine.groups.members import Entry, Group, is_by_message
 from mayfly.engine.groups.position import feedback_of
 from mayfly.engine.holder import Holder
@@ -20,6 +22,7 @@ from mayfly.store.outlines import Outline, outlines, outlines_of, present
 _PAGE = 2_000
 #: What has come since the last look; with more of it all is read anew, when somebody looks again.
 _TOLD_MAX = 20_000
+_key = attrgetter("key")
 
 
 class Line:
@@ -46,8 +49,12 @@ class Line:
         """Remove a key."""
         del self.keys[bisect_left(self.keys, key)]
 
-    def settle(self, group: Group, numbers: Iterable[int]) -> None:
-        """Take over what is available now of a group whose messages of these numbers changed."""
+    def settle(self, group: Group, changed: Mapping[Entry, bool]) -> None:
+        """Take over what is available now of a group: what has changed says whether it is there."""
+        if not self._mode:
+            self._settle_each(changed)
+            return
+        numbers = {entry.number for entry in changed}
         for number in numbers if is_by_message(self._mode) else (None,):
             before = self._by_place.pop((group, number), [])
             now = self._taken_over(group, number)
@@ -55,6 +62,16 @@ class Line:
                 self.remove(key)
             for key in set(now).difference(before):
                 self.add(key)
+
+    def _settle_each(self, changed: Mapping[Entry, bool]) -> None:
+        """Take over messages of which each is available for itself, however many there are."""
+        for entry, is_there in changed.items():
+            place = bisect_left(self.keys, entry.key)
+            was_there = place < len(self.keys) and self.keys[place] == entry.key
+            if is_there and not was_there:
+                self.keys.insert(place, entry.key)
+            elif was_there and not is_there:
+                del self.keys[place]
 
     def _taken_over(self, group: Group, number: int | None) -> list[int]:
         keys = [entry.key for entry in group.available(self._mode, number)]
@@ -82,8 +99,8 @@ class GroupIndex:
         self._lines: dict[int, Line] = {}
         #: By GroupId, for those that were asked for by it.
         self._lines_of: dict[bytes, dict[int, Line]] = {}
-        #: Groups with the numbers of their messages that have changed since the lines were right.
-        self._changed: dict[Group, set[int]] = {}
+        #: Groups with what has changed of them since the lines were right: whether it is there now.
+        self._changed: dict[Group, dict[Entry, bool]] = {}
         self._told: set[int] = set()
         #: How often something was told; who walks on after a pause knows by it what it may miss.
         self.told_count = 0
@@ -137,11 +154,13 @@ class GroupIndex:
             return False
         return bool(present(self.home.messages(entry.side), (entry.key,)))
 
-    def next(self, mode: int, low: int, group_id: bytes | None) -> Entry | None:
+    def next(self, mode: int, low: int, match: Match) -> Entry | None:
         """Return the first message from a key on that a get in this mode may begin with.
 
-        With a GroupId, of those that have it.
+        With a GroupId to be matched, of those that have it. What else the match asks for the caller
+        looks at; here it only spares a long way.
         """
+        group_id = match.group_id
         self._settle()
         if group_id is None:
             line = self._line(mode)
@@ -151,7 +170,25 @@ class GroupIndex:
                 return None
             line = self._line_of(group_id, mode)
         place = bisect_left(line.keys, low)
-        return self._entries[line.keys[place]] if place < len(line.keys) else None
+        if place == len(line.keys):
+            return None
+        entry, number = self._entries[line.keys[place]], match.msg_seq_number
+        if group_id is None or number is None or not is_by_message(mode):
+            return entry
+        if entry.number == number and match.offset in (None, entry.offset):
+            return entry
+        groups = self._families[group_id].values()
+        found = [each for group in groups for each in group.at(mode, number, match.offset)]
+        return min((each for each in found if each.key >= low), key=_key, default=None)
+
+    @property
+    def moment(self) -> tuple[int, ...]:
+        """What is the same as long as nothing leaves the queue, is hidden, or comes to it.
+
+        Of what can be seen, only what is told of makes more again.
+        """
+        queue = self._queue
+        return self.told_count, queue.depth - queue.uncommitted, queue.browse_locked
 
     def group(self, group_id: bytes, feedback: int) -> Group | None:
         """Return a group, or that of the reports on one."""
@@ -174,7 +211,7 @@ class GroupIndex:
                 line.remove(entry.key)
             return
         group.remove(entry)
-        self._note(entry, group)
+        self._note(entry, group, is_there=False)
         if not group.messages:
             self._settle()
             family = self._families[group.group_id]
@@ -187,10 +224,10 @@ class GroupIndex:
         """Note that a message of a group has expired: what needs it cannot be had any more."""
         assert entry.group is not None
         entry.group.spoiled.add(entry)
-        self._note(entry, entry.group)
+        self._note(entry, entry.group, is_there=True)
 
-    def _note(self, entry: Entry, group: Group) -> None:
-        self._changed.setdefault(group, set()).add(entry.number)
+    def _note(self, entry: Entry, group: Group, *, is_there: bool) -> None:
+        self._changed.setdefault(group, {})[entry] = is_there
 
     def _line(self, mode: int) -> Line:
         line = self._lines.get(mode)
@@ -208,10 +245,10 @@ class GroupIndex:
 
     def _settle(self) -> None:
         changed, self._changed = self._changed, {}
-        for group, numbers in changed.items():
+        for group, entries in changed.items():
             of_group_id = self._lines_of.get(group.group_id, {})
             for line in (*self._lines.values(), *of_group_id.values()):
-                line.settle(group, numbers)
+                line.settle(group, entries)
 
     def _add_all(self, rows: Iterable[Outline], side: int) -> None:
         for row in rows:
@@ -232,7 +269,7 @@ class GroupIndex:
         if group is None:
             group = family[feedback] = Group(grouping.group_id, feedback)
         group.add(entry)
-        self._note(entry, group)
+        self._note(entry, group, is_there=True)
         return entry
 
     def _forget_twins(self, group: Group | None, entry: Entry) -> None:

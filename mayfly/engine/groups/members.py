@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
+from typing import NamedTuple
 
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
 from mayfly.engine.unit_of_work import Pending
@@ -85,13 +86,23 @@ class Entry:
         return bool(self.flags & c.MQMF_LAST_MSG_IN_GROUP) or not self.flags & IN_GROUP
 
 
+class Seen(NamedTuple):
+    """That messages were all there: as long as nothing has left the queue or come to it since.
+
+    ``dies_ms`` is when the first of them expires.
+    """
+
+    at: tuple[int, ...]
+    dies_ms: int | None
+
+
 class Group:
     """What has one GroupId: the segments of each message by its number, in order of offset.
 
     A message in segments that is in no group is one here, too: its only message.
     """
 
-    __slots__ = ("feedback", "group_id", "last_number", "messages", "spoiled")
+    __slots__ = ("feedback", "group_id", "last_number", "messages", "seen", "spoiled")
 
     def __init__(self, group_id: bytes, feedback: int) -> None:
         """Begin with nothing."""
@@ -102,10 +113,13 @@ class Group:
         self.last_number: int | None = None
         #: What is known to have expired, so that what needs it cannot be had.
         self.spoiled: set[Entry] = set()
+        #: By ``extent_of`` what a get has looked at last, so that the next one need not.
+        self.seen: dict[int, Seen] = {}
 
     def add(self, entry: Entry) -> None:
         """Add a message or segment."""
         entry.group = self
+        self.seen.clear()
         insort(self.messages.setdefault(entry.number, []), entry, key=_by_offset)
         if entry.is_last_of_group:
             self.last_number = entry.number
@@ -113,11 +127,13 @@ class Group:
     def remove(self, entry: Entry) -> None:
         """Forget a message or segment."""
         segments = self.messages[entry.number]
-        segments.remove(entry)
+        del segments[bisect_left(segments, _by_offset(entry), key=_by_offset)]
         self.spoiled.discard(entry)
+        self.seen.clear()
         if not segments:
             del self.messages[entry.number]
-        if entry.number == self.last_number and not any(e.is_last_of_group for e in segments):
+        was_last = entry.is_last_of_group and entry.number == self.last_number
+        if was_last and not any(e.is_last_of_group for e in segments):
             self.last_number = None
 
     def message(self, number: int) -> list[Entry]:
@@ -139,6 +155,15 @@ class Group:
         low = bisect_left(segments, offset, key=_offset)
         return segments[low : bisect_right(segments, offset, low, key=_offset)]
 
+    def at(self, mode: int, number: int, offset: int | None) -> list[Entry]:
+        """Return what of a message a get in a mode that goes by message may begin with.
+
+        With an offset, in a mode that asks for nothing else, it is what stands there.
+        """
+        if mode or offset is None:
+            return self.available(mode, number)
+        return self.segments_at(number, offset)
+
     def whole(self) -> list[Entry]:
         """Return the whole group in logical order; nothing where anything is missing."""
         if self.last_number is None or len(self.messages) < self.last_number:
@@ -151,7 +176,9 @@ class Group:
             members += parts
         return members
 
-    def available(self, mode: int, number: int | None = None) -> list[Entry]:
+    def available(
+        self, mode: int, number: int | None = None, offset: int | None = None
+    ) -> list[Entry]:
         """Return what of the group a get in this mode may begin with, by key.
 
         In logical order that is its first message or segment alone; else all that the mode does not
@@ -193,6 +220,11 @@ class Group:
         if mode & (c.MQGMO_COMPLETE_MSG | c.MQGMO_ALL_SEGMENTS_AVAILABLE):
             return self.message(1)[:1]
         return self.segments_at(1, 0)[:1]
+
+
+def extent_of(entry: Entry, mode: int) -> int:
+    """Return what of its group ``needed_by`` speaks of: the number of a message, 0 for all."""
+    return 0 if mode & c.MQGMO_ALL_MSGS_AVAILABLE else entry.number
 
 
 def returned_with(entry: Entry, mode: int) -> list[Entry]:

@@ -31,7 +31,7 @@ from mayfly.mqi.constants import (
 )
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.selectors import MQQSGD_SHARED, MQTC_ON
+from mayfly.mqi.selectors import MQQSGD_SHARED, MQTC_ON, MQUS_TRANSMISSION
 from mayfly.store.keys import priority_starts
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
@@ -52,7 +52,7 @@ def define(
     With ``replace`` an existing one of the same kind takes the attributes given and keeps its
     messages; with QSGDISP(SHARED) it becomes one of the queue-sharing group. Raises
     MQRC_OBJECT_ALREADY_EXISTS, MQRC_OBJECT_NAME_ERROR; MQRC_OPTION_NOT_VALID_FOR_TYPE for a shared
-    queue without a group, or one that triggers.
+    queue without a group, or one that triggers or is a transmission queue.
     """
     check_name(name)
     core.check_running()
@@ -212,8 +212,12 @@ def _place_for(core: Core, name: str, values: Mapping[str, Value]) -> Core:
 
 
 def _check_sharing(name: str, values: Mapping[str, Value]) -> None:
-    if values.get("QSGDISP") == MQQSGD_SHARED and values["TRIGGER"] == MQTC_ON:
-        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"TRIGGER: {name} is a shared queue")
+    if values.get("QSGDISP") != MQQSGD_SHARED:
+        return
+    for keyword, refused in (("TRIGGER", MQTC_ON), ("USAGE", MQUS_TRANSMISSION)):
+        if values[keyword] == refused:
+            said = f"{keyword}: {name} is a shared queue"
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
 
 
 def _find(core: Core, kind: str, name: str) -> Definition:

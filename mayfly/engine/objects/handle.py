@@ -34,6 +34,10 @@ class DefinitionHandle:
         """Whether neither the handle nor its session has been closed."""
         return self._mark.is_open
 
+    def __index__(self) -> int:
+        """Return the number of the handle, MQHOBJ."""
+        return self._mark.number
+
     def close(self, options: int = c.MQCO_NONE) -> None:
         """MQCLOSE; raises MQRC_HOBJ_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for any option."""
         if not self.is_open:

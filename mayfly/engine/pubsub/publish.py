@@ -231,7 +231,16 @@ class _FanOut:
             ids = Ids(self._msg_id, self._request.correl_id)
             message = Outgoing(self._prepared, self._window, ids, self._body)
             yields = bool(self.journey.only_for)
-            self.effects.append(retain(self._core, self.work, self._topic, message, yields=yields))
+            self.effects.append(
+                retain(
+                    self._core,
+                    self.work,
+                    self._topic,
+                    message,
+                    yields=yields,
+                    only_here=self.only_here,
+                )
+            )
         else:
             self.effects.append(partial(end_retained, self._core, self._topic))
 

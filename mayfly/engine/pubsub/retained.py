@@ -45,6 +45,8 @@ from mayfly.store.units import StoredMessage
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
 _CLEARED = next_state(State.AVAILABLE, Event.CLEAR)
 _PAGE = 1_000
+#: The ``target_number`` of one that was published for this queue manager alone.
+_ONLY_HERE = 0
 
 
 def ensure_retained_queue(core: Core) -> None:
@@ -61,29 +63,35 @@ def ensure_retained_queue(core: Core) -> None:
 def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -> bool:
     """Tell whether what is retained for a topic is this publication, or was published later.
 
-    PutDate and PutTime say when, to 10 ms. Call it with the latch held.
+    PutDate and PutTime say when, to 10 ms; MsgIds of one queue manager rise, and of any two, every
+    queue manager takes the same one for the later. Call it with the latch held.
     """
     place = core.registry.retained.get(topic)
     found = None if place is None else _found(core, place)
     if found is None:
         return False
     row = found[1]
-    return row.msg_id == msg_id or _published(unpack_descriptor(row.descriptor)) > _published(
-        descriptor
-    )
-
-
-def _published(descriptor: Descriptor) -> tuple[str, str]:
-    return descriptor.put_date, descriptor.put_time
+    if row.msg_id == msg_id:
+        return True
+    here = unpack_descriptor(row.descriptor)
+    published = descriptor.put_date, descriptor.put_time, msg_id
+    return (here.put_date, here.put_time, row.msg_id) > published
 
 
 def retain(
-    core: Core, work: Work, topic: str, message: Outgoing, *, yields: bool = False
+    core: Core,
+    work: Work,
+    topic: str,
+    message: Outgoing,
+    *,
+    yields: bool = False,
+    only_here: bool = False,
 ) -> Callable[[], Work | None]:
     """Add a publication to what is retained; returns what makes it the one of its topic.
 
     That is to be an effect of the work. One that ``yields`` is removed by it when it is out of date
-    then. Raises MQRC_PUT_NOT_RETAINED; call it with the latch held.
+    then; one that is ``only_here`` goes to no neighbour. Raises MQRC_PUT_NOT_RETAINED; call it with
+    the latch held.
     """
     prepared, window, ids, body = message
     # What is kept owes nobody a report, and says later on when it was published.
@@ -101,6 +109,8 @@ def retain(
         said = f"{RETAINED_QUEUE} refuses it: {error}"
         raise mq_error(rc.MQRC_PUT_NOT_RETAINED, said) from error
     row = copy_row(new_row(core, path, Outgoing(silent, window, ids, body)), topic)
+    if only_here:
+        row = row._replace(target_number=_ONLY_HERE)
     arrive(core, work, path, silent, row)
     side = PERSISTENT if silent.persistent else VOLATILE
     place = row.k, side
@@ -235,6 +245,8 @@ def _matching(
         if found is None:
             continue
         row = found[1]
+        if row.target_number == _ONLY_HERE and is_proxy(subscription):
+            continue
         if is_expired(row.expire_at_ms, now_ms):
             # What is locked is left alone (X9).
             if row.k not in core.hidden:

@@ -127,8 +127,8 @@ class Subscriptions:
         self._by_topic = TopicIndex[Subscription]()
         self._matching: dict[str, tuple[Subscription, ...]] = {}
         self._ends: list[tuple[int, bytes]] = []
-        #: Rises when a subscription comes or goes.
-        self.change_count = 0
+        #: What has come (+1) and gone (-1) for who follows it, None while nobody does.
+        self.changes: list[tuple[Subscription, int]] | None = None
         #: Managed queues of subscriptions that are gone, which somebody may still use.
         self.doomed: list[LocalQueue] = []
         #: Expired ones that are still on disk.
@@ -159,7 +159,7 @@ class Subscriptions:
 
     def add(self, subscription: Subscription) -> None:
         """Enter a new one."""
-        self.change_count += 1
+        self._note_change(subscription, 1)
         self._by_id[subscription.sub_id] = subscription
         if subscription.name:
             self._by_name[subscription.name] = subscription
@@ -171,7 +171,7 @@ class Subscriptions:
         """Forget one; False when somebody else was faster."""
         if self._by_id.pop(subscription.sub_id, None) is None:
             return False
-        self.change_count += 1
+        self._note_change(subscription, -1)
         if self._by_name.get(subscription.name) is subscription:
             del self._by_name[subscription.name]
         self._by_topic.remove(subscription.levels, subscription.sub_id)
@@ -223,6 +223,10 @@ class Subscriptions:
         if subscription is None or is_expired(subscription.expire_at_ms, now_ms):
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"the subscriber to {topic!r} is gone")
         return subscription.destination, topic
+
+    def _note_change(self, subscription: Subscription, step: int) -> None:
+        if self.changes is not None:
+            self.changes.append((subscription, step))
 
     def _proxy(self, destination: str, topic: str) -> Subscription | None:
         for subscription in self.matching(topic):

@@ -77,6 +77,10 @@ class TopicHandle:
         """The topic string that was opened."""
         return self._target.topic
 
+    def __index__(self) -> int:
+        """Return the number of the handle, MQHOBJ."""
+        return self.opened.number
+
     def put(
         self,
         body: bytes,

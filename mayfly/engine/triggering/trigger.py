@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayfly.engine.objects.definitions import Definition
-from mayfly.mqi.constants import MQMDS_FIFO
+from mayfly.mqi.constants import MQMDS_FIFO, MQQA_GET_INHIBITED
 from mayfly.mqi.selectors import (
     MQTC_ON,
     MQTT_DEPTH,
@@ -15,6 +15,8 @@ from mayfly.store.keys import STAGING_NUMBER
 
 #: What must be altered for the conditions to be looked at again, though nothing arrives.
 CONDITIONS = frozenset("TRIGGER TRIGTYPE TRIGDPTH TRIGMPRI INITQ PROCESS USAGE".split())
+#: The same of an initiation queue, for the queues that it is that of.
+INITIATION_CONDITIONS = frozenset("PUT GET USAGE".split())
 
 
 class Trigger:
@@ -42,7 +44,7 @@ class Trigger:
         self.initiation_queue = definition.text("INITQ")
         #: The process that must be defined; None on a transmission queue, which needs none (T1).
         self.process: str | None = definition.text("PROCESS")
-        if definition.number("USAGE") == MQUS_TRANSMISSION:
+        if _is_transmission(definition):
             self.process = None
         #: How many qualifying messages let it trigger although none arrives.
         self.messages_needed = definition.number("TRIGDPTH") if self.is_depth else 1
@@ -60,9 +62,18 @@ class Trigger:
 
 
 def trigger_of(definition: Definition, number: int, last_ms: int | None) -> Trigger | None:
-    """Return the trigger of a local queue, None when it has none; nor has the staging queue."""
+    """Return the trigger of a local queue, None when it has none; nor has the staging queue.
+
+    Nor has a transmission queue that is disabled for gets: no channel could read it (T1).
+    """
     if definition.number("TRIGGER") != MQTC_ON or number == STAGING_NUMBER:
+        return None
+    if _is_transmission(definition) and definition.number("GET") == MQQA_GET_INHIBITED:
         return None
     if definition.number("TRIGTYPE") == MQTT_NONE or not definition.text("INITQ"):
         return None
     return Trigger(definition, last_ms)
+
+
+def _is_transmission(definition: Definition) -> bool:
+    return definition.number("USAGE") == MQUS_TRANSMISSION

@@ -12,11 +12,16 @@ from mayfly.engine.core import Core
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.triggering.qualifying import qualifying_count, qualifying_depth
-from mayfly.engine.triggering.trigger import CONDITIONS, Trigger, trigger_of
+from mayfly.engine.triggering.trigger import (
+    CONDITIONS,
+    INITIATION_CONDITIONS,
+    Trigger,
+    trigger_of,
+)
 from mayfly.engine.triggering.trigger_messages import put_trigger_messages
 from mayfly.engine.work import Work
-from mayfly.mqi.constants import MQQA_PUT_INHIBITED
-from mayfly.mqi.selectors import MQTC_OFF
+from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
+from mayfly.mqi.selectors import MQTC_OFF, MQUS_TRANSMISSION
 
 _SWITCH_OFF = (
     "UPDATE object SET attributes = json_set(attributes, '$.TRIGGER', ?) "
@@ -127,12 +132,13 @@ class Triggering:
         queue = self._core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
         if queue is None:
             return
-        has_missed = self._held.pop(queue, False)
+        may_trigger = self._held.pop(queue, False) or queue.trigger is None
         self.fit(queue)
         after = definition.attributes
-        if has_missed or any(before[keyword] != after[keyword] for keyword in CONDITIONS):
+        altered = {keyword for keyword in after if before.get(keyword) != after[keyword]}
+        if may_trigger or altered & CONDITIONS:
             self._look_at(queue)
-        if before["PUT"] != after["PUT"]:
+        if altered & INITIATION_CONDITIONS:
             self._look_at_those_of(queue)
 
     def next_due_ms(self) -> int | None:
@@ -230,7 +236,10 @@ class Triggering:
             return False
         if not initiation_queue.input_count or initiation_queue.home is not queue.home:
             return False
-        if initiation_queue.definition.number("PUT") == MQQA_PUT_INHIBITED:
+        attributes = initiation_queue.definition.attributes
+        if attributes["PUT"] == MQQA_PUT_INHIBITED or attributes["GET"] == MQQA_GET_INHIBITED:
+            return False
+        if attributes["USAGE"] == MQUS_TRANSMISSION:
             return False
         return trigger.process is None or (PROCESS, trigger.process) in registry.named
 

@@ -1,0 +1,44 @@
+"""Facts that a test waits for, however slow the machine is: that something is so, or that a thread
+waits for another.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+#: What has not come about after this never will.
+PATIENCE_SECONDS = 60
+_LOOK_SECONDS = 0.001
+#: Where the threading module waits for a lock of its own.
+_WAITS = frozenset({"wait", "join", "_wait_for_tstate_lock"})
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    """Return as soon as something is so."""
+    pause = threading.Event()
+    for _ in range(round(PATIENCE_SECONDS / _LOOK_SECONDS)):
+        if is_so():
+            return
+        pause.wait(_LOOK_SECONDS)
+    pytest.fail("it has not come about")
+
+
+def wait_until_blocked(thread: threading.Thread) -> None:
+    """Return when a thread is in the midst of a wait for an event, a condition or a thread.
+
+    What it does before that wait is done: a thread that has been started may not have begun.
+    """
+
+    def is_blocked() -> bool:
+        assert thread.is_alive(), "it has come back"
+        frame = sys._current_frames().get(thread.ident or 0)
+        code = None if frame is None else frame.f_code
+        return (
+            code is not None and code.co_filename == threading.__file__ and code.co_name in _WAITS
+        )
+
+    wait_until(is_blocked)
