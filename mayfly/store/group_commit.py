@@ -26,8 +26,8 @@ from mayfly.mqi.reasons import (
 )
 from mayfly.store.units import Unit, joined
 
-#: How long a leader waits for as many as came the last time; a sync takes about as long.
-_GATHER_SECONDS = 0.000_3
+#: How long a leader waits for as many as came the last time: two syncs of a good disk.
+_GATHER_SECONDS = 0.000_5
 _LOG = logging.getLogger("mayfly.store")
 #: The unit itself is wrong; its neighbours in the batch are not.
 _WRONG_UNIT = (
