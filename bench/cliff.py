@@ -110,6 +110,7 @@ def _wait_for_all(manager: QueueManager, clock: Clock, count: int, due_ms: int) 
     while manager.curdepth("Q1") < count or manager.counts("Q1").live < count:
         if clock.now_ms() > due_ms + _LONGEST_MS:
             raise TooSlow(f"{manager.counts('Q1').live:,} of {count:,} available")
+        # A user of the real clock, who asks now and then.
         time.sleep(0.01)
 
 
@@ -157,4 +158,5 @@ def _in_order(places: Iterable[tuple[int, int]], count: int) -> bool:
 
 
 def _sleep_until(clock: Clock, moment_ms: int) -> None:
+    # The flood comes by the real clock, as that of the peers does.
     time.sleep(max(0, moment_ms - clock.now_ms()) / SECOND_MS)

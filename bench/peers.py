@@ -243,5 +243,6 @@ def _wait_for(
         try:
             return connect()
         except refused:
+            # A server of another make tells nobody that it is up.
             time.sleep(0.05)
     raise NotHere(f"{name} did not start")

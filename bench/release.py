@@ -48,6 +48,7 @@ def lateness(connect: Callable[[], Client], clock: Clock, count: int, window_ms:
         batch = consumer.take(_PER_UNIT)
         taken.extend(batch)
         if not batch:
+            # All consumers poll alike: Redis and PostgreSQL have no wait for what falls due.
             time.sleep(POLL_SECONDS)
             if end_ms and clock.now_ms() > end_ms[0] + window_ms + _LONGEST_MS:
                 raise RuntimeError(f"{count - len(taken)} of {count} messages never came")
