@@ -18,6 +18,7 @@ from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.queue_manager import QueueManager
+from mayfly.store.private_files import write_whole
 
 if TYPE_CHECKING:
     from mayfly.servers.flight import FlightServer
@@ -134,8 +135,7 @@ def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
     if token_file is None and not os.environ.get(TOKEN_VARIABLE, "").strip():
         token_file = folder / TOKEN_FILE
         if not token_file.exists():
-            token_file.touch(mode=0o600)
-            token_file.write_text(secrets.token_urlsafe(_TOKEN_BYTES) + "\n", encoding="utf-8")
+            write_whole(token_file, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
     try:
         return check_token(read_token(token_file)), token_file
     except NoToken as error:

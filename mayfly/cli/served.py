@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from mayfly.store.private_files import write_whole
+
 SERVED_FILE = "served.json"
 
 
@@ -24,10 +26,7 @@ class Served(NamedTuple):
 def announced(folder: Path, served: Served) -> Iterator[None]:
     """Tell of a server as long as it runs."""
     file = folder / SERVED_FILE
-    written = file.with_suffix(".new")
-    written.write_text(json.dumps(served._asdict()), encoding="utf-8")
-    # At once: who looks meanwhile finds all of it or nothing.
-    written.replace(file)
+    write_whole(file, json.dumps(served._asdict()))
     try:
         yield
     finally:

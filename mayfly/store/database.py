@@ -12,6 +12,7 @@ import apsw
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
 from mayfly.store.folder_lock import FolderLock
 from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, schema
+from mayfly.store.private_files import make_file
 
 DATABASE_FILE = "mayfly.db"
 _DURABLE_PRAGMAS = (
@@ -72,11 +73,12 @@ class Database:
             self._lock.release()
 
     def _open_folder(self, folder: Path) -> None:
-        self._lock = FolderLock(folder)
+        self._lock = lock = FolderLock(folder)
         try:
+            _make_private(lock, folder)
             self._open_file(folder)
         except BaseException:
-            self._lock.release()
+            lock.release()
             raise
 
     def _open_file(self, folder: Path) -> None:
@@ -112,6 +114,15 @@ def _memory_connection() -> apsw.Connection:
     connection.execute("PRAGMA journal_mode = MEMORY")
     connection.execute(schema())
     return connection
+
+
+def _make_private(lock: FolderLock, folder: Path) -> None:
+    try:
+        lock.make_private(DATABASE_FILE)
+        # SQLite would make it readable by all users.
+        make_file(folder / DATABASE_FILE)
+    except OSError as error:
+        raise StoreError(f"{error.filename} cannot be opened: {error.strerror}", folder) from error
 
 
 def _connect(file: Path) -> apsw.Connection:

@@ -9,6 +9,7 @@ import weakref
 from pathlib import Path
 
 from mayfly.mqi.errors import FolderInUse, StoreError
+from mayfly.store.private_files import FOLDER_MODE, tighten
 
 
 class FolderLock:
@@ -18,9 +19,9 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder unless it is there, and lock it."""
+        """Make the folder unless it is there, with mode 0700, and lock it."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise StoreError(f"{folder} is not a folder", folder) from None
         except OSError as error:
@@ -37,8 +38,14 @@ class FolderLock:
         except OSError:
             os.close(descriptor)
             raise FolderInUse(f"{folder} is in use by another queue manager", folder) from None
+        self._folder = folder
         self._descriptor: int | None = descriptor
         _HELD.add(self)
+
+    def make_private(self, file_prefix: str) -> None:
+        """Take the rights of other users from the folder and from its files that begin so."""
+        assert self._descriptor is not None
+        tighten(self._folder, self._descriptor, file_prefix)
 
     def release(self) -> None:
         """Free the folder, or in a forked child, which shares the descriptor, this hold on it."""

@@ -81,7 +81,8 @@ def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number:
     queue("get", "QM1", "Q1")
     with serving(home, "QM1") as (process, served):
         assert json.loads((home / "QM1" / SERVED_FILE).read_text())["url"] == served["url"]
-        assert Path(served["token_file"]).stat().st_mode & 0o777 == 0o600
+        for name in (SERVED_FILE, Path(served["token_file"]).name):
+            assert (home / "QM1" / name).stat().st_mode & 0o777 == 0o600
         with LedgerClient(served["url"], token_file=served["token_file"]) as client:
             assert client.info().manager == "QM1"
             assert client.info().last_position > 0

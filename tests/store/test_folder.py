@@ -1,9 +1,14 @@
 """Who may open a folder, and what becomes of one that is damaged, newer, or no folder at all."""
 
+import logging
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -174,6 +179,126 @@ def test_a_folder_that_cannot_be_made_is_said() -> None:
     with pytest.raises(StoreError) as refused:
         opened(Path("/proc/mayfly"))
     assert refused.value.path == Path("/proc/mayfly")
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    """Set the umask of this process for a block; nobody may have changed it meanwhile."""
+    before = os.umask(mask)
+    try:
+        yield
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, str]:
+    """Return the modes of a folder and of what is in it, in octal digits."""
+    paths = (folder, *folder.iterdir())
+    return {path.name: f"{stat.S_IMODE(path.stat().st_mode):04o}" for path in paths}
+
+
+def warnings_in(log: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in log.records if r.levelno == logging.WARNING]
+
+
+def test_folder_and_files_are_private_from_their_creation_whatever_the_umask(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "above" / "QM1"
+    with umask(0):
+        with QueueManager("QM1", folder) as manager:
+            manager.mqsc("DEFINE QLOCAL(Q1)")
+            assert modes(folder) == {
+                "QM1": "0700",
+                "mayfly.db": "0600",
+                "mayfly.db-wal": "0600",
+                "mayfly.db-shm": "0600",
+            }
+        with QueueManager("QM1", folder) as manager:
+            assert set(modes(folder).values()) == {"0700", "0600"}
+    assert warnings_in(caplog) == []
+
+
+def test_folder_open_to_others_is_tightened_with_a_warning_and_files_of_others_are_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "QM1"
+    opened(folder).close()
+    mine, elsewhere = folder / "notes", tmp_path / "elsewhere"
+    for path, mode in ((folder, 0o2775), (folder / DATABASE_FILE, 0o664), (mine, 0o644)):
+        path.touch()
+        path.chmod(mode)
+    elsewhere.touch(0o644)
+    (folder / f"{DATABASE_FILE}-link").symlink_to(elsewhere)
+    opened(folder).close()
+    found = modes(folder)
+    assert (found["QM1"], found[DATABASE_FILE], found["notes"]) == ("2700", "0600", "0644")
+    assert modes(tmp_path)["elsewhere"] == "0644"
+    assert warnings_in(caplog) == [
+        f"{folder} had mode 2775, open to others; now it has 2700",
+        f"{folder / DATABASE_FILE} had mode 0664, open to others; now it has 0600",
+    ]
+    opened(folder).close()
+    assert len(warnings_in(caplog)) == 2
+
+
+def test_log_left_by_a_kill_is_tightened_before_its_messages_are_read(tmp_path: Path) -> None:
+    process = holder(tmp_path, 'database.writer.execute("CREATE TABLE t (x)")')
+    process.kill()
+    end(process)
+    names = [DATABASE_FILE + suffix for suffix in ("", "-wal", "-shm")]
+    for name in names:
+        (tmp_path / name).chmod(0o666)
+    store = opened(tmp_path)
+    assert [modes(tmp_path)[name] for name in names] == ["0600"] * 3
+    store.close()
+
+
+def test_folder_that_is_everybodys_stays_so_and_its_database_is_private(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with umask(0):
+        store = opened(tmp_path)
+    found = modes(tmp_path)
+    assert found.pop(tmp_path.name) == "1777"
+    assert set(found.values()) == {"0600"}
+    store.close()
+
+
+#: Everything is imported first: another user may not read the sources.
+AS_NOBODY = """
+import logging, os, sys
+from pathlib import Path
+from mayfly.store.folder_lock import FolderLock
+logging.basicConfig(format="%(message)s")
+os.setuid(65_534)
+lock = FolderLock(Path(sys.argv[1]))
+lock.make_private("mayfly.db")
+lock.release()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone may become another user")
+def test_folder_of_another_user_is_used_as_it_is_with_a_warning() -> None:
+    # The folders of tests are closed to other users.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / DATABASE_FILE).touch(0o600)
+        answer = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, name],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=Path(__file__).parents[2],
+        )
+        assert answer.returncode == 0, answer.stderr
+        assert answer.stderr == (
+            f"{name} has mode 0777 and belongs to user 0: others may read it, "
+            "and it cannot be changed\n"
+        )
+        assert modes(folder) == {folder.name: "0777", DATABASE_FILE: "0600"}
 
 
 def test_a_folder_belongs_to_the_queue_manager_that_made_it(tmp_path: Path) -> None:
