@@ -8,7 +8,6 @@ from mayfly.engine.manager import Manager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_INPUT_EXCLUSIVE
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.selectors import MQUS_TRANSMISSION
 
 
 class Intake(Arrivals):
@@ -25,7 +24,7 @@ class Intake(Arrivals):
         #: As the channel's definition names the queue.
         self.name = name
         path = manager.registry.resolve(name)
-        if path.queue.definition.number("USAGE") != MQUS_TRANSMISSION:
+        if not path.queue.transmits:
             raise mq_error(rc.MQRC_XMIT_Q_USAGE_ERROR, f"{name} is not USAGE(XMITQ)")
         if path.queue.home is not manager.home:
             raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{name} is shared: no channel empties it")

@@ -12,8 +12,7 @@ from mayfly.engine.remote.wrapping import (
     seen_in_transit,
     unwrapped,
 )
-from mayfly.lifetime.times import ms_of_tenths
-from mayfly.lifetime.transmission import embedded_expiry
+from mayfly.lifetime.transmission import embedded_expiry, shorter_life_ms
 from mayfly.lifetime.window import remaining_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
@@ -55,23 +54,24 @@ def parcel_of(row: StoredMessage, now_ms: int, *, is_fast_channel: bool) -> Parc
             raise mq_error(rc.MQRC_XQH_ERROR, f"{remote.queue!r}, {remote.manager!r}: no names")
     except MQError as error:
         raise MQError(MQFB_XMIT_Q_MSG_ERROR, str(error)) from error
-    lives = [remaining_ms(row.expire_at_ms, now_ms)]
-    if embedded.expiry_tenths >= 0:
-        lives.append(ms_of_tenths(embedded.expiry_tenths))
     return Parcel(
         remote.queue,
         remote.manager,
         embedded.descriptor,
         embedded.msg_id,
         embedded.correl_id,
-        min((life for life in lives if life is not None), default=None),
+        shorter_life_ms(remaining_ms(row.expire_at_ms, now_ms), embedded.expiry_tenths),
         embedded.body,
         is_fast_channel and descriptor.persistence != MQPER_PERSISTENT,
     )
 
 
 def as_it_stands(row: StoredMessage, now_ms: int, queue: str) -> Parcel:
-    """Return a message that no channel can move, as it stands on its transmission queue."""
+    """Return a message that no channel can move, as it stands on its transmission queue.
+
+    The Expiry in its MQXQH, if it has one, is what is left (E24).
+    """
+    row = seen_in_transit(row, now_ms)
     return Parcel(
         queue,
         "",

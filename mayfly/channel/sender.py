@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, parcel_of
-from mayfly.channel.undeliverable import add_exception, add_expiration_report
+from mayfly.channel.undeliverable import add_exception, add_expiration_report, original_of
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS, FAST
 from mayfly.engine.delivery import new_id
+from mayfly.engine.disposal import behind_transit
 from mayfly.engine.manager import Manager
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.queues import LocalQueue
@@ -229,8 +230,9 @@ class Sender:
         work, manager = Work(), self._manager
         use_dead_letters = self._definition.number("USEDLQ") == DEAD_LETTERS
         with manager.latch:
+            about = behind_transit(manager, self._queue, original_of(parcel))
             is_letter = add_exception(
-                manager, work, parcel, error, use_dead_letters=use_dead_letters
+                manager, work, parcel, about, error, use_dead_letters=use_dead_letters
             )
             outcome = _DEAD_LETTERED if is_letter else _DISCARDED
             self._shipment.leave(work, row.k, outcome, error.reason)

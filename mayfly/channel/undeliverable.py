@@ -7,7 +7,7 @@ import logging
 from mayfly.channel.links import Parcel
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, stored_id
-from mayfly.engine.disposal import as_given, behind_transit, dead_letter, send_report
+from mayfly.engine.disposal import as_given, dead_letter, send_report
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work
@@ -29,7 +29,7 @@ def discard_elapsed(core: Core, unit_of_work: UnitOfWork, parcel: Parcel) -> Non
 
 def add_expiration_report(core: Core, work: Work, parcel: Parcel) -> None:
     """Add the report that a message owes whose life is over; call it with the latch held."""
-    send_report(core, work, Cause.EXPIRATION, _original(parcel._replace(life_ms=0)))
+    send_report(core, work, Cause.EXPIRATION, original_of(parcel._replace(life_ms=0)))
 
 
 def set_aside(
@@ -45,22 +45,29 @@ def set_aside(
     Raises why a persistent one has to stay where it comes from (Q5, R5).
     """
     work = Work()
+    about = original_of(parcel)
     with core.latch:
-        add_exception(core, work, parcel, error, use_dead_letters=use_dead_letters)
+        add_exception(core, work, parcel, about, error, use_dead_letters=use_dead_letters)
     _join(core, unit_of_work, parcel, work)
 
 
 def add_exception(
-    core: Core, work: Work, parcel: Parcel, error: MQError, *, use_dead_letters: bool
+    core: Core,
+    work: Work,
+    parcel: Parcel,
+    about: Original,
+    error: MQError,
+    *,
+    use_dead_letters: bool,
 ) -> bool:
     """Add the exception report and the dead letter of a message; tell whether there is a letter.
 
+    The report describes ``about``; where the parcel is one in transit, the message inside it.
     A non-persistent message that cannot become one is dropped. Raises ``error`` for a persistent
     one, and when its report reaches no queue; nothing is added then. Call it with the latch held.
     """
     reason, report = error.reason, parcel.descriptor.report
-    original = behind_transit(_original(parcel))
-    is_sent = send_report(core, work, Cause.EXCEPTION, original, reason)
+    is_sent = send_report(core, work, Cause.EXCEPTION, about, reason)
     is_discarded = bool(report & MQRO_DISCARD_MSG)
     is_letter = (
         not is_discarded and use_dead_letters and _is_dead_lettered(core, work, parcel, reason)
@@ -88,7 +95,8 @@ def _is_dead_lettered(core: Core, work: Work, parcel: Parcel, reason: int) -> bo
     return True
 
 
-def _original(parcel: Parcel) -> Original:
+def original_of(parcel: Parcel) -> Original:
+    """Return a parcel as the original of a report."""
     return Original(parcel.descriptor, parcel.msg_id, parcel.correl_id, parcel.body, parcel.life_ms)
 
 

@@ -27,6 +27,7 @@ from mayfly.engine.work import Work
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.life import Event, LifeRecord, State, next_state
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
+from mayfly.lifetime.transmission import shorter_life_ms
 from mayfly.lifetime.window import Window, remaining_ms, window_at_put
 from mayfly.mqi.constants import MQAT_QMGR, MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
@@ -49,7 +50,7 @@ def discard_expired(
         descriptor = unpack_descriptor(row.descriptor)
         remove(core, work, (queue, row, side), life_of(queue, row, descriptor, now_ms, _EXPIRED))
         if descriptor.report:
-            original = behind_transit(original_of(queue, row, descriptor, now_ms))
+            original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
             send_report(core, work, Cause.EXPIRATION, original)
     return work
 
@@ -80,22 +81,27 @@ def original_of(
     return Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
 
 
-def behind_transit(original: Original) -> Original:
-    """Return the message within one that ends on its way (R8), asking for what that one does."""
-    embedded = embedded_or_none(original.body, original.descriptor)
+def behind_transit(core: Core, queue: LocalQueue, original: Original) -> Original:
+    """Return the message behind the MQXQH of one that ends on a transmission queue (R8).
+
+    Everything is that message's own, the report options as well; a header made by hand that asks
+    for no report leaves that to the descriptor outside. On any other queue an MQXQH is data like
+    any other. A header that no queue could take is reported on as it stands.
+    """
+    embedded = embedded_or_none(original.body, original.descriptor) if queue.transmits else None
     if embedded is None:
         return original
-    inner = embedded.descriptor
-    return original._replace(
-        descriptor=original.descriptor._replace(
-            format=inner.format,
-            encoding=inner.encoding,
-            coded_char_set_id=inner.coded_char_set_id,
-        ),
-        msg_id=embedded.msg_id,
-        correl_id=embedded.correl_id,
-        body=embedded.body,
-    )
+    outer, inner = original.descriptor, embedded.descriptor
+    try:
+        as_given(core, inner)
+    except MQError:
+        return original
+    if not inner.report:
+        inner = inner._replace(
+            report=outer.report, reply_to_q=outer.reply_to_q, reply_to_q_mgr=outer.reply_to_q_mgr
+        )
+    left_ms = shorter_life_ms(original.remaining_ms, embedded.expiry_tenths)
+    return Original(inner, embedded.msg_id, embedded.correl_id, embedded.body, left_ms)
 
 
 def send_report(core: Core, work: Work, cause: Cause, original: Original, reason: int = 0) -> bool:

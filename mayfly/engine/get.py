@@ -17,7 +17,7 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.folders import Property
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
-from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, extended, seen_in_transit
+from mayfly.engine.remote.wrapping import extended, seen_in_transit
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.engine.work import Work
@@ -319,8 +319,7 @@ def seen(
     """
     if queue.is_staging:
         row = shown(core, row)
-    if row.body[:4] == TRANSMISSION_MARK:
-        row = seen_in_transit(row, now_ms)
+    row = seen_in_transit(row, now_ms)
     visible, taken, failure = seen_as(request.view, row)
     if request.extends:
         visible = _with_extension(visible)

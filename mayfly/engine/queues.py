@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.triggering.trigger import Trigger
+from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.store.keys import STAGING_NUMBER, queue_range
 from mayfly.store.units import StoredMessage
 
@@ -96,6 +97,11 @@ class LocalQueue:
     def name(self) -> str:
         """The name of the queue."""
         return self.definition.name
+
+    @property
+    def transmits(self) -> bool:
+        """Whether its messages are in transit: USAGE(XMITQ)."""
+        return self.definition.number("USAGE") == MQUS_TRANSMISSION
 
     @property
     def is_open(self) -> bool:

@@ -37,6 +37,17 @@ def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
     return body[:EXPIRY_AT] + left + body[EXPIRY_END:]
 
 
+def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
+    """Return which of two remaining lives goes on behind the MQXQH: the shorter one, in ms.
+
+    ``outer_ms`` None is unlimited, and so is a negative embedded Expiry.
+    """
+    if embedded_tenths < 0:
+        return outer_ms
+    embedded_ms = ms_of_tenths(embedded_tenths)
+    return embedded_ms if outer_ms is None else min(outer_ms, embedded_ms)
+
+
 def silence_ms(heartbeat_s: int) -> int | None:
     """Return how long an end of a channel hears nothing before it gives the other one up.
 

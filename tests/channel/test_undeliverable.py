@@ -6,8 +6,11 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.dead_letter.letters import dead_letter_of
+from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
 from tests.channel.scene import (
     CHANNEL,
@@ -230,6 +233,70 @@ def test_R8_the_report_on_what_is_too_long_is_about_the_message_as_it_was_put(
     [answer] = messages(one, "BACK")
     assert answer.descriptor.feedback == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
     assert (answer.descriptor.format, answer.body) == ("MQSTR", b"0123456789+")
+
+
+def test_R8_the_report_of_a_sender_takes_every_field_from_the_descriptor_that_was_put(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    done(one, f"ALTER CHANNEL({CHANNEL}) MAXMSGL(10)\nALTER QMGR DEADQ({DEAD})")
+    flags = c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP
+    asked = Descriptor(
+        version=2,
+        report=c.MQRO_EXCEPTION | c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG,
+        reply_to_q="BACK",
+        persistence=1,
+        group_id=b"G" * 24,
+        msg_seq_number=3,
+        msg_flags=flags,
+    )
+    with one.session() as session:
+        handle = session.open("IN@QM2", c.MQOO_OUTPUT)
+        handle.put(b"0123456789+", PutRequest(asked, life_ms=60_000))
+    clock.advance(10_000)
+    one.channels.start(CHANNEL)
+    [answer] = messages(one, "BACK")
+    found = answer.descriptor
+    assert (found.report, answer.remaining_tenths) == (c.MQRO_DISCARD_MSG, 500)
+    assert (found.group_id, found.msg_seq_number, found.msg_flags) == (b"G" * 24, 3, flags)
+    assert (found.version, found.original_length) == (2, 11)
+    assert (bodies(one, DEAD), one.curdepth(XMITQ)) == ([], 0)
+
+
+@pytest.mark.parametrize(("waited_ms", "left"), [(0, 600), (10_000, 500), (59_999, 1)])
+def test_E21_E24_a_dead_letter_of_the_sender_has_aged_outside_and_inside(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, waited_ms: int, left: int
+) -> None:
+    done(one, f"ALTER CHANNEL({CHANNEL}) MAXMSGL(10)\nALTER QMGR DEADQ({DEAD})")
+    put(one, b"0123456789+", time_to_live_ms=60_000)
+    clock.advance(waited_ms)
+    one.channels.start(CHANNEL)
+    [message] = messages(one, DEAD)
+    letter = dead_letter_of(message)
+    assert letter is not None
+    assert (message.remaining_tenths, XQH.unpack(letter.data)["MsgDesc.Expiry"]) == (left, left)
+
+
+def test_R8_a_receiver_reports_on_the_message_that_was_put_whatever_its_format(
+    one: QueueManager, two: QueueManager
+) -> None:
+    """An MQXQH among the data of a message for an ordinary queue is the program's own."""
+    data = by_hand(b"x", MsgId=b"N" * 24, Format="MQSTR")
+    asked = Descriptor(
+        format="MQXMIT",
+        persistence=1,
+        report=c.MQRO_EXCEPTION_WITH_FULL_DATA,
+        reply_to_q="BACK",
+        reply_to_q_mgr="QM2",
+    )
+    done(two, "DEFINE QLOCAL(BACK)")
+    with one.session() as session:
+        handle = session.open("MISSING@QM2", c.MQOO_OUTPUT)
+        result = handle.put(data, PutRequest(asked))
+    one.channels.start(CHANNEL)
+    [answer] = messages(two, "BACK")
+    assert answer.descriptor.feedback == rc.MQRC_UNKNOWN_OBJECT_NAME
+    assert (answer.correl_id, answer.descriptor.format) == (result.msg_id, "MQXMIT")
+    assert answer.body == data
 
 
 def test_without_a_dead_letter_queue_there_it_holds_the_sender_up(

@@ -12,6 +12,7 @@ from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
 from tests.spec.remote_scene import EXPIRY, embedded, inner_expiry, network, transit
 from tests.spec.scene import (
@@ -235,6 +236,113 @@ def test_E29_expires_before_it_has_left_and_is_reported_from_here(
     assert report.body == b"words"
     assert report.descriptor.format == "MQSTR"
     assert report.descriptor.feedback == c.MQFB_EXPIRATION
+
+
+def test_R8_the_report_takes_every_field_from_the_descriptor_that_was_put(
+    manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """The outer descriptor has no group, and not the options that the last queue must know."""
+    local(manager, REPLIES)
+    passed_on = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG | c.MQRO_PASS_CORREL_ID
+    asked = V2._replace(
+        report=c.MQRO_EXPIRATION | passed_on,
+        reply_to_q=REPLIES,
+        format="MQSTR",
+        persistence=c.MQPER_PERSISTENT,
+        priority=7,
+        user_identifier="carl",
+        appl_identity_data="identity",
+        group_id=b"G" * 24,
+        msg_seq_number=3,
+        msg_flags=c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP,
+    )
+    options = c.MQPMO_SET_ALL_CONTEXT
+    put_md(session, "ORDERS", b"words", asked, correl_id=b"C" * 24, life_ms=1_000, options=options)
+    clock.advance(1_000)
+    assert session.get("QM2") is None
+    report = session.get(REPLIES)
+    assert report is not None
+    found = report.descriptor
+    assert (found.report, report.remaining_tenths) == (c.MQRO_DISCARD_MSG, 600)
+    assert report.correl_id == b"C" * 24
+    assert (found.group_id, found.msg_seq_number, found.msg_flags) == (
+        b"G" * 24,
+        3,
+        c.MQMF_MSG_IN_GROUP | c.MQMF_LAST_MSG_IN_GROUP,
+    )
+    assert (found.version, found.original_length) == (2, 5)
+    assert (found.priority, report.persistent) == (7, True)
+    assert (found.user_identifier, found.appl_identity_data) == ("carl", "identity")
+
+
+@pytest.mark.parametrize("embedded_report", [c.MQRO_NONE, c.MQRO_EXPIRATION_WITH_FULL_DATA])
+def test_R8_a_header_made_by_hand_that_asks_for_no_report_leaves_it_to_the_outer_descriptor(
+    manager: QueueManager, session: Session, clock: VirtualClock, embedded_report: int
+) -> None:
+    local(manager, REPLIES)
+    local(manager, "OTHER")
+    inside = {"ReplyToQ": "OTHER", "Report": embedded_report} if embedded_report else {}
+    body = transit(b"words", MsgId=b"M" * 24, Expiry=10, MsgType=c.MQMT_DATAGRAM, **inside)
+    asked = IN_TRANSIT._replace(report=c.MQRO_EXPIRATION, reply_to_q=REPLIES)
+    put_md(session, "QM2", body, asked, life_ms=1_000)
+    clock.advance(1_000)
+    assert session.get("QM2") is None
+    reports = {name: session.get(name) for name in (REPLIES, "OTHER")}
+    report = reports.pop("OTHER" if embedded_report else REPLIES)
+    assert [*reports.values()] == [None]
+    assert report is not None
+    assert (report.correl_id, report.body) == (b"M" * 24, b"words" if embedded_report else b"")
+
+
+def test_R8_a_header_that_no_queue_could_take_is_reported_on_as_it_stands(
+    manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(manager, REPLIES)
+    body = transit(b"words", MsgId=b"M" * 24, Expiry=10, Persistence=7)
+    asked = IN_TRANSIT._replace(report=c.MQRO_EXPIRATION, reply_to_q=REPLIES)
+    result = put_md(session, "QM2", body, asked, life_ms=1_000)
+    clock.advance(1_000)
+    assert session.get("QM2") is None
+    report = session.get(REPLIES)
+    assert report is not None
+    assert report.correl_id == result.msg_id
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1_000], ids=["on the queue", "on staging"])
+def test_R8_on_an_ordinary_queue_the_report_is_about_the_message_that_was_put_there(
+    manager: QueueManager, session: Session, clock: VirtualClock, delay_ms: int
+) -> None:
+    """Only a transmission queue wraps messages: elsewhere the MQXQH is the program's own data."""
+    local(manager)
+    local(manager, REPLIES)
+    asked = IN_TRANSIT._replace(report=c.MQRO_EXPIRATION_WITH_FULL_DATA, reply_to_q=REPLIES)
+    body = transit(b"words", MsgId=b"M" * 24, CorrelId=b"C" * 24, Expiry=10, Format="MQSTR")
+    result = put_md(session, "Q1", body, asked, life_ms=1_000, delay_ms=delay_ms)
+    clock.advance(1_000)
+    assert session.get("Q1") is None
+    report = session.get(REPLIES)
+    assert report is not None
+    assert report.descriptor.feedback == c.MQFB_EXPIRATION
+    assert report.correl_id == result.msg_id
+    assert (report.descriptor.format, report.body) == ("MQXMIT", body)
+
+
+@pytest.mark.parametrize(("delay_ms", "left"), [(10_000, 500), (60_000, 0), (1, 600)])
+def test_E24_a_delayed_message_in_transit_that_becomes_a_dead_letter_has_aged_inside_too(
+    manager: QueueManager, session: Session, clock: VirtualClock, delay_ms: int, left: int
+) -> None:
+    local(manager)
+    alter_manager(manager, DEADQ=DEAD)
+    put_md(session, "Q1", transit(Expiry=600), IN_TRANSIT, life_ms=90_000, delay_ms=delay_ms)
+    manager.mqsc("ALTER QLOCAL(Q1) PUT(DISABLED)")
+    clock.advance(delay_ms)
+    letter = session.get(DEAD)
+    assert letter is not None
+    assert letter.remaining_ms == 90_000 - delay_ms
+    dead = DLH.length(1)
+    assert letter.body[dead : dead + 4] == b"XQH "
+    inner = letter.body[dead:][EXPIRY]
+    assert int.from_bytes(inner, "little", signed=True) == left
 
 
 def test_COA_is_left_to_the_last_queue(manager: QueueManager, session: Session) -> None:

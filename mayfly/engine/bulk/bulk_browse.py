@@ -12,7 +12,7 @@ from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.search import Match, in_order
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.remote.wrapping import TRANSMISSION_MARK, seen_in_transit
+from mayfly.engine.remote.wrapping import seen_in_transit
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import unpack_descriptor
@@ -82,7 +82,7 @@ def page(
 def _seen(core: Core, queue: LocalQueue, row: StoredMessage, now_ms: int) -> StoredMessage:
     if queue.is_staging:
         return shown(core, row)
-    return seen_in_transit(row, now_ms) if row.body[:4] == TRANSMISSION_MARK else row
+    return seen_in_transit(row, now_ms)
 
 
 def _browsable(core: Core, name: str) -> Path:

@@ -19,6 +19,7 @@ from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, s
 from mayfly.engine.objects.registry import STAGING_QUEUE, Path
 from mayfly.engine.pubsub.subscriptions import before_topic, is_publication, queue_of
 from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.remote.wrapping import seen_in_transit
 from mayfly.engine.work import Moving, Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.reports import Cause, is_owed
@@ -217,7 +218,8 @@ class Release:
             outcome = _DISCARDED
         else:
             ids = Ids(original.msg_id, row.correl_id, row.origin_id)
-            message = Outgoing(as_given(core, descriptor), _window(row), ids, row.body)
+            body = seen_in_transit(row, self._now_ms).body
+            message = Outgoing(as_given(core, descriptor), _window(row), ids, body)
             try:
                 dead_letter(core, work, message, reason, queue_of(row.target) or STAGING_QUEUE)
                 outcome = _DEAD_LETTERED
