@@ -34,6 +34,7 @@ from mayfly.engine.queues import PERSISTENT, LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
 from mayfly.engine.shipments import Shipments
+from mayfly.engine.stored_time import StoredTime
 from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
 from mayfly.mqi import reasons as rc
@@ -88,7 +89,7 @@ class Manager(Core):
         self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
         self.triggering = Triggering(self)
         self._delay_processor = DelayProcessor(self)
-        self._expiry_scan = ExpiryScan(self)
+        self._expiry_scan, self._stored_time = ExpiryScan(self), StoredTime(self)
         #: What pipelines read from queues, and write to them, in bulk and exactly once.
         self.claims, self.stages = Claims(self, self._delay_processor), Stages(self)
         self.shipments = Shipments(self)
@@ -171,6 +172,7 @@ class Manager(Core):
                 self._expiry_scan.next_due_ms(),
                 self.registry.subscriptions.next_end_ms(),
                 self.triggering.next_due_ms(),
+                self._stored_time.next_due_ms(),
             ]
             work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
             ends = (self.waits.next_end_ms(), self.marks.next_lapse_ms(self.waits.is_waited_on))
@@ -211,6 +213,7 @@ class Manager(Core):
         self._end_waits()
         if self._postponed_to_ms <= self.now_ms():
             self._try(self._settle_ledger)
+            self._try(self._stored_time.run)
         now_ms = self.now_ms()
         due_ms = self._delay_processor.next_due_ms()
         return due_ms is not None and max(due_ms, self._postponed_to_ms) <= now_ms
@@ -275,7 +278,7 @@ class Manager(Core):
             ]
         # Sessions that were dropped just before are backed out like the others.
         steps.insert(0, partial(drop_ownerless, self))
-        steps += [partial(lose_volatile, self), self.store.write_balances]
+        steps += [partial(lose_volatile, self), self.store.write_balances, self._stored_time.write]
         for step in steps:
             try:
                 step()

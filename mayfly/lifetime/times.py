@@ -22,6 +22,10 @@ _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
 #: Differences up to this are a time service slewing the wall clock, not a step.
 _SLEW_MS = 1_000
+#: The time in a store, from which a restart goes on (E4), is never older after a commit, ...
+STORED_TIME_STEP_MS = 1_000
+#: ... nor while a queue manager is idle and anything in the store has a deadline or a delay.
+STORED_TIME_IDLE_MS = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOG = logging.getLogger("mayfly.clock")
 

@@ -19,6 +19,7 @@ from mayfly.lifetime.life import (
     LifeRecord,
     State,
 )
+from mayfly.lifetime.times import STORED_TIME_STEP_MS
 from mayfly.store.claims import REMOVE
 from mayfly.store.totals import LAST_POSITION, Totals, TotalsTable
 from mayfly.store.units import OUTCOME_INDEX, EndedRows, Move, Unit
@@ -59,8 +60,6 @@ _INSERT_BALANCE = (
 _WRITE_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 #: Lives on one queue after which a balance row is due, so that a reader never has far to the next.
 LIVES_BEFORE_BALANCE = 4_096
-#: How far the persisted clock may lag; a step back after a crash is bounded by it.
-_HIGH_WATER_STEP_MS = 1_000
 
 
 class Book:
@@ -72,13 +71,14 @@ class Book:
         """Read what the store holds."""
         self._writer = writer
         self._now_ms = now_ms
-        self.high_water_ms = high_water_ms
+        #: The newest time that is durable, and that of the transaction under way.
+        self.high_water_ms = self._written_ms = high_water_ms
         last_position: Any = writer.execute(LAST_POSITION).fetchall()[0][0]
         self.last_position = int(last_position)
         #: By queue number; negative numbers count staged messages by target.
         self.totals = TotalsTable(writer, self.last_position)
         self._position = self.last_position
-        self._balance_all = False
+        self._balance_all = self._notes_time = False
 
     def recovery(self) -> Unit:
         """Return the unit that accounts for non-persistent messages a crash has taken.
@@ -102,6 +102,7 @@ class Book:
     def write(self, unit: Unit) -> None:
         """Write the lives and totals of a unit."""
         self._balance_all |= unit.wants_balances
+        self._notes_time |= unit.notes_time
         if unit.lives:
             position = self._position
             rows = [(position + n, *life) for n, life in enumerate(unit.lives, 1)]
@@ -121,15 +122,16 @@ class Book:
                 self._write_balance(totals)
         self.totals.save(self._position)
         now_ms = self._now_ms()
-        if now_ms >= self.high_water_ms + _HIGH_WATER_STEP_MS:
+        if self._notes_time or now_ms >= self.high_water_ms + STORED_TIME_STEP_MS:
             self._writer.execute(_WRITE_META, ("high_water_ms", now_ms))
-            self.high_water_ms = now_ms
+            self._written_ms = now_ms
 
     def accept(self) -> None:
         """The transaction is durable."""
         self.totals.accept(self._position)
         self.last_position = self._position
-        self._balance_all = False
+        self.high_water_ms = self._written_ms
+        self._balance_all = self._notes_time = False
 
     def mark(self) -> tuple[int, dict[int, Totals]]:
         """Return the place reached in this transaction."""
@@ -138,7 +140,8 @@ class Book:
     def back_to(self, mark: tuple[int, dict[int, Totals]] | None) -> None:
         """Forget what was written since a mark, or since the last transaction for None."""
         if mark is None:
-            self._position, self._balance_all = self.last_position, False
+            self._position, self._written_ms = self.last_position, self.high_water_ms
+            self._balance_all = self._notes_time = False
             self.totals.back_to(None)
         else:
             self._position, totals = mark

@@ -25,6 +25,11 @@ _DUE = (
     "FROM message WHERE k >= ? AND k < ? ORDER BY k"
 )
 
+#: Claimed messages may have a deadline; no index tells.
+_HAS_TIMES = """
+SELECT EXISTS (SELECT 1 FROM message WHERE expire_at_ms IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM message WHERE k < 0) OR EXISTS (SELECT 1 FROM claimed)"""
+
 
 class Due(NamedTuple):
     """A staged message without its data, which a release in bulk never reads."""
@@ -49,6 +54,10 @@ class DelayedMessages(Messages):
     def due(self, low: int, high: int, limit: int) -> list[Due]:
         """Return what release needs to know of up to ``limit`` staged messages, by key."""
         return [Due._make(row) for row in self.fetch(limited(_DUE, limit), (low, high))]
+
+    def has_times(self) -> bool:
+        """Return True if any message may have a deadline, or waits for its delivery time."""
+        return bool(self.fetch(_HAS_TIMES, ())[0][0])
 
     def by_delayed_id(
         self, msg_id: bytes, key: int, within: tuple[int, int], limit: int

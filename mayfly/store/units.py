@@ -155,6 +155,7 @@ class Unit:
         "leads",
         "lives",
         "moves",
+        "notes_time",
         "statements",
         "volatile_backouts",
         "volatile_deletes",
@@ -183,6 +184,8 @@ class Unit:
         self.is_safe = False
         #: Whether its transaction writes a balance row for every queue that has changed.
         self.wants_balances = False
+        #: Whether its transaction writes the time, however new the stored one is.
+        self.notes_time = False
         #: Whether a persistent message was put and got in one: nothing but its life is written.
         self.has_passed_persistent = False
 
@@ -202,7 +205,12 @@ class Unit:
     def is_plain(self) -> bool:
         """Tell whether it only puts and ends messages one by one."""
         return not (
-            self.moves or self.bulks or self.ended_rows or self.statements or self.wants_balances
+            self.moves
+            or self.bulks
+            or self.ended_rows
+            or self.statements
+            or self.wants_balances
+            or self.notes_time
         )
 
     def delta(self, queue_number: int) -> Delta:

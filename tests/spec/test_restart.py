@@ -1,16 +1,22 @@
 """Restart: what a folder keeps, with which deadlines, and what fell due while it was closed."""
 
 import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
-from mayfly import QueueManager
+from mayfly import MQError, QueueManager
+from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
+from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
+from tests.facts import wait_until
 from tests.spec.scene import (
     DEAD,
     REPLIES,
@@ -26,6 +32,7 @@ from tests.spec.scene import (
     local,
     waiting,
 )
+from tests.store.scene import failing_disk
 
 
 def reopened(path: Path, clock: VirtualClock) -> QueueManager:
@@ -199,6 +206,136 @@ def test_restart_on_a_machine_whose_clock_stepped_back(tmp_path: Path) -> None:
     with reopened(tmp_path, behind) as qm, qm.session() as session:
         assert qm.now_ms() >= START_MS + 105_000
         assert bodies(session, "Q1") == [b"mark"]
+
+
+@pytest.mark.parametrize(("idle_ms", "tenths"), [(9_999, 1), (10_000, None), (10_001, None)])
+def test_E4_what_expired_before_the_close_stays_expired_under_an_earlier_clock(
+    clock: VirtualClock, tmp_path: Path, idle_ms: int, tenths: int | None
+) -> None:
+    """Nothing is written between the put and the close."""
+    start_ms = clock.now_ms()
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        local(qm)
+        session.put("Q1", b"x", persistent=True, time_to_live_ms=10_000)
+        clock.advance(idle_ms)
+    with reopened(tmp_path, VirtualClock(start_ms - 3_600_000)) as qm, qm.session() as session:
+        assert qm.now_ms() == start_ms + idle_ms
+        message = session.get("Q1")
+        assert (None if message is None else message.remaining_tenths) == tenths
+        assert qm.verify().ok
+
+
+def crashed(folder: Path, copy: Path) -> QueueManager:
+    """Open, under a clock that is behind, what a kill would leave of a folder in use."""
+    # Not by this process: whoever closes a file gives up all locks that its process has on it.
+    subprocess.run(["cp", "-r", folder, copy], check=True)
+    return reopened(copy, VirtualClock(0))
+
+
+def put_with_a_deadline(qm: QueueManager) -> None:
+    qm.session().put("Q1", b"x", persistent=True, time_to_live_ms=60_000)
+
+
+def put_with_a_delay(qm: QueueManager) -> None:
+    qm.session().put("Q1", b"x", persistent=True, delay_ms=60_000)
+
+
+def claim_with_a_deadline(qm: QueueManager) -> None:
+    put_with_a_deadline(qm)
+    epoch = qm.claims.attach("reader", "Q1").epoch
+    assert qm.claims.claim("reader", epoch, 0, Limit(1, 100)).message_count == 1
+
+
+def subscribe_for_a_minute(qm: QueueManager) -> None:
+    qm.session().subscribe("a", name="S", durable=True, time_to_live_ms=60_000)
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [put_with_a_deadline, put_with_a_delay, claim_with_a_deadline, subscribe_for_a_minute],
+    ids=lambda begin: begin.__name__,
+)
+def test_E4_idle_queue_manager_notes_the_time_every_ten_seconds(
+    clock: VirtualClock, tmp_path: Path, begin: Callable[[QueueManager], None]
+) -> None:
+    """While anything has a deadline or a delay, a kill costs at most so much of the time."""
+    with reopened(tmp_path / "alive", clock) as qm:
+        local(qm)
+        clock.advance(1_000)
+        begin(qm)
+        # The balance row of what was begun is written a second later.
+        clock.advance(1_000)
+        noted_ms = qm.store.book.high_water_ms
+        assert noted_ms >= clock.now_ms() - 1_000
+        commits = qm.store.group.batch_count
+        clock.advance(noted_ms + 9_999 - clock.now_ms())
+        assert qm.store.group.batch_count == commits
+        with crashed(tmp_path / "alive", tmp_path / "early") as early:
+            assert early.now_ms() == noted_ms
+        clock.advance(1)
+        assert qm.store.group.batch_count == commits + 1
+        with crashed(tmp_path / "alive", tmp_path / "late") as late:
+            assert late.now_ms() == noted_ms + 10_000
+
+
+def test_E4_time_is_noted_once_at_the_end_of_a_long_advance(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    with reopened(tmp_path / "alive", clock) as qm:
+        local(qm)
+        qm.session().put("Q1", b"x", persistent=True, time_to_live_ms=1_000)
+        clock.advance(1_000)
+        commits = qm.store.group.batch_count
+        clock.advance(10**11)
+        assert qm.store.group.batch_count == commits + 1
+        with crashed(tmp_path / "alive", tmp_path / "late") as late:
+            assert late.now_ms() == clock.now_ms()
+            assert late.session().get("Q1") is None
+
+
+def test_E4_idle_queue_manager_without_deadlines_and_delays_writes_nothing(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    with reopened(tmp_path, clock) as qm:
+        local(qm)
+        qm.session().put("Q1", b"for ever", persistent=True)
+        qm.session().put("Q1", b"in memory", time_to_live_ms=10_000_000, persistent=False)
+        clock.advance(1_000)
+        commits = qm.store.group.batch_count
+        for _ in range(20):
+            clock.advance(10_000)
+        assert qm.store.group.batch_count == commits
+
+
+def test_E4_time_is_noted_by_the_thread_of_the_clock_of_the_machine(tmp_path: Path) -> None:
+    elapsed_ms = [0]
+    clock = SystemClock(
+        wall_ns=lambda: (START_MS + elapsed_ms[0]) * 1_000_000,
+        elapsed_ns=lambda: elapsed_ms[0] * 1_000_000,
+    )
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm)
+        put_with_a_deadline(qm)
+        elapsed_ms[0] = 59_000
+        # Nobody wakes it: it looks by itself, at least every second.
+        wait_until(lambda: qm.store.book.high_water_ms == START_MS + 59_000)
+
+
+def test_E4_time_that_a_full_disk_refused_is_noted_with_the_next_transaction(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    with failing_disk() as disk, reopened(tmp_path / "alive", clock) as qm:
+        local(qm)
+        put_with_a_deadline(qm)
+        clock.advance(5_000)
+        disk.error, disk.failing = apsw.FullError, "write .db-wal"
+        with pytest.raises(MQError) as full:
+            put_with_a_deadline(qm)
+        assert full.value.reason == rc.MQRC_STORAGE_MEDIUM_FULL
+        disk.failing = ""
+        put_with_a_deadline(qm)
+        with crashed(tmp_path / "alive", tmp_path / "late") as late:
+            assert late.now_ms() == clock.now_ms()
 
 
 def test_restart_in_the_same_process_shares_its_clock(clock: VirtualClock, tmp_path: Path) -> None:
