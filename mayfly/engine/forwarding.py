@@ -15,7 +15,6 @@ from mayfly.engine.session import Session
 from mayfly.engine.work import Work
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.reports import Cause, Original
-from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -35,9 +34,10 @@ def forward(
     """Put a message on another queue, in the session's unit of work (E21, Q2).
 
     MsgId, CorrelId, context, PutDate and PutTime stay, and so does its deadline, but for a CAPEXPRY
-    of the target. ``name`` may be ``QUEUE@MANAGER``; ``changed`` are another descriptor and body,
-    None for its own. Raises the reason codes of open and put; MQRC_UNKNOWN_OBJECT_NAME when the
-    name is blank or a model queue's, whose dynamic queue would end with the message.
+    of the target and the longest life of a put (E3). ``name`` may be ``QUEUE@MANAGER``; ``changed``
+    are another descriptor and body, None for its own. Raises the reason codes of open and put;
+    MQRC_UNKNOWN_OBJECT_NAME when the name is blank or a model queue's, whose dynamic queue would
+    end with the message.
     """
     if not name:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no queue is named for {message}")
@@ -45,7 +45,7 @@ def forward(
     descriptor, body = changed or (message.descriptor, message.body)
     handle = session.open(name, _OPEN)
     try:
-        handle.put(body, _request(message, descriptor, core.now_ms()), _PUT)
+        handle.put(body, _request(core, message, descriptor), _PUT)
     finally:
         handle.close()
 
@@ -80,11 +80,12 @@ def report_exception(core: Core, session: Session, message: Message, reason: int
     return is_sent
 
 
-def _request(message: Message, descriptor: Descriptor, now_ms: int) -> PutRequest:
+def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest:
     left_ms = None
     if message.expire_at_ms is not None:
         # It may end right now; a put takes no life of 0.
-        left_ms = min(max(message.expire_at_ms - now_ms, 1), LONGEST_LIFE_MS)
+        left_ms = max(message.expire_at_ms - core.now_ms(), 1)
+        left_ms = min(left_ms, core.settings.longest_life_ms)
     return PutRequest(
         # A descriptor without date tells it by the moment of the put, which is another one now.
         descriptor._replace(

@@ -93,9 +93,14 @@ def put(
         core.check_running()
         # The queue may have been deleted since its name was resolved.
         path = core.registry.refreshed(path)
-        life_ms, delay_ms, from_release = request.life_ms, request.delay_ms, path.ttl_from_release
-        now_ms = core.now_ms()
-        window = window_at_put(now_ms, life_ms, delay_ms, path.cap_ms, from_release=from_release)
+        window = window_at_put(
+            core.now_ms(),
+            request.life_ms,
+            request.delay_ms,
+            path.cap_ms,
+            from_release=path.ttl_from_release,
+            longest_ms=core.settings.longest_life_ms,
+        )
         pending = new_pending(core, path, prepared, window, (request, body))
         if unit_of_work is not None:
             unit_of_work.put(pending)

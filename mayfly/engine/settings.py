@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from mayfly.lifetime.window import LONGEST_ENFORCED_LIFE_MS, LONGEST_LIFE_MS
+
 SettingValue: TypeAlias = str | int | bool
 
 
@@ -84,6 +86,10 @@ class Settings:
         enforced = MAX_EXPIRY_VARIABLE in environment
         max_check = chosen["expiry.max_check"]
         self.is_maximum_enforced = max_check == "always" or (max_check == "env" and enforced)
+        #: The longest life that a put may ask for (E3).
+        self.longest_life_ms = (
+            LONGEST_ENFORCED_LIFE_MS if self.is_maximum_enforced else LONGEST_LIFE_MS
+        )
         self.is_zero_refused = chosen["expiry.zero_check"] == "always" or enforced
         self.discard_on_empty = bool(chosen["expiry.discard_on_empty"])
         self.enforces_xqh = bool(chosen["xqh.enforce_format"])

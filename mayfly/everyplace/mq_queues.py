@@ -30,7 +30,6 @@ from mayfly.everyplace.mq_moves import Moves
 from mayfly.everyplace.mq_reports import remember_sender
 from mayfly.everyplace.queues import MessageQueue
 from mayfly.lifetime.everyplace import Timepiece
-from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
 from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_SYNCPOINT_NOT_AVAILABLE
 
@@ -188,7 +187,7 @@ def _put(
     return session.put(
         mq_queue,
         fields_as_body(message),
-        time_to_live_ms=_life_ms(message, clock.now_ms()),
+        time_to_live_ms=_life_ms(message, clock.now_ms(), session.core.settings.longest_life_ms),
         priority=message.priority,
         persistent=persistent,
         correl_id=_correl_id(correl_id),
@@ -197,12 +196,12 @@ def _put(
     )
 
 
-def _life_ms(message: MessageFields, now_ms: int) -> int | None:
-    """Return what is left of a message that was alive a moment ago, as far as MQ can say it."""
+def _life_ms(message: MessageFields, now_ms: int, longest_ms: int) -> int | None:
+    """Return what is left of a message that was alive a moment ago, as far as MQ takes it (E3)."""
     if message.expire_time is None:
         return None
     left_ms = message.expire_time.at_ms(message.created_ms) - now_ms
-    return min(max(left_ms, 1), LONGEST_LIFE_MS)
+    return min(max(left_ms, 1), longest_ms)
 
 
 def _reply_to(fields: dict[str, Field]) -> str:

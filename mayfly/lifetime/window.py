@@ -11,13 +11,15 @@ from typing import NamedTuple
 
 from mayfly.lifetime.times import ms_of_tenths, tenths_of_ms
 from mayfly.mqi.constants import MQCEX_NOLIMIT, MQEI_UNLIMITED
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_OPTIONS_ERROR
 
 #: The upper bound of MQMD.Expiry while AMQ_ENFORCE_MAX_EXPIRY_ERROR is set (E3).
 MAXIMUM_EXPIRY_TENTHS = 999_999_999
 #: What the 32-bit field can say (X10), as milliseconds; no lifetime is longer.
 LONGEST_LIFE_MS = ms_of_tenths(2**31 - 1)
+#: The longest lifetime that a putter may ask for under E3.
+LONGEST_ENFORCED_LIFE_MS = ms_of_tenths(MAXIMUM_EXPIRY_TENTHS)
 #: Due moments fit into 42 bits of the staging key: the year 2109.
 LATEST_DUE_MS = 2**42 - 1
 
@@ -65,6 +67,7 @@ def window_at_put(
     cap_ms: int | None = None,
     *,
     from_release: bool = False,
+    longest_ms: int = LONGEST_LIFE_MS,
 ) -> Window:
     """Return the window in which a message put at ``put_ms`` may be got.
 
@@ -72,10 +75,14 @@ def window_at_put(
     silently, and unlimited counts as above it (X3). A delay equal to the life is allowed and the
     message then is never gettable (D18). With ``from_release``, TTLFROM(RELEASE), the life of a
     delayed message begins when the delay is over, and neither can be too long for the other.
+    ``longest_ms`` is the longest life that may be asked for, whatever a cap makes of it (E3).
 
-    Raises MQRC_EXPIRY_ERROR when the delay is longer than the resulting life (D7, D31) and
-    MQRC_OPTIONS_ERROR when the delay is no whole number, negative, or ends beyond the year 2109.
+    Raises MQRC_EXPIRY_ERROR when the life is longer than that or the delay is longer than the
+    resulting life (D7, D31), and MQRC_OPTIONS_ERROR when the delay is no whole number, negative, or
+    ends beyond the year 2109.
     """
+    if life_ms is not None and life_ms > longest_ms:
+        raise _too_long(life_ms, longest_ms)
     if cap_ms is not None and (life_ms is None or life_ms > cap_ms):
         life_ms = cap_ms
     if life_ms is None:
@@ -94,13 +101,21 @@ def window_at_put(
     return Window(put_ms, deliver_at_ms, expire_at_ms)
 
 
-def check_life_ms(life_ms: int | None) -> None:
-    """Raise MQRC_EXPIRY_ERROR unless a lifetime in ms is None or within 1 .. 2^31-1 tenths."""
-    if life_ms is not None and not (type(life_ms) is int and 0 < life_ms <= LONGEST_LIFE_MS):
+def check_life_ms(life_ms: int | None, longest_ms: int = LONGEST_LIFE_MS) -> None:
+    """Raise MQRC_EXPIRY_ERROR unless a lifetime in ms is None or within 1 .. ``longest_ms``."""
+    if life_ms is not None and not (type(life_ms) is int and 0 < life_ms <= longest_ms):
         raise mq_error(
             MQRC_EXPIRY_ERROR,
-            f"time_to_live_ms {life_ms!r} is not within 1 .. {LONGEST_LIFE_MS}",
+            f"time_to_live_ms {life_ms!r} is not within 1 .. {longest_ms}",
         )
+
+
+def _too_long(life_ms: int, longest_ms: int) -> MQError:
+    return mq_error(
+        MQRC_EXPIRY_ERROR,
+        f"a lifetime of {life_ms} ms, Expiry {tenths_of_ms(life_ms)}, is above "
+        f"{tenths_of_ms(longest_ms)}",
+    )
 
 
 def due_at(now_ms: int, delay_ms: int) -> int:

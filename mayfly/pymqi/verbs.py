@@ -146,12 +146,7 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
 
 
 def _life_ms(core: Core, expiry_tenths: int) -> int | None:
-    settings = core.settings
-    return life_ms_of_expiry(
-        expiry_tenths,
-        enforce_maximum=settings.is_maximum_enforced,
-        refuse_zero=settings.is_zero_refused,
-    )
+    return life_ms_of_expiry(expiry_tenths, refuse_zero=core.settings.is_zero_refused)
 
 
 def _check_pmo(given: Fields) -> None:

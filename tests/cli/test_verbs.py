@@ -215,6 +215,16 @@ def test_a_mistake_is_one_line_with_its_code(
     assert said in one_line(answer.stderr)
 
 
+def test_E3_put_keeps_to_the_maximum(queue: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1157 days are 999,648,000 tenths, 1158 are more than 999,999,999."""
+    monkeypatch.setenv("AMQ_ENFORCE_MAX_EXPIRY_ERROR", "True")
+    answer = queue("put", "QM1", "Q1", "x", "--expiry", "1158d")
+    assert answer.exit_code == ExitCode.MQ
+    assert "Expiry 1000512000, is above 999999999" in one_line(answer.stderr)
+    assert queue("get", "QM1", "Q1").exit_code == ExitCode.NOTHING
+    assert queue("put", "QM1", "Q1", "x", "--expiry", "1157d").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -124,6 +124,20 @@ def test_the_interval_of_a_queue_stays_behind_and_the_longest_life_is_that_of_mq
     assert lives == [None, LONGEST_LIFE_MS]
 
 
+def test_E3_the_longest_life_is_the_longest_that_the_queue_manager_takes(
+    a: EveryplaceQueueManager, clock: VirtualClock
+) -> None:
+    strict = {"expiry.max_check": "always"}
+    with QueueManager("STRICT", clock=clock, settings=strict) as manager:
+        assert manager.mqsc(f"DEFINE QLOCAL({Q1})").ok
+        with manager.session() as session:
+            a.create_queue("R")
+            a.put_message("R", text(clock, at_ms=2**63 - 1))
+            assert move_to_mq(a, "R", session, Q1) is not None
+            [message] = session.browse(Q1)
+            assert message.remaining_ms == 99_999_999_900
+
+
 def test_what_mq_refuses_is_still_there(
     a: EveryplaceQueueManager, session: Session, clock: VirtualClock
 ) -> None:

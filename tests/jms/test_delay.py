@@ -329,6 +329,32 @@ def test_a_life_that_is_none_is_refused_by_setter_and_send(
         own.send(session.create_message(), time_to_live=time_to_live_ms)
 
 
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_E03_every_producer_keeps_to_the_maximum_of_its_queue_manager(
+    clock: VirtualClock, kind: str
+) -> None:
+    most_ms = 99_999_999_900
+    manager = QueueManager("STRICT", clock=clock, settings={"expiry.max_check": "always"})
+    with manager, jms.ConnectionFactory(manager).create_context() as context:
+        alter(manager, "DEFINE QLOCAL(Q1)")
+        alter(manager, "DEFINE SUB('S') TOPICSTR('a') DEST(Q1)")
+        queue, topic = context.create_queue("Q1"), context.create_topic("a")
+        target: jms.Queue | jms.Topic = queue if kind == "queue" else topic
+        producer = context.create_producer().set_time_to_live(most_ms + 1)
+        with refused(jms.JMSRuntimeException, EXPIRY):
+            producer.send(target, "x")
+        with jms.ConnectionFactory(manager).create_connection() as connection:
+            session = connection.create_session(jms.AUTO_ACKNOWLEDGE)
+            own = session.create_producer(target)
+            with refused(jms.JMSException, EXPIRY):
+                own.send(session.create_message(), time_to_live=most_ms + 1)
+            own.send(session.create_message(), time_to_live=most_ms)
+        uri = context.create_queue(f"queue:///Q1?expiry={most_ms + 1}")
+        with refused(jms.JMSRuntimeException, EXPIRY):
+            context.create_producer().send(uri, "x")
+        assert manager.curdepth("Q1") == 1
+
+
 def test_the_latest_delay_ends_in_2109(context: jms.JMSContext, q1: jms.Queue) -> None:
     latest_ms = 2**42 - 1 - START_MS
     producer = context.create_producer().set_delivery_delay(latest_ms)

@@ -1,19 +1,25 @@
-"""Expiry caps and the scan, rules X1-X4, X9, and the switches of K1, K2 and K7."""
+"""Expiry caps and the scan, rules X1-X4, X9, the maximum, E3, and the switches of K1, K2, K7."""
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from mayfly import QueueManager
+from mayfly import MQError, QueueManager
 from mayfly.engine.attributes.attribute import QALIAS
+from mayfly.engine.forwarding import forward
 from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.spec.pubsub_scene import admin_sub, topic
 from tests.spec.scene import (
     BROWSE,
     INPUT,
     REPLIES,
     STAGING,
+    V2,
     End,
     alias,
     alter,
@@ -22,11 +28,14 @@ from tests.spec.scene import (
     ends,
     local,
     put_expiry,
+    put_md,
     refused,
     take,
 )
 
 NO_LIMIT = c.MQCEX_NOLIMIT
+#: The longest life under E3: 999,999,999 tenths.
+MOST_MS = 99_999_999_900
 
 
 def shown_tenths(session: Session, queue: str) -> int:
@@ -230,6 +239,115 @@ def test_K1_switch_of_the_maximum(
             put_expiry(session, "Q1", 1_000_000_000)
         put_expiry(session, "Q1", 999_999_999)
         assert qm.curdepth("Q1") == 2 - fails
+
+
+def _put(session: Session, life_ms: int) -> object:
+    return session.put("Q1", b"x", time_to_live_ms=life_ms)
+
+
+def _put_delayed(session: Session, life_ms: int) -> object:
+    return session.put("Q1", b"x", time_to_live_ms=life_ms, delay_ms=1)
+
+
+def _put_through_a_cap(session: Session, life_ms: int) -> object:
+    """What is asked for counts, not what a cap would make of it."""
+    return session.put("CAPPED", b"x", time_to_live_ms=life_ms)
+
+
+def _put_by_handle(session: Session, life_ms: int) -> object:
+    return put_md(session, "Q1", b"x", V2, life_ms=life_ms)
+
+
+def _put_in_segments(session: Session, life_ms: int) -> object:
+    cut = V2._replace(msg_flags=c.MQMF_SEGMENTATION_ALLOWED)
+    return put_md(session, "SHORT", b"x" * 100, cut, life_ms=life_ms)
+
+
+def _publish(session: Session, life_ms: int) -> object:
+    return session.publish("a", b"x", time_to_live_ms=life_ms)
+
+
+def _publish_by_alias(session: Session, life_ms: int) -> object:
+    return session.put("TOPIC.ALIAS", b"x", time_to_live_ms=life_ms)
+
+
+def _retain(session: Session, life_ms: int) -> object:
+    return session.publish("a", b"x", time_to_live_ms=life_ms, retain=True)
+
+
+WAYS_TO_PUT = (
+    _put,
+    _put_delayed,
+    _put_through_a_cap,
+    _put_by_handle,
+    _put_in_segments,
+    _publish,
+    _publish_by_alias,
+    _retain,
+)
+
+
+@pytest.mark.parametrize("put", WAYS_TO_PUT, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("choice", ["always", "never"])
+@pytest.mark.parametrize("transacted", [False, True])
+def test_E3_the_maximum_holds_for_whoever_puts(
+    clock: VirtualClock, put: Callable[[Session, int], object], choice: str, transacted: bool
+) -> None:
+    """999,999,999 tenths to the millisecond; one more would show as 1,000,000,000."""
+    qm = QueueManager("QM1", clock=clock, settings={"expiry.max_check": choice})
+    queues = (local(qm), local(qm, "SHORT", MAXMSGL=48), local(qm, "CAPPED", CAPEXPRY=600))
+    admin_sub(qm, "S", "#", "Q1")
+    topic(qm, "A", "a")
+    alias(qm, "TOPIC.ALIAS", "A", TARGTYPE=c.MQOT_TOPIC)
+
+    def depth() -> int:
+        return sum(qm.curdepth(name) for name in (*queues, STAGING))
+
+    with qm, qm.session(transacted=transacted) as session:
+        if choice == "always":
+            with refused(rc.MQRC_EXPIRY_ERROR):
+                put(session, MOST_MS + 1)
+            session.commit()
+            assert depth() == 0
+            assert session.subscribe("a").get() is None
+        else:
+            put(session, MOST_MS + 1)
+            session.commit()
+            assert depth() > 0
+        before = depth()
+        put(session, MOST_MS)
+        session.commit()
+        assert depth() > before
+
+
+def test_E3_the_error_names_the_life_and_the_maximum(clock: VirtualClock) -> None:
+    qm = QueueManager("QM1", clock=clock, settings={"expiry.max_check": "always"})
+    with qm, qm.session() as session:
+        local(qm)
+        said = "100000000000 ms, Expiry 1000000000, is above 999999999"
+        with pytest.raises(MQError, match=said):
+            session.put("Q1", b"x", time_to_live_ms=100_000_000_000)
+
+
+def test_E3_what_is_there_already_keeps_its_life_and_is_put_on_for_as_long_as_it_may(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    """The rule is one of puts; E21 has a message that is put on go on, as far as a put can."""
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
+        local(qm)
+        local(qm, "Q2")
+        session.put("Q1", b"x", time_to_live_ms=MOST_MS + 60_000, persistent=True)
+    strict = {"expiry.max_check": "always"}
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock, settings=strict) as qm:
+        with qm.session(transacted=True) as session:
+            message = session.get("Q1")
+            assert message is not None
+            assert message.remaining_ms == MOST_MS + 60_000
+            forward(qm, session, "Q2", message)
+        with qm.session() as session:
+            moved = session.get("Q2")
+        assert moved is not None
+        assert moved.remaining_ms == MOST_MS
 
 
 @pytest.mark.parametrize(

@@ -436,6 +436,30 @@ def test_Q1_a_refused_row_is_a_dead_letter_with_its_reason(
     assert session.get(DEAD) is None
 
 
+@pytest.mark.parametrize("count", [1, 20], ids=["alone", "bulk"])
+@pytest.mark.parametrize("column", ["time_to_live_ms", "expire_at_ms"])
+def test_E3_a_life_above_the_maximum_is_a_dead_letter_without_end(
+    clock: VirtualClock, count: int, column: str
+) -> None:
+    most_ms = 99_999_999_900
+    begin_ms = START_MS if column == "expire_at_ms" else 0
+    strict = {"expiry.max_check": "always"}
+    with QueueManager("QM1", clock=clock, settings=strict) as qm, qm.session() as session:
+        local(qm)
+        alter_manager(qm, DEADQ=DEAD)
+        most, above = (
+            [{**row(b"x", persistence=1), column: begin_ms + ms} for _ in range(count)]
+            for ms in (most_ms, most_ms + 1)
+        )
+        state = write(qm, [*most, *above])
+        assert (state.put_count, state.refused_count) == (count, count)
+        assert {m.remaining_ms for m in session.browse("Q1")} == {most_ms}
+        letters = list(session.browse(DEAD))
+        assert len(letters) == count
+        assert {m.remaining_ms for m in letters} == {None}
+        assert {DLH.unpack(m.body)["Reason"] for m in letters} == {rc.MQRC_EXPIRY_ERROR}
+
+
 def test_P7_a_full_queue_takes_what_it_can_and_the_rest_are_dead_letters(
     manager: QueueManager, session: Session
 ) -> None:

@@ -15,7 +15,7 @@ from mayfly.engine.bulk.staged_rows import Kind, StagedRows, ids_of, kind_of, sp
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import Path
-from mayfly.lifetime.window import LONGEST_LIFE_MS, window_at_put
+from mayfly.lifetime.window import window_at_put
 from mayfly.store.keys import SEQUENCE_BITS, generated_id, id_hash, optional_id_hash, order_key
 from mayfly.store.units import RUN_SIZE_BITS, Bulk, Run
 
@@ -291,7 +291,7 @@ class BulkPuts:
             life_ms = deadline_ms - self._now_ms
         if life_ms is None:
             return _UNLIMITED
-        return int(life_ms) if 0 < life_ms <= LONGEST_LIFE_MS else _ALONE
+        return int(life_ms) if 0 < life_ms <= self._core.settings.longest_life_ms else _ALONE
 
 
 def _hash_text(correl_id: bytes) -> int | str:

@@ -181,12 +181,16 @@ class Promotion(UnitOfWork):
         path = self._core.registry.resolve_target(kind.queue)
         if path.queue.home is not self._core.home:
             raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{kind.queue} is shared: no sink for it")
-        ids, times = ids_of(rows, row), times_of(rows, row, self._core.now_ms())
+        ids, times = ids_of(rows, row), self._times_of(rows, row)
         if times.deadline_ms is not None and times.life_ms is not None and times.life_ms <= 0:
             self._discard(path, kind, ids, (rows.body(row), times.deadline_ms))
             return
         self._put(path, rows.body(row), kind, (ids, times))
         self._put_count += 1
+
+    def _times_of(self, rows: StagedRows, row: int) -> Times:
+        core = self._core
+        return times_of(rows, row, core.now_ms(), core.settings.longest_life_ms)
 
     def _put(
         self, path: Path, body: bytes, kind: Kind, asked: tuple[tuple[bytes, bytes], Times]
@@ -236,7 +240,7 @@ class Promotion(UnitOfWork):
         """
         core = self._core
         name = self._dead_letter_queue or core.registry.queue_manager.text("DEADQ")
-        body, now_ms = rows.body(row), core.now_ms()
+        body = rows.body(row)
         descriptor = _sound(kind.descriptor, self._context)
         dead, header = dead_letter_of(core, descriptor, refusal.reason, kind.queue)
         as_dead = Kind(name, dead, kind.context_option)
@@ -245,7 +249,7 @@ class Promotion(UnitOfWork):
         except MQError:
             ids = b"", b""
         try:
-            life = times_of(rows, row, now_ms)._replace(delay_ms=0)
+            life = self._times_of(rows, row)._replace(delay_ms=0)
         except MQError:
             life = Times(0, None, None)
         try:

@@ -131,10 +131,11 @@ def ids_of(rows: StagedRows, row: int) -> tuple[bytes, bytes]:
     return stored_id(rows.value("msg_id", row)), stored_id(rows.value("correl_id", row))
 
 
-def times_of(rows: StagedRows, row: int, now_ms: int) -> Times:
+def times_of(rows: StagedRows, row: int, now_ms: int, longest_ms: int) -> Times:
     """Return when a row asks to be got; a delivery time that has come is no delay.
 
-    Raises MQRC_OPTIONS_ERROR and MQRC_EXPIRY_ERROR when it asks twice or for what cannot be.
+    ``longest_ms`` is the longest life of a put (E3). Raises MQRC_OPTIONS_ERROR and
+    MQRC_EXPIRY_ERROR when it asks twice or for what cannot be.
     """
     delay_ms, deliver_at_ms = rows.value("delay_ms", row), rows.value("deliver_at_ms", row)
     life_ms, deadline_ms = rows.value("time_to_live_ms", row), rows.value("expire_at_ms", row)
@@ -146,7 +147,7 @@ def times_of(rows: StagedRows, row: int, now_ms: int) -> Times:
         raise mq_error(
             rc.MQRC_EXPIRY_ERROR, f"time_to_live_ms {life_ms} and expire_at_ms {deadline_ms}: one"
         )
-    check_life_ms(life_ms)
+    check_life_ms(life_ms, longest_ms)
     if deliver_at_ms is not None:
         delay_ms = max(deliver_at_ms - now_ms, 0)
     delay_ms = 0 if delay_ms is None else delay_ms
@@ -154,7 +155,7 @@ def times_of(rows: StagedRows, row: int, now_ms: int) -> Times:
         life_ms = deadline_ms - now_ms
         # One that is over is no mistake.
         if life_ms > 0:
-            check_life_ms(life_ms)
+            check_life_ms(life_ms, longest_ms)
             if delay_ms > life_ms:
                 raise mq_error(
                     rc.MQRC_EXPIRY_ERROR, f"delay of {delay_ms} ms, expire_at_ms {deadline_ms}"

@@ -60,7 +60,13 @@ def put_in_segments(
                 rc.MQRC_Q_FULL,
                 f"{len(parts)} segments for {path.queue.name}; MAXDEPTH({path.max_depth})",
             )
-        window = window_at_put(core.now_ms(), request.life_ms, 0, path.cap_ms)
+        window = window_at_put(
+            core.now_ms(),
+            request.life_ms,
+            0,
+            path.cap_ms,
+            longest_ms=core.settings.longest_life_ms,
+        )
         pendings = [
             new_pending(core, path, known, window, part)
             for known, part in zip(prepared, parts, strict=True)

@@ -142,12 +142,14 @@ class _FanOut:
         self._prepared = prepare(request.descriptor, *defaults, context, request.context_option)
         if self._prepared.checks_header:
             check_header(self._prepared.descriptor, body)
-        largest = core.registry.queue_manager.number("MAXMSGL")
-        if len(body) > largest:
-            said = f"{len(body)} bytes; MAXMSGL({largest})"
-            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
         self._now_ms = now_ms = core.now_ms()
-        self._window = window_at_put(now_ms, request.life_ms, request.delay_ms, values.cap_ms)
+        self._window = window_at_put(
+            now_ms,
+            request.life_ms,
+            request.delay_ms,
+            values.cap_ms,
+            longest_ms=core.settings.longest_life_ms,
+        )
         self._promise = _promise(values, self._prepared)
         self._check_kind()
         self._msg_id = request.msg_id or new_id(core)
@@ -169,8 +171,12 @@ class _FanOut:
         self._arrived: list[StoredMessage] = []
 
     def _check_kind(self) -> None:
-        """Raise what refuses it as a delayed one, or as a member of a group or a segment."""
+        """Raise what refuses it for its length, as a delayed one, or as a part of another."""
         descriptor = self._prepared.descriptor
+        largest = self._core.registry.queue_manager.number("MAXMSGL")
+        if len(self._body) > largest:
+            said = f"{len(self._body)} bytes; MAXMSGL({largest})"
+            raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
         if self._request.delay_ms:
             check_delay(self._core, descriptor)
             if self._promise != s.MQDLV_ALL_AVAIL:
