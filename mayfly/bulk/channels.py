@@ -18,7 +18,7 @@ from mayfly.bulk.errors import from_flight
 from mayfly.bulk.schema import pages
 
 #: Both ends must speak the same; it is part of the first call.
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 PING, BEGIN, GO_ON, CONFIRM, END = (
     f"channel-{verb}" for verb in ("ping", "begin", "go-on", "confirm", "end")
 )

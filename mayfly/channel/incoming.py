@@ -57,13 +57,28 @@ class IncomingLinks:
             self._manager.clock.attach(self)
         return name, standing
 
-    def send(self, name: str, parcels: Sequence[Parcel], transit_ms: int) -> int | None:
-        """Put a batch; returns as ``Link.send``. Raises LinkDown for a link that has ended."""
-        return self._answer(name, lambda link: link.send(parcels, transit_ms))
+    def now_ms(self) -> int:
+        """Return the time of this queue manager."""
+        return self._manager.now_ms()
 
-    def go_on(self, name: str) -> int | None:
-        """Put what could not be put; as :meth:`send`."""
-        return self._answer(name, lambda link: link.go_on())
+    def send(self, name: str, parcels: Sequence[Parcel]) -> int | None:
+        """Put a batch; returns as ``Link.send``. Raises LinkDown for a link that has ended."""
+        return self._answer(name, lambda link: link.send(parcels))
+
+    def hand_over(self, name: str, parcels: Sequence[Parcel], spent_ms: int) -> int:
+        """Keep a batch that has come in since ``spent_ms``; as ``Link.hand_over``."""
+        had_ms = 0
+
+        def keep(link: LocalLink) -> None:
+            nonlocal had_ms
+            had_ms = link.hand_over(parcels, spent_ms)
+
+        self._answer(name, keep)
+        return had_ms
+
+    def go_on(self, name: str, transit_ms: int) -> int | None:
+        """Put what is kept, or could not be put; as :meth:`send`."""
+        return self._answer(name, lambda link: link.go_on(transit_ms))
 
     def confirm(self, name: str, luw: str, sequence: int) -> None:
         """Commit a batch; raises as :meth:`send`."""

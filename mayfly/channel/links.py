@@ -71,11 +71,20 @@ class Link(Protocol):
     def negotiate(self, opening: Opening) -> Standing:
         """Begin; whoever else has sent on this channel for that manager no longer may."""
 
-    def send(self, parcels: Sequence[Parcel], transit_ms: int) -> int | None:
-        """Hand over the messages of a batch, which took about so long; a wait in ms, or None."""
+    def send(self, parcels: Sequence[Parcel]) -> int | None:
+        """Let the messages of a batch be put, no life to be shortened; a wait in ms, or None."""
 
-    def go_on(self) -> int | None:
-        """Try again after such a wait; the next one, or None when all are put."""
+    def hand_over(self, parcels: Sequence[Parcel]) -> int:
+        """Hand over the messages of a batch, which :meth:`go_on` puts.
+
+        Returns for how many ms of the call the receiver had them.
+        """
+
+    def go_on(self, transit_ms: int) -> int | None:
+        """Let what was handed over be put, or try again after a wait; a wait in ms, or None.
+
+        ``transit_ms`` is how long the batch was on the link.
+        """
 
     def confirm(self, luw: str, sequence: int) -> None:
         """Commit what was handed over, durably together with the name of the batch."""

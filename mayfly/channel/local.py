@@ -41,15 +41,20 @@ class LocalLink:
             self._receiver, standing = self._partner.accept(opening)
         return standing
 
-    def send(self, parcels: Sequence[Parcel], transit_ms: int) -> int | None:
+    def send(self, parcels: Sequence[Parcel]) -> int | None:
         """Put a batch."""
         with _answering():
-            return self._open().take_in(parcels, transit_ms)
+            return self._open().take_in(parcels)
 
-    def go_on(self) -> int | None:
-        """Put what could not be put."""
+    def hand_over(self, parcels: Sequence[Parcel], spent_ms: int = 0) -> int:
+        """Keep a batch, whose messages have been coming in for ``spent_ms``."""
         with _answering():
-            return self._open().go_on()
+            return self._open().keep(parcels, spent_ms)
+
+    def go_on(self, transit_ms: int) -> int | None:
+        """Put what is kept, or could not be put."""
+        with _answering():
+            return self._open().go_on(transit_ms)
 
     def confirm(self, luw: str, sequence: int) -> None:
         """Commit the batch."""

@@ -50,18 +50,19 @@ class NetworkLink:
         self._id = answer.pop(wire.LINK)
         return Standing(**answer)
 
-    def send(self, parcels: Sequence[Parcel], transit_ms: int) -> int | None:
+    def send(self, parcels: Sequence[Parcel]) -> int | None:
         """Put a batch."""
-        packed = [_packed(parcel) for parcel in parcels]
-        request = {wire.LINK: self._id, "transit_ms": transit_ms}
-        wait_ms: int | None = self._answer(
-            lambda: self._client.send(packed, request, timeout_s=self._timeout_s)
-        )
+        wait_ms: int | None = self._upload(parcels, is_kept=False)
         return wait_ms
 
-    def go_on(self) -> int | None:
-        """Put what could not be put."""
-        wait_ms: int | None = self._ask(wire.GO_ON, link=self._id)
+    def hand_over(self, parcels: Sequence[Parcel]) -> int:
+        """Bring a batch there, where it is kept."""
+        had_ms: int = self._upload(parcels, is_kept=True)
+        return had_ms
+
+    def go_on(self, transit_ms: int) -> int | None:
+        """Put what is kept, or could not be put."""
+        wait_ms: int | None = self._ask(wire.GO_ON, link=self._id, transit_ms=transit_ms)
         return wait_ms
 
     def confirm(self, luw: str, sequence: int) -> None:
@@ -99,6 +100,11 @@ class NetworkLink:
             else:
                 return client
         raise LinkDown("; ".join(failures))
+
+    def _upload(self, parcels: Sequence[Parcel], *, is_kept: bool) -> Any:
+        packed = [_packed(parcel) for parcel in parcels]
+        request = {wire.LINK: self._id, "is_kept": is_kept}
+        return self._answer(lambda: self._client.send(packed, request, timeout_s=self._timeout_s))
 
     def _ask(self, verb: str, **request: Any) -> Any:
         return self._answer(lambda: self._client.ask(verb, request, timeout_s=self._timeout_s))

@@ -15,7 +15,7 @@ from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.remote.resolution import full_name
-from mayfly.lifetime.times import TENTH_MS
+from mayfly.lifetime.transmission import counted_transit_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT, MQOO_SET_ALL_CONTEXT, MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import MQError
@@ -53,28 +53,38 @@ class Receiver:
         #: Held by whoever works for the sender, so that a close waits for a commit under way.
         self._lock = threading.Lock()
         self._waiting: deque[Parcel] = deque()
-        self._arrived_ms = self._transit_ms = self._tries = 0
+        self._arrived_ms = self._tries = 0
         self.is_paused = False
         self.is_open = True
         self.message_count = self.batch_count = 0
 
-    def take_in(self, parcels: Iterable[Parcel], transit_ms: int) -> int | None:
+    def take_in(self, parcels: Iterable[Parcel]) -> int | None:
         """Put messages; returns in how many ms to :meth:`go_on`, None when all are put.
 
         Raises LinkDown when this queue manager ends, and the reason for which a persistent message
         can be put nowhere (Q5, R5); all that is not committed is backed out then.
         """
         with self._lock:
-            self._waiting = deque(parcels)
-            # A short way is not worth counting (E7).
-            self._transit_ms = transit_ms if transit_ms >= TENTH_MS else 0
-            self._arrived_ms, self._tries = self._manager.now_ms(), 0
-            return self._put_all()
+            self._keep(parcels, 0)
+            return self._put_all(0)
 
-    def go_on(self) -> int | None:
-        """Try again to put what could not be put; as :meth:`take_in`."""
+    def keep(self, parcels: Iterable[Parcel], spent_ms: int) -> int:
+        """Keep messages that have come in since ``spent_ms``, until :meth:`go_on` puts them.
+
+        Returns for how many ms they have been here.
+        """
         with self._lock:
-            return self._put_all()
+            self._check_open()
+            self._keep(parcels, spent_ms)
+            return self._manager.now_ms() - self._arrived_ms
+
+    def go_on(self, transit_ms: int) -> int | None:
+        """Put what is kept, or could not be put; as :meth:`take_in`.
+
+        A life is less by the time on the link, ``transit_ms``, and by that in here (E7).
+        """
+        with self._lock:
+            return self._put_all(counted_transit_ms(transit_ms))
 
     def commit(self, luw: str, sequence: int) -> None:
         """Make the messages visible, durably together with the name of their batch.
@@ -101,11 +111,15 @@ class Receiver:
         with self._lock:
             self._end()
 
-    def _put_all(self) -> int | None:
+    def _keep(self, parcels: Iterable[Parcel], spent_ms: int) -> None:
+        self._waiting = deque(parcels)
+        self._arrived_ms, self._tries = self._manager.now_ms() - spent_ms, 0
+
+    def _put_all(self, transit_ms: int) -> int | None:
         self._check_open()
         while self._waiting:
             parcel = self._waiting[0]
-            life_ms = self._life_ms(parcel)
+            life_ms = self._life_ms(parcel, transit_ms)
             try:
                 self._put(parcel, life_ms)
             except MQError as error:
@@ -125,11 +139,11 @@ class Receiver:
             self.message_count += 1
         return None
 
-    def _life_ms(self, parcel: Parcel) -> int | None:
+    def _life_ms(self, parcel: Parcel, transit_ms: int) -> int | None:
         """Return what is left of a life, less the time on the way and in here (E7)."""
         if parcel.life_ms is None:
             return None
-        spent_ms = self._transit_ms + self._manager.now_ms() - self._arrived_ms
+        spent_ms = transit_ms + self._manager.now_ms() - self._arrived_ms
         return max(parcel.life_ms - spent_ms, 0)
 
     def _put(self, parcel: Parcel, life_ms: int | None) -> None:

@@ -1,6 +1,7 @@
-"""The second Expiry of a message that travels: the one in the MQXQH, counted down by who reads it.
+"""Lives on their way to another queue manager: the second Expiry, and the time on the link.
 
-Only the outer Expiry, that of the message on its transmission queue, decides when it is discarded
+A message that travels has a second Expiry in its MQXQH, which is counted down by who reads it. Only
+the outer Expiry, that of the message on its transmission queue, decides when it is discarded
 (E25); the embedded one is the message's own, and is 0 once it has elapsed (E26).
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mayfly.lifetime.times import ms_of_seconds, ms_of_tenths, tenths_of_ms
+from mayfly.lifetime.times import TENTH_MS, ms_of_seconds, ms_of_tenths, tenths_of_ms
 from mayfly.mqi.structures import XQH
 
 #: Where the embedded Expiry stands in the data; shorter data has none.
@@ -46,6 +47,21 @@ def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
         return outer_ms
     embedded_ms = ms_of_tenths(embedded_tenths)
     return embedded_ms if outer_ms is None else min(outer_ms, embedded_ms)
+
+
+def transit_ms(round_trip_ms: int, had_ms: int) -> int:
+    """Return how long a batch was on the link, in ms (E7).
+
+    The round trip is that of handing it over, by the sender's clock; ``had_ms`` of it are the
+    receiver's, by its own clock. The rest is the way there and the way back, which are taken to be
+    equally long.
+    """
+    return max(round_trip_ms - had_ms, 0) // 2
+
+
+def counted_transit_ms(spent_ms: int) -> int:
+    """Return what of the time on the link is taken off a life: less than a tenth is not (E7)."""
+    return spent_ms if spent_ms >= TENTH_MS else 0
 
 
 def silence_ms(heartbeat_s: int) -> int | None:

@@ -386,7 +386,7 @@ ACTIONS: dict[str, ActionVerb] = {
     COMMIT_ACTION: ActionVerb("put what stages hold", flight_stages.commit),
     channels.PING: ActionVerb("whether a channel receives", flight_channels.ping),
     channels.BEGIN: ActionVerb("begin to send on a channel", flight_channels.begin),
-    channels.GO_ON: ActionVerb("put what could not be put", flight_channels.go_on),
+    channels.GO_ON: ActionVerb("put what is kept, or could not be put", flight_channels.go_on),
     channels.CONFIRM: ActionVerb("commit a batch", flight_channels.confirm),
     channels.END: ActionVerb("send no more on a channel", flight_channels.end),
 }

@@ -70,18 +70,23 @@ def send(
     batches: Iterator[pa.RecordBatch],
     _stopping: threading.Event,
 ) -> int | None:
-    """Put the messages of a batch, all of which must have come."""
-    link, transit_ms, parcel_count = fields_of(request, link=str, transit_ms=int, parcel_count=int)
+    """Put or keep the messages of a batch, all of which must have come."""
+    begun_ms = links.now_ms()
+    link, is_kept, parcel_count = fields_of(request, link=str, is_kept=bool, parcel_count=int)
     parcels = [_parcel(row) for batch in batches for row in wire.packed_parcels(batch)]
     if len(parcels) != parcel_count:
         raise LinkDown(f"{len(parcels)} of {parcel_count} messages have come")
-    return links.send(link, parcels, max(transit_ms, 0))
+    if is_kept:
+        # The receiver's clock counts how long they took to come in: a large batch on a thin line.
+        return links.hand_over(link, parcels, links.now_ms() - begun_ms)
+    return links.send(link, parcels)
 
 
 @_answering
 def go_on(links: IncomingLinks, request: Request) -> int | None:
-    """Put what could not be put."""
-    return links.go_on(*fields_of(request, link=str))
+    """Put what is kept, or could not be put."""
+    link, transit_ms = fields_of(request, link=str, transit_ms=int)
+    return links.go_on(link, max(transit_ms, 0))
 
 
 @_answering

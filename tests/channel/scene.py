@@ -103,15 +103,23 @@ class FragileLink:
         self._at("behind negotiate")
         return standing
 
-    def send(self, parcels: Sequence[Parcel], transit_ms: int) -> int | None:
+    def send(self, parcels: Sequence[Parcel]) -> int | None:
         self._at("before send")
-        wait_ms = self._link.send(parcels, transit_ms)
+        wait_ms = self._link.send(parcels)
         self._at("behind send")
         return wait_ms
 
-    def go_on(self) -> int | None:
+    def hand_over(self, parcels: Sequence[Parcel]) -> int:
+        self._at("before hand_over")
+        had_ms = self._link.hand_over(parcels)
+        self._at("behind hand_over")
+        return had_ms
+
+    def go_on(self, transit_ms: int) -> int | None:
         self._at("before go_on")
-        return self._link.go_on()
+        wait_ms = self._link.go_on(transit_ms)
+        self._at("behind go_on")
+        return wait_ms
 
     def confirm(self, luw: str, sequence: int) -> None:
         self._at("before confirm")

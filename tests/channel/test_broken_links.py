@@ -24,8 +24,6 @@ from tests.channel.scene import (
 )
 from tests.channel.test_doubt import IN_DOUBT, PLACES
 
-STEPS = [*PLACES, "before ping", "behind ping"]
-
 
 def raising(place: str, error: BaseException) -> Callable[[str], None]:
     """Return what raises an error the first time a link comes to a place."""
@@ -39,7 +37,7 @@ def raising(place: str, error: BaseException) -> Callable[[str], None]:
     return at
 
 
-@pytest.mark.parametrize("place", STEPS)
+@pytest.mark.parametrize("place", PLACES)
 def test_an_OSError_of_the_link_is_a_link_that_is_down(
     one: QueueManager, two: QueueManager, clock: VirtualClock, place: str
 ) -> None:
@@ -52,7 +50,7 @@ def test_an_OSError_of_the_link_is_a_link_that_is_down(
     assert (standing(one).status, bodies(two), one.curdepth(XMITQ)) == ("RUNNING", [b"x"], 0)
 
 
-@pytest.mark.parametrize("place", STEPS)
+@pytest.mark.parametrize("place", PLACES)
 def test_any_other_error_stops_the_channel_and_says_why(
     one: QueueManager,
     two: QueueManager,
@@ -86,19 +84,28 @@ def test_a_ping_at_the_end_of_HBINT_that_raises_stops_it_as_well(
     one: QueueManager, two: QueueManager, clock: VirtualClock
 ) -> None:
     one.channels.start(CHANNEL)
-    errors = iter([None, ValueError("ping")])
-
-    def at(where: str) -> None:
-        if where == "before ping" and (error := next(errors)) is not None:
-            raise error
-
     one.channels.stop(CHANNEL)
-    through(one, at)
+    through(one, raising("before ping", ValueError("ping")))
     one.channels.start(CHANNEL)
     clock.advance(299_999)
     assert standing(one).status == "RUNNING"
     clock.advance(1)
     assert (standing(one).status, standing(one).failure) == ("STOPPED", "ValueError('ping')")
+
+
+@pytest.mark.parametrize("place", ["before hand_over", "behind hand_over", "before go_on"])
+@pytest.mark.parametrize(
+    ("error", "status"), [(OSError("reset"), "RETRYING"), (ValueError("wrong"), "STOPPED")]
+)
+def test_a_link_that_fails_before_a_batch_with_lives_is_put_puts_nothing(
+    one: QueueManager, two: QueueManager, place: str, error: Exception, status: str
+) -> None:
+    through(one, raising(place, error))
+    put(one, b"x", time_to_live_ms=1_000)
+    one.channels.start(CHANNEL)
+    assert (standing(one).status, one.curdepth(XMITQ), two.curdepth("IN")) == (status, 1, 0)
+    one.channels.start(CHANNEL)
+    assert bodies(two) == [b"x"]
 
 
 def test_a_paused_batch_that_cannot_go_on_goes_back(

@@ -21,6 +21,7 @@ from tests.channel.scene import (
     bodies,
     cut_once,
     done,
+    messages,
     put,
     sending,
     standing,
@@ -58,6 +59,27 @@ def test_cut_anywhere_each_persistent_message_arrives_once_and_in_order(
     assert bodies(two) == [b"a", b"b", b"c", b"d"]
     assert (one.curdepth(XMITQ), standing(one).sequence) == (0, 4)
     assert standing(one).is_in_doubt is False
+
+
+@pytest.mark.parametrize("is_persistent", [True, False])
+@pytest.mark.parametrize("place", ["before hand_over", "behind hand_over", "before go_on"])
+def test_cut_before_a_batch_with_lives_is_put_it_is_not_there(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, place: str, is_persistent: bool
+) -> None:
+    """What travels outside of batches has left by then, and may get lost."""
+    through(one, cut_once(place))
+    put(one, b"a", time_to_live_ms=90_000, persistent=is_persistent)
+    one.channels.start(CHANNEL)
+    assert (standing(one).status, standing(one).is_in_doubt, bodies(two)) == (
+        "RETRYING",
+        False,
+        [],
+    )
+    assert one.curdepth(XMITQ) == is_persistent
+    clock.advance(60_000)
+    assert standing(one).status == "RUNNING"
+    assert [m.remaining_ms for m in messages(two)] == [30_000] * is_persistent
+    assert standing(one).sequence == is_persistent
 
 
 @pytest.mark.parametrize("place", IN_DOUBT)
@@ -259,7 +281,11 @@ def test_a_receiver_that_was_replaced_takes_nothing_more(
     old.negotiate(opening)
     new.negotiate(opening)
     with pytest.raises(LinkDown):
-        old.send([], 0)
+        old.send([])
+    with pytest.raises(LinkDown):
+        old.hand_over([])
+    with pytest.raises(LinkDown):
+        old.go_on(0)
     with pytest.raises(LinkDown):
         old.confirm("LUW", 1)
     assert new.negotiate(opening).luw == ""

@@ -129,24 +129,90 @@ def test_E29_what_expires_on_the_transmission_queue_is_reported_from_there(
     assert outcomes(one, XMITQ) == ["transmitted" if arrives else "expired"]
 
 
+class Line:
+    """A link whose calls take so long in each direction; only the sender's time passes."""
+
+    def __init__(self, clock: VirtualClock, transit_ms: int = 0) -> None:
+        self.transit_ms = transit_ms
+        self.clock = clock
+
+    def at(self, _where: str) -> None:
+        """Let time pass before a call, and behind it."""
+        if self.transit_ms:
+            self.clock.advance(self.transit_ms)
+
+
+@pytest.mark.parametrize("is_persistent", [True, False])
 @pytest.mark.parametrize(("transit_ms", "left_ms"), [(0, 20_000), (99, 20_000), (100, 19_900)])
 def test_E7_a_link_that_takes_a_tenth_or_more_is_subtracted(
-    clock: VirtualClock, transit_ms: int, left_ms: int
+    clock: VirtualClock, transit_ms: int, left_ms: int, is_persistent: bool
 ) -> None:
     slow = VirtualClock(START_MS)
     with receiving(clock) as two, sending(slow) as one:
-        # Each call of the link takes so long in both directions; only the sender's time passes.
-        through(one, lambda where: slow.advance(transit_ms) if "ping" in where else None)
-        run_by_hand(one, slow)
-        put(one, b"x", time_to_live_ms=20_000)
+        through(one, Line(slow, transit_ms).at)
+        one.channels.start(CHANNEL)
+        put(one, b"x", time_to_live_ms=20_000, persistent=is_persistent)
         [message] = messages(two)
         assert message.remaining_ms == left_ms
 
 
-def run_by_hand(manager: QueueManager, clock: VirtualClock) -> None:
-    """Start the channel outside of what the clock itself runs, so that its link may take time."""
-    manager.channels.start(CHANNEL)
-    assert standing(manager).status == "RUNNING"
+def test_E7_the_time_on_the_link_is_that_of_each_batch(clock: VirtualClock) -> None:
+    """A link that was slow at START CHANNEL and is not now takes nothing off, and the reverse."""
+    slow = VirtualClock(START_MS)
+    with receiving(clock) as two, sending(slow) as one:
+        line = Line(slow, 2_000)
+        through(one, line.at)
+        one.channels.start(CHANNEL)
+        for transit_ms in (0, 3_000, 40, 700):
+            line.transit_ms = transit_ms
+            put(one, b"x", time_to_live_ms=20_000)
+        assert [m.remaining_ms for m in messages(two)] == [20_000, 17_000, 20_000, 19_300]
+
+
+@pytest.mark.parametrize("is_persistent", [True, False])
+def test_E7_a_short_life_arrives_on_a_link_that_was_slow_once(
+    clock: VirtualClock, is_persistent: bool
+) -> None:
+    slow = VirtualClock(START_MS)
+    with receiving(clock) as two, sending(slow) as one:
+        line = Line(slow, 2_000)
+        through(one, line.at)
+        one.channels.start(CHANNEL)
+        line.transit_ms = 0
+        put(one, b"x", time_to_live_ms=1_500, persistent=is_persistent)
+        assert [m.remaining_ms for m in messages(two)] == [1_500]
+
+
+@pytest.mark.parametrize(("life_ms", "arrives"), [(3_001, True), (3_000, False)])
+def test_E7_E19_what_expires_on_the_link_is_reported_from_its_end(
+    clock: VirtualClock, life_ms: int, arrives: bool
+) -> None:
+    slow = VirtualClock(START_MS)
+    with receiving(clock) as two, sending(slow) as one:
+        through(one, Line(slow, 3_000).at)
+        one.channels.start(CHANNEL)
+        put(one, b"x", time_to_live_ms=life_ms, report=c.MQRO_EXPIRATION, reply_to_q="BACK")
+        assert [m.remaining_ms for m in messages(two)] == [1] * arrives
+        reports = [report.descriptor.feedback for report in messages(two, "QM1")]
+        assert reports == [c.MQFB_EXPIRATION] * (not arrives)
+
+
+def test_E7_a_message_that_waits_for_room_has_lost_the_time_on_the_link_once(
+    clock: VirtualClock,
+) -> None:
+    slow = VirtualClock(START_MS)
+    with receiving(clock) as two, sending(slow) as one:
+        done(two, "ALTER QLOCAL(IN) PUT(DISABLED)")
+        line = Line(slow, 500)
+        through(one, line.at)
+        one.channels.start(CHANNEL)
+        put(one, b"x", time_to_live_ms=20_000)
+        assert standing(one).status == standing(two).status == "PAUSED"
+        line.transit_ms = 0
+        clock.advance(2_000)
+        done(two, "ALTER QLOCAL(IN) PUT(ENABLED)")
+        slow.advance(1_000)
+        assert [m.remaining_ms for m in messages(two)] == [17_500]
 
 
 def test_E7_what_waits_at_the_receiver_for_room_gets_older(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
@@ -14,10 +17,11 @@ from mayfly import QueueManager
 from mayfly.bulk import channels as wire
 from mayfly.bulk.channels import ChannelClient, PackedParcel
 from mayfly.bulk.errors import BadRequest
-from mayfly.channel import LinkDown, Opening, Status
+from mayfly.channel import Link, LinkDown, Opening, Status
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.network import NetworkLink
 from mayfly.engine.attributes.attribute import CHANNEL as CHANNEL_KIND
+from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.named import named_of
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import constants as c
@@ -30,6 +34,7 @@ from tests.channel.scene import (
     CHANNEL,
     START_MS,
     XMITQ,
+    FragileLink,
     bodies,
     done,
     messages,
@@ -38,6 +43,7 @@ from tests.channel.scene import (
     sending,
     standing,
 )
+from tests.channel.test_moving import Line
 from tests.ports import held_port
 from tests.servers.certificates import certificate
 
@@ -351,7 +357,11 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
     link.close()
     link.close()
     assert standing(two).status is Status.INACTIVE
-    for call in (link.go_on, partial(link.confirm, "A", 1), partial(link.ping, CHANNEL)):
+    for call in (
+        partial(link.go_on, 0),
+        partial(link.confirm, "A", 1),
+        partial(link.ping, CHANNEL),
+    ):
         with pytest.raises(LinkDown, match="the link is closed"):
             call()
 
@@ -380,7 +390,7 @@ def parcel(body: bytes = b"x", **more: Any) -> PackedParcel:
 
 
 def sent(client: ChannelClient, link: str, *parcels: PackedParcel) -> dict[str, Any]:
-    return client.send(parcels, {wire.LINK: link, "transit_ms": 0}, timeout_s=60)
+    return client.send(parcels, {wire.LINK: link, "is_kept": False}, timeout_s=60)
 
 
 @pytest.mark.parametrize("late_ms", [-1, 0])
@@ -468,14 +478,14 @@ def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
 @pytest.mark.parametrize(
     ("verb", "request_", "said"),
     [
-        (wire.BEGIN, {**opening(), wire.PROTOCOL: 1}, "protocol 1 is not spoken here: 2"),
+        (wire.BEGIN, {**opening(), wire.PROTOCOL: 1}, "protocol 1 is not spoken here: 3"),
         (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL]}, "is no opening"),
         (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 0, 1, False, 1, ""]}, "no open"),
         (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 1, 1, 0, 1, ""]}, "no opening"),
         (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 1, 1, False, 1]}, "no opening"),
         (wire.CONFIRM, {wire.LINK: "x", "luw": "A"}, "asked for"),
         (wire.CONFIRM, {wire.LINK: "x", "luw": 1, "sequence": 1}, "luw cannot be 1"),
-        (wire.GO_ON, {wire.LINK: None}, "link cannot be None"),
+        (wire.GO_ON, {wire.LINK: None, "transit_ms": 0}, "link cannot be None"),
     ],
 )
 def test_a_call_that_makes_no_sense_is_refused(
@@ -512,8 +522,8 @@ def test_a_batch_of_which_a_part_is_missing_is_not_put(
     client: ChannelClient, server: FlightServer, two: QueueManager
 ) -> None:
     link = begun(client)
-    asked = {wire.SEND: {wire.LINK: link, "transit_ms": 0, "parcel_count": 1}}
-    descriptor = flight.FlightDescriptor.for_command(str(asked).replace("'", '"').encode())
+    asked = {wire.SEND: {wire.LINK: link, "is_kept": False, "parcel_count": 1}}
+    descriptor = flight.FlightDescriptor.for_command(json.dumps(asked).encode())
     options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
     with flight.connect(server.url) as connection:
         writer, answers = connection.do_put(descriptor, wire.PARCEL, options)
@@ -529,3 +539,68 @@ def test_an_unknown_channel_is_refused_by_its_reason(client: ChannelClient) -> N
     answer = client.ask(wire.BEGIN, wrong, timeout_s=60)
     assert answer[wire.REFUSED] == rc.MQRC_UNKNOWN_CHANNEL_NAME
     assert answer[wire.TEXT] == "QM2 has no CHANNEL(NONE) CHLTYPE(RCVR)"
+
+
+# The time on the link (E7)
+
+
+class Heard(VirtualClock):
+    """A clock that tells when somebody on another thread has asked it."""
+
+    def __init__(self) -> None:
+        """Begin unasked."""
+        super().__init__(START_MS)
+        self.is_asked = threading.Event()
+        self._own = threading.get_ident()
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        if threading.get_ident() != self._own:
+            self.is_asked.set()
+        return super().now_ms()
+
+
+def test_E7_a_batch_that_comes_in_slowly_is_timed_by_the_clock_of_its_receiver() -> None:
+    """A large batch on a thin line: only what neither end has spent is halved."""
+    clock = Heard()
+    with receiving(clock) as two, served(two) as server:
+        connection = flight.connect(server.url)
+        options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
+        client = ChannelClient(server.url)
+        link = begun(client)
+        clock.is_asked.clear()
+        asked = {wire.SEND: {wire.LINK: link, "is_kept": True, "parcel_count": 2}}
+        descriptor = flight.FlightDescriptor.for_command(json.dumps(asked).encode())
+        writer, answers = connection.do_put(descriptor, wire.PARCEL, options)
+        assert clock.is_asked.wait(60)
+        clock.advance(1_500)
+        rows = [parcel(life_ms=20_000), parcel(life_ms=2_000)]
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, wire.PARCEL, strict=True)]
+        writer.write_batch(pa.record_batch(arrays, schema=wire.PARCEL))
+        writer.done_writing()
+        assert json.loads(answers.read().to_pybytes()) == {wire.ANSWER: 1_500}
+        writer.close()
+        assert bodies(two) == []
+        go_on = {wire.LINK: link, "transit_ms": 500}
+        assert client.ask(wire.GO_ON, go_on, timeout_s=60) == {wire.ANSWER: None}
+        confirm = {wire.LINK: link, "luw": "A", "sequence": 2}
+        assert client.ask(wire.CONFIRM, confirm, timeout_s=60) == {wire.ANSWER: None}
+        assert [m.remaining_ms for m in messages(two)] == [18_000]
+        connection.close()
+
+
+def test_E7_over_a_network_each_batch_is_timed(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    line = Line(clock, 2_000)
+
+    def connect(definition: Definition) -> Link:
+        return FragileLink(NetworkLink(definition), line.at)
+
+    one.channels.connect = connect
+    one.channels.start(CHANNEL)
+    for transit_ms in (0, 3_000):
+        line.transit_ms = transit_ms
+        put(one, b"x", time_to_live_ms=20_000)
+    assert [m.remaining_ms for m in messages(two)] == [20_000, 17_000]
