@@ -15,6 +15,7 @@ from typing import Self
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import CHILD, QLOCAL, QMGR, SUB, TOPIC
 from mayfly.engine.authority.records import AUTHREC, USER_CHARACTERS, record_of
+from mayfly.engine.bookkeeping import Bookkeeping
 from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.stages import Stages
 from mayfly.engine.core import Core
@@ -34,7 +35,6 @@ from mayfly.engine.queues import PERSISTENT, LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.settings import Settings, SettingValue
 from mayfly.engine.shipments import Shipments
-from mayfly.engine.stored_time import StoredTime
 from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
 from mayfly.mqi import reasons as rc
@@ -47,8 +47,6 @@ _LOG = logging.getLogger("mayfly")
 PLATFORMS = ("distributed", "zos")
 #: What this queue manager calls itself; 9.4 has everything that Mayfly implements.
 COMMAND_LEVEL = 940
-#: Lives of non-persistent messages and balance rows are written at the latest after this.
-SETTLE_MS = SECOND_MS
 #: After a full disk, work that is due is tried again after this.
 POSTPONE_MS = SECOND_MS
 _BATCHES_BEFORE_OPEN = 10
@@ -89,7 +87,7 @@ class Manager(Core):
         self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
         self.triggering = Triggering(self)
         self._delay_processor = DelayProcessor(self)
-        self._expiry_scan, self._stored_time = ExpiryScan(self), StoredTime(self)
+        self._expiry_scan, self._books = ExpiryScan(self), Bookkeeping(self)
         #: What pipelines read from queues, and write to them, in bulk and exactly once.
         self.claims, self.stages = Claims(self, self._delay_processor), Stages(self)
         self.shipments = Shipments(self)
@@ -165,14 +163,12 @@ class Manager(Core):
         with self.latch:
             if self.is_stopped:
                 return None
-            since_ms = self.store.unsettled_since_ms
             moments = [
-                None if since_ms is None else since_ms + SETTLE_MS,
+                self._books.next_due_ms(),
                 self._delay_processor.next_due_ms(),
                 self._expiry_scan.next_due_ms(),
                 self.registry.subscriptions.next_end_ms(),
                 self.triggering.next_due_ms(),
-                self._stored_time.next_due_ms(),
             ]
             work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
             ends = (self.waits.next_end_ms(), self.marks.next_lapse_ms(self.waits.is_waited_on))
@@ -212,8 +208,7 @@ class Manager(Core):
             self._try(self.triggering.run)
         self._end_waits()
         if self._postponed_to_ms <= self.now_ms():
-            self._try(self._settle_ledger)
-            self._try(self._stored_time.run)
+            self._try(self._books.run)
         now_ms = self.now_ms()
         due_ms = self._delay_processor.next_due_ms()
         return due_ms is not None and max(due_ms, self._postponed_to_ms) <= now_ms
@@ -278,7 +273,8 @@ class Manager(Core):
             ]
         # Sessions that were dropped just before are backed out like the others.
         steps.insert(0, partial(drop_ownerless, self))
-        steps += [partial(lose_volatile, self), self.store.write_balances, self._stored_time.write]
+        steps += [partial(lose_volatile, self), self.store.write_balances]
+        steps.append(self._books.stored_time.write)
         for step in steps:
             try:
                 step()
@@ -351,13 +347,6 @@ class Manager(Core):
             return True
         # On a full disk nothing is released before the next try.
         return end_ms < max(due_ms, self._postponed_to_ms)
-
-    def _settle_ledger(self) -> None:
-        since_ms = self.store.unsettled_since_ms
-        if since_ms is not None and since_ms + SETTLE_MS <= self.now_ms():
-            self.store.write_balances()
-            while self.store.trim_ledger(self.settings.ledger_retention_count):
-                pass
 
 
 def _check_arguments(name: str, platform: str) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from mayfly.engine.manager import SETTLE_MS
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
@@ -71,11 +70,11 @@ class QueueSharingGroup(Sharer):
         with self.latch:
             if self.is_stopped:
                 return None
-            since_ms, end_ms = self.store.unsettled_since_ms, self.waits.next_end_ms()
+            books_ms, end_ms = self._books.next_due_ms(), self.waits.next_end_ms()
             lapse_ms = self.marks.next_lapse_ms(self.waits.is_waited_on)
             moments = [] if lapse_ms is None else [lapse_ms]
-            if since_ms is not None:
-                moments.append(max(since_ms + SETTLE_MS, self._postponed_to_ms))
+            if books_ms is not None:
+                moments.append(max(books_ms, self._postponed_to_ms))
             if end_ms is not None and self._is_decided(0, end_ms):
                 moments.append(end_ms)
         return min(moments) - self.ahead_ms if moments else None

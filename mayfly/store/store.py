@@ -22,6 +22,7 @@ from mayfly.store.delayed import DelayedMessages
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.ledger import Ledger
 from mayfly.store.log_keeper import LogKeeper
+from mayfly.store.retention import Retention
 from mayfly.store.sequence import Sequence
 from mayfly.store.stages import StageTable, insert_bulk
 from mayfly.store.totals import Totals
@@ -29,7 +30,6 @@ from mayfly.store.units import Unit
 
 #: Lives of non-persistent messages kept back for the next commit, at most.
 _PENDING_LIVES = 10_000
-_TRIM_BATCH = 5_000
 
 
 class Store:
@@ -63,6 +63,7 @@ class Store:
         self.stages = StageTable(self.persistent)
         self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
         self.group = GroupCommit(self._database.writer, self._apply, self.book, guard)
+        self.retention = Retention(self._database.writer, self.book, self.group)
         ledger_guard = threading.Lock() if durable else self.latch
         self.ledger = Ledger(self._database, self.book, (self.flush, self.settle), ledger_guard)
         self._claims_reader = self._database.connect() if durable else self._database.reader
@@ -179,19 +180,6 @@ class Store:
         for number, delta in self._pending.deltas.items():
             totals[number] = totals[number].plus(delta)
         return totals
-
-    def trim_ledger(self, retention_count: int) -> int:
-        """Remove up to a batch of the oldest ledger rows beyond a count; return how many."""
-        first = self.ledger.first_position()
-        last = self.book.last_position
-        surplus = min(last - first + 1 - retention_count, _TRIM_BATCH)
-        if surplus <= 0:
-            return 0
-        unit = Unit()
-        unit.statements.append(("INSERT OR REPLACE INTO meta VALUES ('last_position', ?)", (last,)))
-        unit.statements.append(("DELETE FROM ledger WHERE position < ?", (first + surplus,)))
-        self.group.commit(unit)
-        return surplus
 
     def check(self) -> list[str]:
         """Return what SQLite itself finds wrong in either database."""

@@ -76,7 +76,7 @@ class KeptBooks:
 
     def trim(self, retention_count: int) -> None:
         """Remove the oldest rows beyond a count."""
-        while self.store.trim_ledger(retention_count):
+        while self.store.retention.trim(retention_count):
             pass
 
     def _number(self, queue: str) -> int:

@@ -164,3 +164,69 @@ def test_P9_a_get_does_not_look_at_all_puts_of_its_unit_of_work(
     unit.commit()
     unit.close()
     assert qm.counts("Q1") == (0, 0, 0, 0, 0)
+
+
+RETAINED = 200
+
+
+def ledger_rows(qm: QueueManager) -> int:
+    return qm.ledger.last_position() - qm.ledger.first_position() + 1
+
+
+@pytest.mark.parametrize("in_folder", [True, False])
+def test_retention_holds_while_queues_are_deleted_twice_a_second(
+    tmp_path: Path, clock: VirtualClock, in_folder: bool
+) -> None:
+    """A deleted queue writes all balance rows, and nothing of that is left to do for the clock."""
+    path = tmp_path if in_folder else None
+    with QueueManager("QM1", path, clock, settings={"ledger.retention_count": RETAINED}) as qm:
+        local(qm)
+        with qm.session() as session:
+            for n in range(60):
+                for _ in range(10):
+                    session.put("Q1", b"x", persistent=bool(n % 2))
+                    session.get("Q1")
+                session.open("SYSTEM.DEFAULT.MODEL.QUEUE", c.MQOO_OUTPUT).close()
+                clock.advance(500)
+                # Beyond retention there is what ended in the last two seconds, with its balances.
+                assert ledger_rows(qm) <= RETAINED + 4 * 30
+        assert qm.ledger.last_position() > 3 * RETAINED
+        clock.advance(1_000)
+        clock.advance(1_000)
+        assert ledger_rows(qm) == RETAINED
+
+
+def test_retention_trims_at_its_second_and_a_flood_in_parts(clock: VirtualClock) -> None:
+    settings: dict[str, str | int | bool] = {"ledger.retention_count": RETAINED}
+    with QueueManager("QM1", None, clock, settings=settings) as qm:
+        with qm.session() as session:
+            local(qm)
+            for _ in range(12_000):
+                session.put("Q1", b"x")
+                session.get("Q1")
+        qm.store.flush()
+        # The clock looks at the ledger; what it sees then may stay for a second.
+        qm.wake()
+        clock.advance(999)
+        assert ledger_rows(qm) > 12_000
+        commits = qm.store.group.batch_count
+        clock.advance(1)
+        assert ledger_rows(qm) == RETAINED
+        assert qm.store.group.batch_count >= commits + 3
+        assert qm.verify().ok
+
+
+def test_retention_of_a_ledger_that_was_longer_before_holds_from_the_opening_on(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with QueueManager("QM1", tmp_path, clock) as qm, qm.session(transacted=True) as session:
+        local(qm)
+        for _ in range(2 * RETAINED):
+            session.put("Q1", b"x", persistent=True)
+            session.get("Q1")
+        session.commit()
+    settings: dict[str, str | int | bool] = {"ledger.retention_count": RETAINED}
+    with QueueManager("QM1", tmp_path, clock, settings=settings) as qm:
+        assert ledger_rows(qm) > 2 * RETAINED
+        clock.advance(1_000)
+        assert ledger_rows(qm) == RETAINED

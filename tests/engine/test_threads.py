@@ -250,7 +250,7 @@ def test_a_reader_beside_writers_and_retention_sees_no_gap_but_where_it_is_told(
 
         def trim() -> None:
             while not over.is_set():
-                qm.store.trim_ledger(qm.settings.ledger_retention_count)
+                qm.store.retention.trim(qm.settings.ledger_retention_count)
 
         threads = [Running(lambda: read(0)), Running(trim)]
         load = Load(qm, 2, 250)

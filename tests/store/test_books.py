@@ -102,8 +102,8 @@ def test_a_balance_says_put_is_ended_and_present_at_its_position(tmp_path: Path)
 def test_retention_trims_and_a_reader_of_what_is_gone_is_told(tmp_path: Path) -> None:
     store = opened(tmp_path)
     live(store, 10)
-    assert store.trim_ledger(10) == 0
-    assert store.trim_ledger(4) == 6
+    assert store.retention.trim(10) == 0
+    assert store.retention.trim(4) == 6
     assert (store.ledger.first_position(), store.ledger.last_position()) == (7, 10)
     assert positions(store, 6) == [7, 8, 9, 10]
     for after in (0, 5):
@@ -116,7 +116,7 @@ def test_retention_trims_and_a_reader_of_what_is_gone_is_told(tmp_path: Path) ->
 def test_positions_go_on_after_everything_was_trimmed_and_reopened(tmp_path: Path) -> None:
     store = opened(tmp_path)
     live(store, 3)
-    assert store.trim_ledger(0) == 3
+    assert store.retention.trim(0) == 3
     assert (store.ledger.first_position(), store.ledger.last_position()) == (4, 3)
     assert positions(store, 3) == []
     store.close()
@@ -218,7 +218,7 @@ def test_what_retention_trims_has_been_added(tmp_path: Path) -> None:
     store.commit([put_unit(store, *rows)])
     for row in rows[:3]:
         store.commit([get_unit(row)])
-    assert store.trim_ledger(1) == 2
+    assert store.retention.trim(1) == 2
     again = crashed_copy(tmp_path / "alive", tmp_path / "crashed")
     totals = again.book.totals[NUMBER]
     assert (totals.puts, totals.present, sum(totals.ended)) == (4, 1, 3)
