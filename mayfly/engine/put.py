@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import (
-    HEADER_BYTES,
     Delayed,
     count_staged,
     row_of_staged_body,
@@ -40,8 +39,9 @@ from mayfly.mqi.constants import (
     MQPMO_NONE,
     MQRO_COA,
 )
+from mayfly.mqi.delay_header import HEADER_BYTES
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
 
 #: Queue managers before 8.0 know no delivery delay (D5).
@@ -175,12 +175,13 @@ def new_pending(
     persistent = prepared.persistent
     if path.queue.is_staging:
         return _on_staging(core, path, prepared, window, content)
-    size_bytes = size_on(path, prepared.descriptor, len(body))
-    check_room(core, path, size_bytes, persistent=persistent)
     if not request.delay_ms:
+        size_bytes = size_on(path, prepared.descriptor, len(body))
+        check_room(core, path, size_bytes, persistent=persistent)
         ids = Ids(request.msg_id or new_id(core), request.correl_id)
         message = Outgoing(prepared, window, ids, body)
         return Pending(path.queue, new_row(core, path, message), persistent)
+    _check_target(core, path, prepared, len(body))
     check_delay(core, prepared.descriptor)
     if path.fixes_binding:
         # D6.
@@ -209,6 +210,24 @@ def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
     if address is None:
         return asked
     return asked._replace(reply_to_q=address[0], reply_to_q_mgr=address[1])
+
+
+def _check_target(core: Core, path: Path, prepared: Prepared, body_bytes: int) -> None:
+    """Raise what refuses a delayed message at its target now (D19).
+
+    The reason is that of the target; where the staging queue would refuse the message as well
+    (D14), the detail says so of both.
+    """
+    size_bytes = size_on(path, prepared.descriptor, body_bytes)
+    try:
+        check_room(core, path, size_bytes, persistent=prepared.persistent)
+    except MQError as refusal:
+        try:
+            staging_path(core, body_bytes)
+        except MQError as other:
+            said = f"{refusal.detail}; the staging queue refuses it, too: {other}"
+            raise mq_error(refusal.reason, said) from refusal
+        raise
 
 
 def check_delay(core: Core, descriptor: Descriptor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.selectors.names import REPORT_BITS
+from mayfly.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
 
 #: How a session confirms what it has received.
 SESSION_TRANSACTED = 0
@@ -35,29 +35,30 @@ AS_APPLICATION = -2
 TARGET_CLIENT_JMS = 0
 TARGET_CLIENT_MQ = 1
 
-JMSX_GROUP_ID = "JMSXGroupID"
-JMSX_GROUP_SEQ = "JMSXGroupSeq"
+#: Names of properties, by the names that IBM MQ classes for JMS give them.
+JMSX_GROUPID = "JMSXGroupID"
+JMSX_GROUPSEQ = "JMSXGroupSeq"
 JMSX_DELIVERY_COUNT = "JMSXDeliveryCount"
-JMSX_USER_ID = "JMSXUserID"
-JMSX_APP_ID = "JMSXAppID"
+JMSX_USERID = "JMSXUserID"
+JMSX_APPID = "JMSXAppID"
 JMS_IBM_RETAIN = "JMS_IBM_Retain"
 RETAIN_PUBLICATION = 1
-JMS_IBM_MSG_TYPE = "JMS_IBM_MsgType"
+JMS_IBM_MSGTYPE = "JMS_IBM_MsgType"
 JMS_IBM_FEEDBACK = "JMS_IBM_Feedback"
 JMS_IBM_FORMAT = "JMS_IBM_Format"
 JMS_IBM_ENCODING = "JMS_IBM_Encoding"
 JMS_IBM_CHARACTER_SET = "JMS_IBM_Character_Set"
-JMS_IBM_PUT_DATE = "JMS_IBM_PutDate"
-JMS_IBM_PUT_TIME = "JMS_IBM_PutTime"
-JMS_IBM_PUT_APPL_TYPE = "JMS_IBM_PutApplType"
+JMS_IBM_PUTDATE = "JMS_IBM_PutDate"
+JMS_IBM_PUTTIME = "JMS_IBM_PutTime"
+JMS_IBM_PUTAPPLTYPE = "JMS_IBM_PutApplType"
 JMS_IBM_LAST_MSG_IN_GROUP = "JMS_IBM_Last_Msg_In_Group"
 
 #: Properties that the sender gives and the descriptor carries.
 DESCRIPTOR_PROPERTIES = frozenset(REPORT_BITS) | {
-    JMSX_GROUP_ID,
-    JMSX_GROUP_SEQ,
+    JMSX_GROUPID,
+    JMSX_GROUPSEQ,
     JMS_IBM_RETAIN,
-    JMS_IBM_MSG_TYPE,
+    JMS_IBM_MSGTYPE,
     JMS_IBM_FEEDBACK,
     JMS_IBM_FORMAT,
     JMS_IBM_ENCODING,
@@ -68,15 +69,16 @@ DESCRIPTOR_PROPERTIES = frozenset(REPORT_BITS) | {
 PROVIDED_PROPERTIES = frozenset(
     {
         JMSX_DELIVERY_COUNT,
-        JMSX_USER_ID,
-        JMSX_APP_ID,
+        JMSX_USERID,
+        JMSX_APPID,
         "JMSXProducerTXID",
         "JMSXConsumerTXID",
         "JMSXRcvTimestamp",
         "JMSXState",
-        JMS_IBM_PUT_DATE,
-        JMS_IBM_PUT_TIME,
-        JMS_IBM_PUT_APPL_TYPE,
+        JMS_IBM_PUTDATE,
+        JMS_IBM_PUTTIME,
+        JMS_IBM_PUTAPPLTYPE,
+        JMS_MAYFLY_DELAYED,
     }
 )
 KNOWN_PROPERTIES = DESCRIPTOR_PROPERTIES | PROVIDED_PROPERTIES

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine.attributes.of_queues import TTL_FROM_SEND
 from mayfly.engine.manager import Manager
 from mayfly.jms.constants import NON_PERSISTENT, PERSISTENT
 from mayfly.jms.errors import refuse
@@ -42,12 +46,28 @@ def check_time_to_live(time_to_live_ms: object) -> int:
     return time_to_live_ms
 
 
-def check_pair(time_to_live_ms: int, delay_ms: int) -> None:
-    """Raise MQRC_EXPIRY_ERROR when a message would expire before its delivery time (D7)."""
-    if time_to_live_ms and delay_ms > time_to_live_ms:
+def check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool]) -> None:
+    """Raise MQRC_EXPIRY_ERROR when a message would expire before its delivery time (D7).
+
+    ``is_paired`` is asked of what would be refused; False where the life may begin at the release.
+    """
+    if time_to_live_ms and delay_ms > time_to_live_ms and is_paired():
         refuse(
             rc.MQRC_EXPIRY_ERROR,
             f"time to live {time_to_live_ms} ms is less than delivery delay {delay_ms} ms",
+        )
+
+
+def begins_every_life_at_the_put(manager: Manager) -> bool:
+    """Return False if a queue has TTLFROM(RELEASE), where a life may be shorter than its delay.
+
+    A producer that sends to any destination asks this of its settings; each send is checked for
+    the destination that it names (D7).
+    """
+    with manager.latch:
+        return not any(
+            definition.kind == QLOCAL and definition.number("TTLFROM") != TTL_FROM_SEND
+            for definition in manager.registry.definitions()
         )
 
 

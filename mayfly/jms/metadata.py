@@ -15,11 +15,11 @@ class ConnectionMetaData:
     jms_provider_name = "Mayfly"
     #: The properties whose names begin with JMSX that messages have, or may be given.
     jmsx_property_names = (
-        k.JMSX_GROUP_ID,
-        k.JMSX_GROUP_SEQ,
+        k.JMSX_GROUPID,
+        k.JMSX_GROUPSEQ,
         k.JMSX_DELIVERY_COUNT,
-        k.JMSX_USER_ID,
-        k.JMSX_APP_ID,
+        k.JMSX_USERID,
+        k.JMSX_APPID,
     )
 
     def __init__(self) -> None:

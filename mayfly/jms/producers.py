@@ -10,6 +10,7 @@ from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.jms.async_sending import CompletionListener
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, classic, refuse
+from mayfly.jms.lifetimes import begins_every_life_at_the_put
 from mayfly.jms.sending import destination_to_use, leads_to_topic, queue_name_in, send
 from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi import reasons as rc
@@ -62,7 +63,7 @@ class MessageProducer(ShowsSettings):
     def set_time_to_live(self, time_to_live_ms: int) -> None:
         """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
         self._check_open()
-        self._settings.set_time_to_live(time_to_live_ms, are_paired=self._are_paired)
+        self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
 
     @classic
     def set_delivery_delay(self, delay_ms: int) -> None:
@@ -72,8 +73,7 @@ class MessageProducer(ShowsSettings):
         MQRC_EXPIRY_ERROR when it is longer than the life (D7), MQRC_OPTIONS_ERROR when absurd.
         """
         self._check_open()
-        manager = self._session.manager
-        self._settings.set_delay(manager, delay_ms, are_paired=self._are_paired)
+        self._settings.set_delay(self._session.manager, delay_ms, self._is_paired)
 
     def set_disable_message_id(self, value: bool) -> None:
         """Ask that no message id be shown."""
@@ -137,13 +137,15 @@ class MessageProducer(ShowsSettings):
             raise TypeError(f"send() takes a message and {', '.join(names)}")
         settings = self._settings
         if given:
-            settings = settings.with_terms(given, are_paired=self._are_paired)
+            settings = settings.with_terms(given, self._is_paired)
         return destination, message, settings
 
-    @property
-    def _are_paired(self) -> bool:
-        # Where the life begins at the release, time to live and delay do not meet.
-        return self._handle is None or not self._handle.path.ttl_from_release
+    def _is_paired(self) -> bool:
+        """Return False if the life may begin at the release, where it does not meet the delay."""
+        if self._handle is not None:
+            return not self._handle.path.ttl_from_release
+        is_unnamed = self._destination is None
+        return not is_unnamed or begins_every_life_at_the_put(self._session.manager)
 
     def _check_open(self) -> None:
         self._session.check_open()

@@ -15,12 +15,14 @@ from mayfly.jms.charsets import character_set_name, codec_of
 from mayfly.jms.destinations import Destination, Queue, Topic, destination_of_uri
 from mayfly.jms.messages import Message, TextMessage
 from mayfly.mqi import constants as c
+from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
+from mayfly.mqi.delay_header import find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import FORMAT, Element, Header, Typed, properties_of, read_header
 from mayfly.selectors import MessageFields
 from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
-from mayfly.selectors.names import REPORT_BITS
+from mayfly.selectors.names import JMS_MAYFLY_DELAYED, REPORT_BITS
 
 _KINDS: dict[str, type[Message]] = {
     "jms_text": TextMessage,
@@ -33,15 +35,15 @@ Acknowledge = Callable[[], None] | None
 _TYPES = {bool: v.BOOLEAN, int: v.INT, str: v.STRING}
 _ALWAYS: tuple[str, ...] = (
     k.JMSX_DELIVERY_COUNT,
-    k.JMSX_USER_ID,
-    k.JMSX_APP_ID,
-    k.JMS_IBM_MSG_TYPE,
+    k.JMSX_USERID,
+    k.JMSX_APPID,
+    k.JMS_IBM_MSGTYPE,
     k.JMS_IBM_FEEDBACK,
-    k.JMS_IBM_PUT_APPL_TYPE,
-    k.JMS_IBM_PUT_DATE,
-    k.JMS_IBM_PUT_TIME,
+    k.JMS_IBM_PUTAPPLTYPE,
+    k.JMS_IBM_PUTDATE,
+    k.JMS_IBM_PUTTIME,
 )
-_OF_GROUPS = (k.JMSX_GROUP_ID, k.JMSX_GROUP_SEQ, k.JMS_IBM_LAST_MSG_IN_GROUP)
+_OF_GROUPS = (k.JMSX_GROUPID, k.JMSX_GROUPSEQ, k.JMS_IBM_LAST_MSG_IN_GROUP)
 
 
 class Parts(NamedTuple):
@@ -62,22 +64,33 @@ def incoming(message: QueueMessage, manager_name: str, acknowledge: Acknowledge)
 
     A header or body that is not well formed is no error: all of it is the body of a BytesMessage.
     """
-    descriptor = message.descriptor
-    parts = _parts(message, descriptor)
-    received, parts = _with_body(parts, message, descriptor)
+    descriptor, body = message.descriptor, message.body
+    sent, delay = descriptor, None
+    if descriptor.format == DELAY_FORMAT:
+        delay = find_delay_header(DELAY_FORMAT, body)
+    if delay is not None:
+        # Found on the staging queue: it is shown as what was sent.
+        sent, body = delay.descriptor_of_data(descriptor), body[delay.length_bytes :]
+    parts = _parts(sent, body)
+    received, parts = _with_body(parts, sent, body)
     _set_headers(received, message, parts, manager_name)
+    if delay is not None and "Dst" not in parts.jms:
+        manager = delay.target_manager
+        received.jms_destination = Queue(
+            delay.target_queue, "" if manager == manager_name else manager
+        )
     received.received(partial(_properties, message, descriptor, parts), acknowledge)
     return received
 
 
-def _parts(message: QueueMessage, descriptor: Descriptor) -> Parts:
+def _parts(descriptor: Descriptor, body: bytes) -> Parts:
     if descriptor.format.strip() == FORMAT:
         try:
-            header = read_header(descriptor.encoding, descriptor.coded_char_set_id, message.body)
-            return _parts_of(header, message.body)
+            header = read_header(descriptor.encoding, descriptor.coded_char_set_id, body)
+            return _parts_of(header, body)
         except MQError:
             pass
-    return _whole(message, descriptor)
+    return _whole(descriptor, body)
 
 
 def _parts_of(header: Header, body: bytes) -> Parts:
@@ -93,7 +106,7 @@ def _parts_of(header: Header, body: bytes) -> Parts:
     )
 
 
-def _whole(message: QueueMessage, descriptor: Descriptor) -> Parts:
+def _whole(descriptor: Descriptor, body: bytes) -> Parts:
     """Return a message without an MQRFH2, or with one that cannot be read."""
     return Parts(
         {},
@@ -102,18 +115,16 @@ def _whole(message: QueueMessage, descriptor: Descriptor) -> Parts:
         descriptor.format.strip(),
         descriptor.encoding,
         descriptor.coded_char_set_id,
-        message.body,
+        body,
         has_header=False,
     )
 
 
-def _with_body(
-    parts: Parts, message: QueueMessage, descriptor: Descriptor
-) -> tuple[Message, Parts]:
+def _with_body(parts: Parts, descriptor: Descriptor, body: bytes) -> tuple[Message, Parts]:
     try:
         return _message(parts), parts
     except (MQError, UnicodeDecodeError):
-        parts = _whole(message, descriptor)
+        parts = _whole(descriptor, body)
         received = BytesMessage()
         received.set_raw(parts.data, parts.encoding)
         return received, parts
@@ -221,4 +232,6 @@ def _names(descriptor: Descriptor, jms: dict[str, str]) -> Iterable[str]:
         names += tuple(REPORT_BITS)
     if descriptor.group_id or descriptor.msg_flags or "Gid" in jms or "Seq" in jms:
         names += _OF_GROUPS
+    if descriptor.format == DELAY_FORMAT:
+        names += (JMS_MAYFLY_DELAYED,)
     return names

@@ -103,7 +103,7 @@ def _check_delayed(special: Special) -> None:
     if special.is_retained:
         refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMS_IBM_RETAIN} with a delivery delay")
     if special.is_grouped:
-        refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMSX_GROUP_ID} with a delivery delay")
+        refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMSX_GROUPID} with a delivery delay")
 
 
 def _put(

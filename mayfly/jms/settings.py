@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from mayfly.engine.manager import Manager
@@ -20,7 +20,8 @@ from mayfly.jms.lifetimes import (
 class Settings:
     """Times in ms, ``time_to_live_ms`` 0 is for ever; a setter that raises changes nothing.
 
-    ``are_paired`` False: where the life begins at the release, it may be shorter than the delay.
+    ``is_paired`` is asked before a life shorter than the delay is refused: it is allowed where the
+    life begins at the release.
     """
 
     delivery_mode: int = k.PERSISTENT
@@ -38,26 +39,22 @@ class Settings:
         """Set 0 .. 9; raises MQRC_PRIORITY_ERROR."""
         self.priority = check_priority(priority)
 
-    def set_time_to_live(self, time_to_live_ms: object, *, are_paired: bool = True) -> None:
+    def set_time_to_live(self, time_to_live_ms: object, is_paired: Callable[[], bool]) -> None:
         """Set the life; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
         checked_ms = check_time_to_live(time_to_live_ms)
-        if are_paired:
-            check_pair(checked_ms, self.delay_ms)
+        check_pair(checked_ms, self.delay_ms, is_paired)
         self.time_to_live_ms = checked_ms
 
-    def set_delay(self, manager: Manager, delay_ms: object, *, are_paired: bool = True) -> None:
+    def set_delay(self, manager: Manager, delay_ms: object, is_paired: Callable[[], bool]) -> None:
         """Set the delay; raises MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_EXPIRY_ERROR (D7), 2046."""
         checked_ms = check_delay(manager, delay_ms)
-        if are_paired:
-            check_pair(self.time_to_live_ms, checked_ms)
+        check_pair(self.time_to_live_ms, checked_ms, is_paired)
         self.delay_ms = checked_ms
 
-    def with_terms(self, terms: Mapping[str, object], *, are_paired: bool) -> Settings:
+    def with_terms(self, terms: Mapping[str, object], is_paired: Callable[[], bool]) -> Settings:
         """Return the settings of one send; ``terms`` are named as the setters of a producer."""
         settings = replace(self)
-        settings.set_time_to_live(
-            terms.get("time_to_live", self.time_to_live_ms), are_paired=are_paired
-        )
+        settings.set_time_to_live(terms.get("time_to_live", self.time_to_live_ms), is_paired)
         settings.set_delivery_mode(terms.get("delivery_mode", self.delivery_mode))
         settings.set_priority(terms.get("priority", self.priority))
         return settings

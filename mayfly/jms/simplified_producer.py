@@ -19,6 +19,7 @@ from mayfly.jms.errors import (
     runtime_error,
     simplified,
 )
+from mayfly.jms.lifetimes import begins_every_life_at_the_put
 from mayfly.jms.messages import Message, TextMessage
 from mayfly.jms.property_access import PropertyAccess
 from mayfly.jms.sending import destination_to_use, send
@@ -62,7 +63,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
     @simplified
     def set_time_to_live(self, time_to_live_ms: int) -> Self:
         """Set the life in ms, 0 for ever; raises MQRC_EXPIRY_ERROR, also below the delay (D7)."""
-        self._settings.set_time_to_live(time_to_live_ms)
+        self._settings.set_time_to_live(time_to_live_ms, self._is_paired)
         return self
 
     @simplified
@@ -72,7 +73,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         Raises MQRC_FUNCTION_NOT_SUPPORTED on a queue manager that knows no delay (D5),
         MQRC_EXPIRY_ERROR when it is longer than the life (D7), MQRC_OPTIONS_ERROR when absurd.
         """
-        self._settings.set_delay(self._session.manager, delay_ms)
+        self._settings.set_delay(self._session.manager, delay_ms, self._is_paired)
         return self
 
     def set_disable_message_id(self, value: bool) -> Self:
@@ -181,6 +182,10 @@ class JMSProducer(ShowsSettings, PropertyAccess):
             translated.__cause__ = error
             pass_on(translated)
         return self
+
+    def _is_paired(self) -> bool:
+        """Return False if a life may begin at the release somewhere; each send is checked."""
+        return begins_every_life_at_the_put(self._session.manager)
 
     def _set_headers(self, message: Message) -> None:
         headers = self._headers

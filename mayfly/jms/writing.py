@@ -93,13 +93,13 @@ def special_of(properties: dict[str, Typed]) -> Special:
         return PLAIN
     return Special(
         _report(found),
-        _number(found, k.JMS_IBM_MSG_TYPE),
+        _number(found, k.JMS_IBM_MSGTYPE),
         _number(found, k.JMS_IBM_FEEDBACK) or c.MQFB_NONE,
         _text(found, k.JMS_IBM_FORMAT),
         c.MQENC_NORMAL if (e := _number(found, k.JMS_IBM_ENCODING)) is None else e,
         _character_set(_text(found, k.JMS_IBM_CHARACTER_SET)),
-        _text(found, k.JMSX_GROUP_ID),
-        _group_seq(_number(found, k.JMSX_GROUP_SEQ)),
+        _text(found, k.JMSX_GROUPID),
+        _group_seq(_number(found, k.JMSX_GROUPSEQ)),
         bool(v.converted(found.get(k.JMS_IBM_LAST_MSG_IN_GROUP), v.BOOLEAN)),
         _number(found, k.JMS_IBM_RETAIN) == k.RETAIN_PUBLICATION,
     )

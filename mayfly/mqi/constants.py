@@ -1,4 +1,4 @@
-"""The MQ constants: options, descriptor values, and those of `selectors` and of properties.
+"""The MQ constants: options, descriptor values, and those of objects, properties, structures.
 
 Import every MQxx_ name from here. Names and values are those of the MQ interface (64-bit,
 little-endian); formats are 8 bytes, single characters are bytes. Reason codes stand in `reasons`.
@@ -6,6 +6,7 @@ little-endian); formats are 8 bytes, single characters are bytes. Reason codes s
 
 from mayfly.mqi.property_constants import *  # noqa: F403  (one place to import MQ names from)
 from mayfly.mqi.selectors import *  # noqa: F403  (one place to import MQ names from)
+from mayfly.mqi.structure_constants import *  # noqa: F403  (one place to import MQ names from)
 
 # MQOPEN options.
 MQOO_BIND_AS_Q_DEF = 0x00000000

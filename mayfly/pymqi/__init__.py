@@ -4,7 +4,7 @@ from mayfly.pymqi import CMQC
 from mayfly.pymqi.connection import QueueManager, connect
 from mayfly.pymqi.connection_options import CD, SCO
 from mayfly.pymqi.errors import Error, MQMIError, PYIFError
-from mayfly.pymqi.headers import DLH, IIH, MDE, TM, TMC2, XQH
+from mayfly.pymqi.headers import DDH, DLH, IIH, MDE, TM, TMC2, XQH
 from mayfly.pymqi.message_handle import MessageHandle
 from mayfly.pymqi.property_structures import CMHO, DMHO, DMPO, IMPO, PD, SMPO
 from mayfly.pymqi.queue import Queue
@@ -20,6 +20,7 @@ __all__ = [
     "CD",
     "CMHO",
     "CMQC",
+    "DDH",
     "DLH",
     "DMHO",
     "DMPO",

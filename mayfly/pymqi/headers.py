@@ -64,6 +64,16 @@ class XQH(Header, layout=structures.XQH):
         return md
 
 
+class DDH(Header, layout=structures.DDH):
+    """The header of a delayed message on the staging queue, Format MQHDDLY; Mayfly's own.
+
+    Its numbers are little-endian whatever the encoding of the MD; ``DueTime`` is epoch ms.
+    """
+
+    def _ordered(self, encoding: int) -> struct.Struct:
+        return super()._ordered(c.MQENC_INTEGER_REVERSED)
+
+
 class MDE(Header, layout=structures.MDE):
     """The message descriptor extension, MQMDE."""
 

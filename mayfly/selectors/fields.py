@@ -8,11 +8,13 @@ from typing import Protocol
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import remaining_tenths
 from mayfly.mqi import constants as c
+from mayfly.mqi.delay_header import FORMAT as DELAY_FORMAT
+from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import FORMAT, Header, Value
 from mayfly.selectors.folders import NONE, Folder, find_folder, header_of, may_hold, value_in
 from mayfly.selectors.identifiers import correlation_text, id_text, timestamp_of, type_of
-from mayfly.selectors.names import MQMD, REPORT_BITS, TOPIC_STRING
+from mayfly.selectors.names import JMS_MAYFLY_DELAYED, MQMD, REPORT_BITS, TOPIC_STRING
 
 _ZERO_ID = bytes(24)
 _TOKEN_BYTES = 32
@@ -82,23 +84,40 @@ class MessageFields:
     def may_hold(self, ending: bytes) -> bool:
         """Tell whether the MQRFH2 may hold a text that ends like this; False is certain."""
         descriptor = self.descriptor
-        if descriptor.format != FORMAT:
-            return False
-        return may_hold(ending, descriptor.encoding, self.row.body)
+        if descriptor.format == FORMAT:
+            return may_hold(ending, descriptor.encoding, self.row.body)
+        found = self._behind_delay()
+        return found is not None and may_hold(ending, found[0], found[2])
 
     def header(self) -> Header | None:
         """Return all that the MQRFH2 says; None without one."""
         descriptor = self.descriptor
-        if descriptor.format != FORMAT:
-            return None
-        return header_of(descriptor.encoding, descriptor.coded_char_set_id, self.row.body)
+        if descriptor.format == FORMAT:
+            return header_of(descriptor.encoding, descriptor.coded_char_set_id, self.row.body)
+        found = self._behind_delay()
+        return None if found is None else header_of(*found)
 
     def folder(self, start: bytes) -> Folder:
         """Return a folder of the MQRFH2 by its start, as ``<jms``; an empty one without it."""
         descriptor = self.descriptor
-        if descriptor.format != FORMAT:
-            return NONE
-        return find_folder(start, descriptor.encoding, descriptor.coded_char_set_id, self.row.body)
+        if descriptor.format == FORMAT:
+            coding = descriptor.encoding, descriptor.coded_char_set_id
+            return find_folder(start, *coding, self.row.body)
+        found = self._behind_delay()
+        return NONE if found is None else find_folder(start, *found)
+
+    def delay_header(self) -> DelayHeader | None:
+        """Return the header of a message that waits on the staging queue, None for any other."""
+        if self.descriptor.format != DELAY_FORMAT:
+            return None
+        return find_delay_header(DELAY_FORMAT, self.row.body)
+
+    def _behind_delay(self) -> tuple[int, int, bytes] | None:
+        """Return coding and data where an MQRFH2 begins behind the header of a delay, else None."""
+        delay = self.delay_header()
+        if delay is None or delay.format != FORMAT:
+            return None
+        return delay.encoding, delay.coded_char_set_id, self.row.body[delay.length_bytes :]
 
 
 Reader = Callable[[MessageFields], Value]
@@ -162,12 +181,16 @@ def _feedback(fields: MessageFields) -> Value:
 
 def _data_format(fields: MessageFields) -> Value:
     header = fields.header()
-    return fields.descriptor.format if header is None else header.data_format
+    if header is None:
+        return (fields.delay_header() or fields.descriptor).format
+    return header.data_format
 
 
 def _data_encoding(fields: MessageFields) -> Value:
     header = fields.header()
-    return fields.descriptor.encoding if header is None else header.data_encoding
+    if header is None:
+        return (fields.delay_header() or fields.descriptor).encoding
+    return header.data_encoding
 
 
 def _put_date(fields: MessageFields) -> Value:
@@ -230,6 +253,7 @@ _READERS: dict[str, Reader] = {
     "JMSType": _type,
     "JMSXGroupID": _group_id,
     "JMSXGroupSeq": _group_seq,
+    JMS_MAYFLY_DELAYED: lambda fields: fields.delay_header() is not None or None,
     "JMSXDeliveryCount": lambda fields: fields.row.backout_count + 1,
     "JMS_IBM_Last_Msg_In_Group": _is_last_in_group,
     "JMS_IBM_Feedback": _feedback,

@@ -26,18 +26,30 @@ MQMD_NAMES = frozenset(MQMD + field for field in [*_TEXT_FIELDS, *_OTHER_FIELDS]
 HEADERS = frozenset(
     "JMSDeliveryMode JMSPriority JMSMessageID JMSTimestamp JMSCorrelationID JMSType".split()
 )
-#: Each report property with the MQRO_* bits that it may carry.
+#: The properties of JMS that stand for report options, by the names of IBM's constants.
+JMS_IBM_REPORT_EXCEPTION = "JMS_IBM_Report_Exception"
+JMS_IBM_REPORT_EXPIRATION = "JMS_IBM_Report_Expiration"
+JMS_IBM_REPORT_COA = "JMS_IBM_Report_COA"
+JMS_IBM_REPORT_COD = "JMS_IBM_Report_COD"
+JMS_IBM_REPORT_PAN = "JMS_IBM_Report_PAN"
+JMS_IBM_REPORT_NAN = "JMS_IBM_Report_NAN"
+JMS_IBM_REPORT_PASS_MSG_ID = "JMS_IBM_Report_Pass_Msg_ID"
+JMS_IBM_REPORT_PASS_CORREL_ID = "JMS_IBM_Report_Pass_Correl_ID"
+JMS_IBM_REPORT_DISCARD_MSG = "JMS_IBM_Report_Discard_Msg"
+#: Each of them with the MQRO_* bits that it may carry.
 REPORT_BITS = {
-    "JMS_IBM_Report_Exception": c.MQRO_EXCEPTION_WITH_FULL_DATA,
-    "JMS_IBM_Report_Expiration": c.MQRO_EXPIRATION_WITH_FULL_DATA,
-    "JMS_IBM_Report_COA": c.MQRO_COA_WITH_FULL_DATA,
-    "JMS_IBM_Report_COD": c.MQRO_COD_WITH_FULL_DATA,
-    "JMS_IBM_Report_PAN": c.MQRO_PAN,
-    "JMS_IBM_Report_NAN": c.MQRO_NAN,
-    "JMS_IBM_Report_Pass_Msg_ID": c.MQRO_PASS_MSG_ID,
-    "JMS_IBM_Report_Pass_Correl_ID": c.MQRO_PASS_CORREL_ID,
-    "JMS_IBM_Report_Discard_Msg": c.MQRO_DISCARD_MSG,
+    JMS_IBM_REPORT_EXCEPTION: c.MQRO_EXCEPTION_WITH_FULL_DATA,
+    JMS_IBM_REPORT_EXPIRATION: c.MQRO_EXPIRATION_WITH_FULL_DATA,
+    JMS_IBM_REPORT_COA: c.MQRO_COA_WITH_FULL_DATA,
+    JMS_IBM_REPORT_COD: c.MQRO_COD_WITH_FULL_DATA,
+    JMS_IBM_REPORT_PAN: c.MQRO_PAN,
+    JMS_IBM_REPORT_NAN: c.MQRO_NAN,
+    JMS_IBM_REPORT_PASS_MSG_ID: c.MQRO_PASS_MSG_ID,
+    JMS_IBM_REPORT_PASS_CORREL_ID: c.MQRO_PASS_CORREL_ID,
+    JMS_IBM_REPORT_DISCARD_MSG: c.MQRO_DISCARD_MSG,
 }
+#: Mayfly's own: whether a message was found on the staging queue, before its delivery time.
+JMS_MAYFLY_DELAYED = "JMS_Mayfly_Delayed"
 #: The names of the topic string of a publication.
 TOPIC_STRING = frozenset({"MQTopicString", "mqps.Top"})
 #: Names whose values are known without the body of the message, where an MQRFH2 would be.

@@ -7,8 +7,18 @@ import pytest
 from mayfly import MQError, QueueManager, jms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCEX_NOLIMIT
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
-from tests.jms.scene import STAGING, START_MS, alter, on_queue, received, refused, text_of
+from tests.jms.scene import (
+    STAGING,
+    START_MS,
+    alter,
+    on_queue,
+    put_native,
+    received,
+    refused,
+    text_of,
+)
 
 EXPIRY, OPTIONS = rc.MQRC_EXPIRY_ERROR, rc.MQRC_OPTIONS_ERROR
 CENTURY_MS = 100 * 366 * 86_400_000
@@ -170,11 +180,55 @@ def test_D07_the_pair_is_free_where_the_life_begins_at_the_release(
     assert f"<Exp>{START_MS + 6_000}</Exp>".encode() in on_queue(manager).body
     clock.advance(1_000)
     assert text_of(session.create_consumer(queue)) == "y"
-    # A producer without a destination of its own cannot know.
+
+
+@pytest.mark.parametrize("comes_second", ["life", "delay"])
+def test_D07_a_producer_of_any_destination_is_checked_at_the_send_where_lives_begin_at_the_release(
+    context: jms.JMSContext, manager: QueueManager, clock: VirtualClock, comes_second: str
+) -> None:
+    """A JMSProducer has no queue when its setters are called; seed 002: or at the send."""
+    alter(manager, "ALTER QLOCAL(Q1) TTLFROM(RELEASE)")
+    producer = context.create_producer()
+    if comes_second == "life":
+        producer.set_delivery_delay(5_000).set_time_to_live(1_000)
+    else:
+        producer.set_time_to_live(1_000).set_delivery_delay(5_000)
+    q1, q2 = context.create_queue("Q1"), context.create_queue("Q2")
     with refused(jms.JMSRuntimeException, EXPIRY):
-        jms.ConnectionFactory(manager).create_context().create_producer().set_delivery_delay(
-            5_000
-        ).set_time_to_live(1_000)
+        producer.send(q2, "lives from the put")
+    with refused(jms.JMSRuntimeException, EXPIRY):
+        producer.send(context.create_topic("a"), "lives from the publication")
+    assert manager.curdepth(STAGING) == 0
+    sent = context.create_text_message("x")
+    producer.send(q1, sent)
+    assert sent.jms_expiration == START_MS + 6_000
+    consumer = context.create_consumer(q1)
+    clock.advance(4_999)
+    assert consumer.receive_no_wait() is None
+    clock.advance(1_000)
+    assert text_of(consumer) == "x"
+    producer.send(q1, "y")
+    clock.advance(6_000)
+    assert consumer.receive_no_wait() is None
+
+
+def test_D07_a_classic_producer_without_a_queue_is_checked_like_a_JMSProducer(
+    session: jms.Session, manager: QueueManager
+) -> None:
+    producer = session.create_producer(None)
+    producer.set_delivery_delay(5_000)
+    with refused(jms.JMSException, EXPIRY):
+        producer.set_time_to_live(4_999)
+    alter(manager, "ALTER QLOCAL(Q1) TTLFROM(RELEASE)")
+    producer.set_time_to_live(4_999)
+    message = session.create_text_message("x")
+    with refused(jms.JMSException, EXPIRY):
+        producer.send(session.create_queue("Q2"), message)
+    with refused(jms.JMSException, EXPIRY):
+        producer.send(session.create_queue("Q2"), message, time_to_live=4_998)
+    producer.send(session.create_queue("Q1"), message, time_to_live=4_998)
+    assert message.jms_expiration == START_MS + 5_000 + 4_998
+    assert manager.curdepth(STAGING) == 1
 
 
 def test_D06_a_clustered_destination_bound_at_the_open_is_not_delayed(
@@ -234,6 +288,24 @@ def test_D11_a_full_staging_queue_surfaces_at_the_send(
     producer.send(q1, "1")
     with refused(jms.ResourceAllocationRuntimeException, rc.MQRC_Q_FULL):
         producer.send(q1, "2")
+
+
+def test_D11_an_error_of_target_and_staging_queue_names_both(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    """Seed 002: the error may apply to the target, the staging queue, or both."""
+    producer = context.create_producer().set_delivery_delay(1)
+    alter(manager, "ALTER QLOCAL(Q1) MAXDEPTH(0)")
+    with pytest.raises(jms.ResourceAllocationRuntimeException) as one:
+        producer.send(q1, "x")
+    assert "Q1" in str(one.value)
+    assert STAGING not in str(one.value)
+    alter(manager, f"ALTER QLOCAL({STAGING}) PUT(DISABLED)")
+    with pytest.raises(jms.ResourceAllocationRuntimeException) as both:
+        producer.send(q1, "x")
+    assert both.value.reason == rc.MQRC_Q_FULL
+    assert "Q1 holds MAXDEPTH(0)" in str(both.value)
+    assert f"MQRC_PUT_INHIBITED (2051): PUT(DISABLED) on {STAGING}" in str(both.value)
 
 
 def test_D12_in_a_unit_of_work_it_is_staged_at_the_commit(
@@ -382,3 +454,94 @@ def test_D10_the_reason_is_linked(producer: Producer) -> None:
         EXPIRY,
         "MQRC_EXPIRY_ERROR",
     )
+
+
+def taken(context: jms.JMSContext, sent: jms.Message) -> jms.Message:
+    """Take a delayed message from the staging queue by its correlation id, as seed 002 says."""
+    selector = f"JMSCorrelationID = '{sent.jms_message_id}'"
+    staging = context.create_queue(STAGING)
+    (browsed,) = context.create_browser(staging, selector)
+    message = context.create_consumer(staging, selector).receive_no_wait()
+    assert message is not None
+    assert type(browsed) is type(message)
+    assert browsed.property_names() == message.property_names()
+    return message
+
+
+def test_D03_a_message_taken_from_the_staging_queue_is_what_it_was(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    sent = context.create_text_message("by mistake")
+    sent.set_property("colour", "red")
+    sent.set_jms_correlation_id("order 17")
+    sent.set_jms_reply_to(context.create_queue("REPLIES"))
+    sent.set_jms_type("order")
+    context.create_producer().set_delivery_delay(5_000).set_time_to_live(20_000).send(q1, sent)
+    message = taken(context, sent)
+    assert isinstance(message, jms.TextMessage)
+    assert message.text == "by mistake"
+    assert message.get_property(jms.JMS_MAYFLY_DELAYED) is True
+    assert message.get_property("colour") == "red"
+    assert message.jms_type == "order"
+    assert str(message.jms_destination) == str(q1)
+    assert str(message.jms_reply_to) == str(context.create_queue("REPLIES"))
+    assert (message.jms_timestamp, message.jms_delivery_time) == (START_MS, START_MS + 5_000)
+    assert message.jms_expiration == START_MS + 20_000
+    assert message.get_property(jms.JMS_IBM_FORMAT) == "MQSTR   "
+    # Seed 002: a new MsgId, and the original one as CorrelId.
+    assert message.jms_message_id not in (None, sent.jms_message_id)
+    assert message.jms_correlation_id == sent.jms_message_id
+    assert manager.curdepth(STAGING) == 0
+
+
+def test_D03_a_map_and_a_native_message_come_from_the_staging_queue_as_what_they_were(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    sent = context.create_map_message()
+    sent.set_object("seat", "12A")
+    context.create_producer().set_delivery_delay(5_000).send(q1, sent)
+    message = taken(context, sent)
+    assert isinstance(message, jms.MapMessage)
+    assert message.get_object("seat") == "12A"
+    with manager.session() as native:
+        native.put("Q1", b"plain", delay_ms=5_000, format_name="MQSTR")
+    got = received(context.create_consumer(context.create_queue(STAGING)), jms.TextMessage)
+    assert got.text == "plain"
+    assert str(got.jms_destination) == str(q1)
+    assert got.get_property(jms.JMS_MAYFLY_DELAYED) is True
+
+
+def test_D03_a_selector_on_the_staging_queue_sees_what_the_message_shows(
+    context: jms.JMSContext, q1: jms.Queue
+) -> None:
+    producer = context.create_producer().set_delivery_delay(5_000)
+    for colour in ("red", "blue"):
+        producer.set_property("colour", colour).send(q1, colour)
+    staging = context.create_queue(STAGING)
+    for selector in (
+        "colour = 'blue'",
+        "colour LIKE 'b%' AND JMS_Mayfly_Delayed = TRUE AND JMS_IBM_Format = 'MQSTR'",
+    ):
+        (found,) = context.create_browser(staging, selector)
+        assert isinstance(found, jms.TextMessage)
+        assert found.text == "blue"
+    assert not list(context.create_browser(staging, "JMS_Mayfly_Delayed IS NULL"))
+
+
+def test_D03_after_the_delivery_time_nothing_says_that_it_was_delayed(
+    context: jms.JMSContext, q1: jms.Queue, clock: VirtualClock
+) -> None:
+    context.create_producer().set_delivery_delay(5_000).send(q1, "x")
+    clock.advance(5_000)
+    message = received(context.create_consumer(q1), jms.TextMessage)
+    assert not message.property_exists(jms.JMS_MAYFLY_DELAYED)
+
+
+def test_D14_a_damaged_delay_header_is_received_as_bytes(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager
+) -> None:
+    body = b"DDH " + bytes(300)
+    put_native(manager, body, Descriptor(format="MQHDDLY"))
+    message = received(context.create_consumer(q1), jms.BytesMessage)
+    assert message.get_body(bytes) == body
+    assert not message.property_exists(jms.JMS_MAYFLY_DELAYED)

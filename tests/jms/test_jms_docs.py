@@ -1,11 +1,12 @@
 """docs/JMS.md names what the package has."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.jms.constants import DESCRIPTOR_PROPERTIES
+from mayfly.jms.constants import DESCRIPTOR_PROPERTIES, KNOWN_PROPERTIES
 from mayfly.testing import VirtualClock
 
 DOCS = (Path(__file__).parents[2] / "docs/JMS.md").read_text("utf-8")
@@ -23,6 +24,19 @@ def test_public_names_are_there_once() -> None:
     assert all(hasattr(jms, name) for name in jms.__all__)
 
 
+def test_every_property_of_MQ_has_the_constant_that_MQ_classes_for_JMS_have() -> None:
+    """``JMS_IBM_MSGTYPE`` is ``JMS_IBM_MsgType``: the name in capitals, with no line between words
+    where IBM has none."""
+    ours = {name: getattr(jms, name) for name in jms.__all__ if name.startswith(("JMS_", "JMSX_"))}
+    unnamed = {"JMSXProducerTXID", "JMSXConsumerTXID", "JMSXRcvTimestamp", "JMSXState"}
+    assert set(ours.values()) == KNOWN_PROPERTIES - unnamed
+    for name, value in ours.items():
+        assert name.replace("_", "") == value.replace("_", "").upper()
+    assert jms.JMS_IBM_RETAIN == "JMS_IBM_Retain"
+    assert jms.JMS_IBM_REPORT_PASS_CORREL_ID == "JMS_IBM_Report_Pass_Correl_ID"
+    assert jms.JMSX_GROUPID == "JMSXGroupID"
+
+
 def test_the_example_of_topics_runs(
     factory: jms.ConnectionFactory, manager: QueueManager, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -30,6 +44,16 @@ def test_the_example_of_topics_runs(
     (code,) = [block for block in blocks if "create_topic" in block]
     exec(compile(code, "docs/JMS.md", "exec"), {"jms": jms, "manager": manager})
     assert capsys.readouterr().out == "topic://flight/LH400/gate\n"
+
+
+def test_the_example_of_the_staging_queue_runs(
+    context: jms.JMSContext, q1: jms.Queue, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code, output) = re.findall(
+        r"^```python\n(sent = .*?)^```\n```text\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL
+    )[0]
+    exec(compile(code, "docs/JMS.md", "exec"), {"context": context, "queue": q1, "jms": jms})
+    assert capsys.readouterr().out == output
 
 
 def test_the_example_of_listeners_runs(

@@ -187,3 +187,20 @@ def test_blanks_at_the_end_of_a_text_mean_nothing(qm: mayfly.QueueManager) -> No
     script = "DEF QL(Q1) DESCR(' x  ') BOQNAME('BACK ')\nDIS QL(Q1) DESCR BOQNAME"
     [row] = qm.mqsc(script).rows
     assert (row["DESCR"], row["BOQNAME"]) == (" x", "BACK")
+
+
+def test_E12_events_of_a_full_queue_are_attributes_of_local_and_model_queues(
+    qm: mayfly.QueueManager,
+) -> None:
+    """Percent of MAXDEPTH, 0 to 100, and switches; what counts are all messages, expired or not."""
+    assert qm.mqsc("DEFINE QLOCAL(Q1) QDEPTHHI(100) QDEPTHLO(0) QDPMAXEV(DISABLED)").ok
+    assert qm.mqsc("ALTER QLOCAL(Q1) QDPHIEV(ENABLED) QDPLOEV(ENABLED)").ok
+    assert qm.mqsc("DEFINE QMODEL(M1) LIKE(SYSTEM.DEFAULT.MODEL.QUEUE) QDEPTHHI(90)").ok
+    shown = "QDEPTHHI QDEPTHLO QDPMAXEV QDPHIEV QDPLOEV"
+    (row,) = qm.mqsc(f"DISPLAY QLOCAL(Q1) {shown}").rows
+    assert [row[name] for name in shown.split()] == [100, 0, "DISABLED", "ENABLED", "ENABLED"]
+    (row,) = qm.mqsc(f"DISPLAY QMODEL(M1) {shown}").rows
+    assert [row[name] for name in shown.split()] == [90, 20, "ENABLED", "DISABLED", "DISABLED"]
+    for wrong in ("QDEPTHHI(101)", "QDEPTHLO(-1)", "QDPMAXEV(ON)"):
+        assert not qm.mqsc(f"ALTER QLOCAL(Q1) {wrong}").ok
+    assert not qm.mqsc("DEFINE QALIAS(A1) TARGET(Q1) QDEPTHHI(80)").ok

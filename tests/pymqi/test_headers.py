@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly import pymqi
+from mayfly import QueueManager, pymqi
+from mayfly.engine.put import PutRequest
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.pymqi import CMQC
 from mayfly.pymqi.headers import Header
 
@@ -92,6 +94,29 @@ def test_P12_packed_header_is_one_to_the_queue_manager(
     dlh = pymqi.DLH().get_header(body)
     assert (dlh.Reason, dlh.Format) == (2053, CMQC.MQFMT_STRING)
     assert body[dlh.get_length() :] == b"data"
+
+
+@pytest.mark.parametrize("encoding", [CMQC.MQENC_NATIVE, BIG_ENDIAN])
+def test_D2_the_header_of_a_delayed_message_is_read_from_the_staging_queue(
+    connection: pymqi.QueueManager, queue_manager: QueueManager, encoding: int
+) -> None:
+    """Its numbers are little-endian in a message of either byte order."""
+    with queue_manager.session() as session:
+        handle = session.open("Q1", CMQC.MQOO_OUTPUT)
+        descriptor = Descriptor(format="MQSTR", encoding=encoding, coded_char_set_id=1208)
+        sent = handle.put(b"data", PutRequest(descriptor, delay_ms=5_000))
+    staging = pymqi.Queue(connection, "SYSTEM.DDELAY.LOCAL.QUEUE", CMQC.MQOO_INPUT_SHARED)
+    md = pymqi.MD(CorrelId=sent.msg_id)
+    gmo = pymqi.GMO(Version=2, MatchOptions=CMQC.MQMO_MATCH_CORREL_ID)
+    body = staging.get(None, md, gmo)
+    assert md.Format == b"MQHDDLY "
+    ddh = pymqi.DDH()
+    ddh.unpack(body, md.Encoding)
+    assert ddh.TargetQName.rstrip() == b"Q1"
+    assert ddh.DueTime == queue_manager.now_ms() + 5_000
+    assert (ddh.OriginalMsgId, ddh.Format, ddh.Encoding) == (sent.msg_id, b"MQSTR   ", encoding)
+    assert body[ddh.get_length() :] == b"data"
+    assert ddh.pack(BIG_ENDIAN) == ddh.pack() == body[:208]
 
 
 def test_T8_the_character_form_of_a_trigger_message() -> None:

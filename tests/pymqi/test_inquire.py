@@ -107,6 +107,9 @@ def test_set_inhibits_and_allows(
     [
         (CMQC.MQIA_MAX_Q_DEPTH, 1, CMQC.MQRC_SELECTOR_ERROR),
         (CMQC.MQCA_Q_DESC, 1, CMQC.MQRC_SELECTOR_ERROR),
+        # As in IBM MQ: MQSET knows inhibits and triggers, the limits of events are for MQSC.
+        (CMQC.MQIA_Q_DEPTH_HIGH_LIMIT, 90, CMQC.MQRC_SELECTOR_ERROR),
+        (CMQC.MQIA_Q_DEPTH_MAX_EVENT, 0, CMQC.MQRC_SELECTOR_ERROR),
         (CMQC.MQIA_INHIBIT_PUT, 2, CMQC.MQRC_INHIBIT_VALUE_ERROR),
         (CMQC.MQIA_INHIBIT_GET, -1, CMQC.MQRC_INHIBIT_VALUE_ERROR),
     ],

@@ -51,3 +51,18 @@ def test_what_it_calls_refused_is(
     with pytest.raises(pymqi.MQMIError) as caught:
         queue.get(None, pymqi.MD(), pymqi.GMO(Options=CMQC.MQGMO_SET_SIGNAL))
     assert caught.value.reason == CMQC.MQRC_OPTIONS_ERROR
+
+
+def test_names_of_the_IBM_i_edition_are_mapped_to_constants_that_are_there() -> None:
+    """Seed 001 says them; whoever comes from there finds ours."""
+    glossary = (ROOT / "docs/GLOSSARY.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `([A-Z]+[0-9n]*)` \| (`[^|]+) \|", glossary, re.MULTILINE))
+    said = "MDEXP EIULIM ROEXP GMMO MONONE GMLK GMMUC MDFMT FMXQH RC2013 RC2034".split()
+    assert set(said) <= rows.keys()
+    for name, ours in rows.items():
+        for constant in re.findall(r"`(MQ\w+_\w+)`", ours):
+            assert hasattr(CMQC, constant), (name, constant)
+        if name[2:].isdecimal():
+            constants = re.findall(r"`(MQRC_\w+)`", ours)
+            assert [getattr(CMQC, constant) for constant in constants] == [int(name[2:])]
+    assert [n for n in rows if n.startswith("RO")] == ["ROEXP", "ROEXPD", "ROEXPF"]

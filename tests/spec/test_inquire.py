@@ -18,6 +18,7 @@ from mayfly.engine.attributes.attribute import (
     QUEUE_KINDS,
     Value,
 )
+from mayfly.engine.attributes.of_queues import EVENT_DISABLED, EVENT_ENABLED
 from mayfly.engine.authority.profiles import SELF
 from mayfly.engine.objects import administration
 from mayfly.engine.objects import named as named_objects
@@ -63,6 +64,12 @@ OF_LOCAL_QUEUE: dict[int, Value] = {
     s.MQIA_TRIGGER_DEPTH: 1,
     s.MQIA_TRIGGER_MSG_PRIORITY: 0,
     s.MQIA_CAP_EXPIRY: c.MQCEX_NOLIMIT,
+    s.MQIA_Q_DEPTH_HIGH_LIMIT: 80,
+    s.MQIA_Q_DEPTH_LOW_LIMIT: 20,
+    s.MQIA_Q_DEPTH_MAX_EVENT: EVENT_ENABLED,
+    s.MQIA_Q_DEPTH_HIGH_EVENT: EVENT_DISABLED,
+    s.MQIA_Q_DEPTH_LOW_EVENT: EVENT_DISABLED,
+    s.MQCA_STORAGE_CLASS: "DEFAULT",
     s.MQIA_DEF_BIND: s.MQBND_BIND_ON_OPEN,
     s.MQIA_DIST_LISTS: c.MQDL_NOT_SUPPORTED,
     s.MQCA_BACKOUT_REQ_Q_NAME: "",

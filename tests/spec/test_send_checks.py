@@ -1,8 +1,11 @@
 """What refuses a delayed put, rules D7, D11, D13, D14, D19, D31."""
 
+from pathlib import Path
+
 import pytest
 
-from mayfly import QueueManager
+from mayfly import MQError, QueueManager
+from mayfly.engine.objects.inquire import inquire
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -14,6 +17,8 @@ from tests.spec.scene import (
     local,
     refused,
 )
+
+CSQ4INSG = Path(__file__).parents[2] / "examples/zos/CSQ4INSG.mqsc"
 
 
 @pytest.mark.parametrize(("life_ms", "is_taken"), [(4_999, False), (5_000, True), (5_001, True)])
@@ -54,6 +59,39 @@ def test_D14_staging_queue_is_default_on_distributed_and_must_be_defined_on_zos(
         assert qm.verify().ok
 
 
+def test_D14_the_definition_for_zos_that_ships_is_one_that_zos_takes(clock: VirtualClock) -> None:
+    """``examples/zos/CSQ4INSG.mqsc``: delayed messages as long as the queue manager allows pass."""
+    longest = 104_857_600 - 208
+    with QueueManager("ZQM", clock=clock, platform="zos") as qm, qm.session() as session:
+        local(qm, MAXMSGL=104_857_600)
+        assert qm.mqsc("ALTER QMGR MAXMSGL(104857600)").ok
+        result = qm.mqsc(CSQ4INSG.read_text("utf-8"))
+        assert result.ok, result.text
+        (shown,) = qm.mqsc(f"DISPLAY QLOCAL({STAGING}) ALL").rows
+        assert (shown["INDXTYPE"], shown["MSGDLVSQ"]) == ("NONE", "FIFO")
+        assert shown["STGCLASS"] == "DEFAULT"
+        (status,) = qm.mqsc(f"DISPLAY QSTATUS({STAGING}) DDELAY").rows
+        assert status["DDELAY"] == "RUNNING"
+        session.put("Q1", bytes(longest), delay_ms=1)
+        with refused(rc.MQRC_MSG_TOO_BIG_FOR_Q):
+            session.put("Q1", bytes(longest + 1), delay_ms=1)
+        clock.advance(1)
+        message = session.get("Q1")
+        assert message is not None
+        assert len(message.body) == longest
+
+
+@pytest.mark.parametrize("platform", ["distributed", "zos"])
+def test_D14_STGCLASS_is_kept_and_shown(clock: VirtualClock, platform: str) -> None:
+    with QueueManager("ZQM", clock=clock, platform=platform) as qm, qm.session() as session:
+        assert qm.mqsc("DEFINE QLOCAL(Q1) STGCLASS(PS01)\nDEFINE QLOCAL(Q2)").ok
+        rows = qm.mqsc("DISPLAY QLOCAL(Q*) STGCLASS").rows
+        assert [row["STGCLASS"] for row in rows] == ["PS01", "DEFAULT"]
+        assert not qm.mqsc("ALTER QLOCAL(Q1) STGCLASS(NINECHARS)").ok
+        handle = session.open("Q1", c.MQOO_INQUIRE)
+        assert inquire(qm, handle, [c.MQCA_STORAGE_CLASS]).values == ["PS01"]
+
+
 @pytest.mark.parametrize(
     ("attribute", "value", "reason"),
     [
@@ -89,6 +127,30 @@ def test_D19_target_is_checked_at_the_send(
     with refused(reason):
         session.put("Q1", b"data", delay_ms=1_000)
     assert queue_manager.curdepth(STAGING) == 0
+
+
+def test_D19_where_staging_queue_and_target_refuse_the_error_names_both(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    """The reason is that of the target (seed 002: the error may apply to both)."""
+    local(queue_manager, PUT=c.MQQA_PUT_INHIBITED)
+    alter(queue_manager, STAGING, MAXDEPTH=0)
+    with pytest.raises(MQError) as both:
+        session.put("Q1", b"data", delay_ms=1_000)
+    assert both.value.reason == rc.MQRC_PUT_INHIBITED
+    assert both.value.detail == (
+        "PUT(DISABLED) on the way to Q1; the staging queue refuses it, too: "
+        f"MQRC_Q_FULL (2053): {STAGING} holds MAXDEPTH(0)"
+    )
+    alter(queue_manager, STAGING, MAXDEPTH=1)
+    with pytest.raises(MQError) as one:
+        session.put("Q1", b"data", delay_ms=1_000)
+    assert (one.value.reason, one.value.detail) == (
+        rc.MQRC_PUT_INHIBITED,
+        "PUT(DISABLED) on the way to Q1",
+    )
+    alter(queue_manager, "Q1", PUT=c.MQQA_PUT_ALLOWED)
+    session.put("Q1", b"data", delay_ms=1_000)
 
 
 def test_D19_unknown_target_is_refused_at_the_send(

@@ -8,6 +8,8 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.delay.schedule import Receipt
 from mayfly.engine.session import Session
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.delay_header import read_delay_header
 from mayfly.mqi.structures import DDH
 from mayfly.store.keys import staging_id
 from mayfly.testing import VirtualClock
@@ -21,6 +23,7 @@ from tests.spec.scene import (
     lives,
     local,
     put_md,
+    refused,
 )
 
 FORMAT = "MQHDDLY"
@@ -230,3 +233,71 @@ def test_D25_copies_of_a_delayed_publication_have_each_their_own_msg_id_on_stagi
     shown = list(session.browse(STAGING))
     assert [m.correl_id for m in shown] == [sent, sent]
     assert len({m.msg_id for m in shown}) == 2
+
+
+def test_D3_what_is_taken_from_staging_says_what_it_was(
+    any_manager: QueueManager, persistent: bool
+) -> None:
+    """By MsgId of the sender as CorrelId; data and properties are read past the header."""
+    local(any_manager)
+    with any_manager.session() as session:
+        msg_id = session.put(
+            "Q1",
+            b"data",
+            correl_id=b"mine",
+            delay_ms=5_000,
+            properties={"colour": "red"},
+            format_name="MQSTR",
+            persistent=persistent,
+        )
+        seen = session.get(STAGING, correl_id=msg_id)
+    assert seen is not None
+    header = seen.delay_header
+    assert header is not None
+    assert (header.target_queue, header.target_manager) == ("Q1", any_manager.name)
+    assert header.deliver_at_ms == START_MS + 5_000
+    assert (header.msg_id, header.correl_id) == (msg_id, b"mine".ljust(24, b"\0"))
+    assert (header.format, header.length_bytes) == ("MQHRF2", 208)
+    assert seen.data == b"data"
+    assert seen.properties == {"colour": "red"}
+
+
+def test_D3_a_message_that_does_not_wait_has_no_delay_header(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    session.put("Q1", b"now")
+    session.put("Q1", b"later", delay_ms=1)
+    clock.advance(1)
+    for expected in (b"now", b"later"):
+        message = session.get("Q1")
+        assert message is not None
+        assert message.delay_header is None
+        assert message.data == expected
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda whole: whole[:207],
+        lambda whole: b"ABC " + whole[4:],
+        lambda whole: whole[:8] + (207).to_bytes(4, "little") + whole[12:],
+        lambda whole: whole[:8] + (213).to_bytes(4, "little") + whole[12:],
+        lambda whole: whole[:8] + b"\xff" * 4 + whole[12:],
+    ],
+)
+def test_P12_a_delay_header_that_cannot_be_read_is_data(
+    queue_manager: QueueManager, session: Session, damage: Damage
+) -> None:
+    """With its header the message has 212 bytes, so StrucLength is 208 to 212."""
+    local(queue_manager)
+    whole = header_bytes(b"M", due_ms=START_MS) + b"data"
+    assert read_delay_header(whole).length_bytes == 208
+    damaged = damage(whole)
+    with refused(rc.MQRC_HEADER_ERROR):
+        read_delay_header(damaged)
+    put_md(session, "Q1", damaged, V2._replace(format=FORMAT))
+    message = session.get("Q1")
+    assert message is not None
+    assert message.delay_header is None
+    assert message.data == damaged

@@ -22,6 +22,9 @@ from mayfly.mqi import selectors as s
 TTL_FROM_SEND: Final = 0
 _ENABLED_PUT = (("ENABLED", c.MQQA_PUT_ALLOWED), ("DISABLED", c.MQQA_PUT_INHIBITED))
 _ENABLED_GET = (("ENABLED", c.MQQA_GET_ALLOWED), ("DISABLED", c.MQQA_GET_INHIBITED))
+#: MQEVR_*: whether an event message is made.
+EVENT_DISABLED, EVENT_ENABLED = 0, 1
+_ENABLED_EVENT = (("ENABLED", EVENT_ENABLED), ("DISABLED", EVENT_DISABLED))
 #: What holds messages, or becomes what does.
 _HOLDERS = (QLOCAL, QMODEL)
 _GETTABLE = (QLOCAL, QALIAS, QMODEL)
@@ -39,6 +42,13 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
         "DEFPSIST", QUEUE_KINDS, c.MQPER_NOT_PERSISTENT, s.MQIA_DEF_PERSISTENCE, words=YES_NO
     ),
     Attribute("MAXDEPTH", _HOLDERS, 5_000, s.MQIA_MAX_Q_DEPTH, 0, LARGEST),
+    # When a queue is full, nearly full or nearly empty again, in percent of MAXDEPTH; expired
+    # messages that are still there count. The event messages are not made yet.
+    Attribute("QDEPTHHI", _HOLDERS, 80, s.MQIA_Q_DEPTH_HIGH_LIMIT, 0, 100),
+    Attribute("QDEPTHLO", _HOLDERS, 20, s.MQIA_Q_DEPTH_LOW_LIMIT, 0, 100),
+    Attribute("QDPMAXEV", _HOLDERS, EVENT_ENABLED, s.MQIA_Q_DEPTH_MAX_EVENT, words=_ENABLED_EVENT),
+    Attribute("QDPHIEV", _HOLDERS, EVENT_DISABLED, s.MQIA_Q_DEPTH_HIGH_EVENT, words=_ENABLED_EVENT),
+    Attribute("QDPLOEV", _HOLDERS, EVENT_DISABLED, s.MQIA_Q_DEPTH_LOW_EVENT, words=_ENABLED_EVENT),
     Attribute("MAXMSGL", _HOLDERS, 4_194_304, s.MQIA_MAX_MSG_LENGTH, 0, LONGEST_MESSAGE_BYTES),
     Attribute(
         "MSGDLVSQ",
@@ -114,6 +124,8 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
             ("GROUPID", s.MQIT_GROUP_ID),
         ),
     ),
+    # Which page set of z/OS holds the messages; here a name that is kept and shown.
+    Attribute("STGCLASS", _HOLDERS, "DEFAULT", s.MQCA_STORAGE_CLASS, length=8),
     Attribute(
         "QSGDISP",
         (QLOCAL,),

@@ -13,7 +13,6 @@ from collections import Counter
 
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
-from mayfly.engine.delay.staging import HEADER_BYTES
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row, size_on
 from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
 from mayfly.engine.objects.registry import STAGING_QUEUE, Path
@@ -26,6 +25,7 @@ from mayfly.lifetime.reports import Cause, is_owed
 from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_PERSISTENT, MQQDT_TEMPORARY_DYNAMIC, MQRO_DISCARD_MSG
+from mayfly.mqi.delay_header import HEADER_BYTES
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.delayed import Due

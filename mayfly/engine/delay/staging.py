@@ -21,6 +21,7 @@ from mayfly.engine.work import Work
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQIT_NONE, MQMDS_FIFO
+from mayfly.mqi.delay_header import FORMAT, HEADER_BYTES, read_delay_header
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.structures import DDH
@@ -33,8 +34,6 @@ from mayfly.store.keys import (
 )
 from mayfly.store.units import StoredMessage
 
-_FORMAT = "MQHDDLY"
-HEADER_BYTES = DDH.length(1)
 _ZERO_ID = bytes(24)
 
 
@@ -145,24 +144,14 @@ def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMes
 def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
     prepared, window, _msg_id, _correl_id, body = message
     descriptor = prepared.descriptor
-    if descriptor.format != _FORMAT:
-        raise mq_error(rc.MQRC_HEADER_ERROR, f"Format {descriptor.format!r} is not {_FORMAT!r}")
-    header = DDH.unpack(body)
-    length, due_ms = header["StrucLength"], header["DueTime"]
-    original_id, sender_id = header["OriginalMsgId"], header["OriginalCorrelId"]
-    encoding, ccsid = header["Encoding"], header["CodedCharSetId"]
-    assert isinstance(length, int)
-    assert isinstance(due_ms, int)
-    assert isinstance(original_id, bytes)
-    assert isinstance(sender_id, bytes)
-    assert isinstance(encoding, int)
-    assert isinstance(ccsid, int)
-    name = full_name(str(header["TargetQName"]), str(header["TargetQMgrName"]), core.name)
-    if not (HEADER_BYTES <= length <= len(body) and 0 <= due_ms <= LATEST_DUE_MS and name):
-        raise mq_error(rc.MQRC_HEADER_ERROR, f"StrucLength {length}, DueTime {due_ms}, {name!r}")
-    original = descriptor._replace(
-        format=str(header["Format"]), encoding=encoding, coded_char_set_id=ccsid
-    )
+    if descriptor.format != FORMAT:
+        raise mq_error(rc.MQRC_HEADER_ERROR, f"Format {descriptor.format!r} is not {FORMAT!r}")
+    header = read_delay_header(body)
+    due_ms = header.deliver_at_ms
+    name = full_name(header.target_queue, header.target_manager, core.name)
+    if not (0 <= due_ms <= LATEST_DUE_MS and name):
+        raise mq_error(rc.MQRC_HEADER_ERROR, f"DueTime {due_ms}, target {name!r}")
+    original = header.descriptor_of_data(descriptor)
     target = core.registry.resolve_target(name)
     deliver_at_ms, expire_at_ms = max(due_ms, window.put_ms), window.expire_at_ms
     if target.ttl_from_release and expire_at_ms is not None:
@@ -173,9 +162,9 @@ def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
         Delayed(
             prepared._replace(descriptor=original, packed=pack_descriptor(original)),
             Window(window.put_ms, deliver_at_ms, expire_at_ms),
-            b"" if original_id == _ZERO_ID else original_id,
-            b"" if sender_id == _ZERO_ID else sender_id,
-            body[length:],
+            b"" if header.msg_id == _ZERO_ID else header.msg_id,
+            b"" if header.correl_id == _ZERO_ID else header.correl_id,
+            body[header.length_bytes :],
         ),
     )
 
@@ -203,7 +192,7 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
     return row._replace(
         msg_id=row.origin_id,
         correl_id=row.msg_id,
-        descriptor=pack_descriptor(original._replace(format=_FORMAT)),
+        descriptor=pack_descriptor(original._replace(format=FORMAT)),
         body=header + row.body,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from mayfly.engine.properties.folders import Parts, parts_of
+from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import Value
 
@@ -22,8 +23,18 @@ class Readable(ABC):
         """The descriptor, which says what the body begins with."""
 
     @property
+    def delay_header(self) -> DelayHeader | None:
+        """Where a message taken from the staging queue goes, when, and with which ids (D2, D3).
+
+        None for a message that waits for nothing, or with a header that cannot be read.
+        """
+        return find_delay_header(self.descriptor.format, self.body)
+
+    @property
     def properties(self) -> dict[str, Value]:
         """The message properties by name; {} without an MQRFH2.
+
+        Those of a message from the staging queue stand behind its delay header.
 
         A property of the ``usr`` folder has no folder in its name, others have: ``jms.Dst``. Raises
         MQRC_RFH_ERROR, MQRC_RFH_STRING_ERROR, MQRC_RFH_FORMAT_ERROR for what cannot be read.
@@ -32,8 +43,12 @@ class Readable(ABC):
 
     @property
     def data(self) -> bytes:
-        """The body without the MQRFH2 at its start; raises as ``properties``."""
+        """The body without delay header and MQRFH2 at its start; raises as ``properties``."""
         return self._parts().data
 
     def _parts(self) -> Parts:
-        return parts_of(self.descriptor, self.body)
+        header = self.delay_header
+        if header is None:
+            return parts_of(self.descriptor, self.body)
+        original = header.descriptor_of_data(self.descriptor)
+        return parts_of(original, self.body[header.length_bytes :])

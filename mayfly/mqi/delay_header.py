@@ -1,0 +1,84 @@
+"""MQHDDLY: the header before the data of a delayed message, for whoever finds one on its way.
+
+The staging queue shows a delayed message with Format MQHDDLY and this header (rule D2). The layout
+is ``structures.DDH``; a program needs it no more than that of an MQDLH.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.structures import DDH, DDH_FORMAT
+
+FORMAT = DDH_FORMAT.decode().rstrip()
+HEADER_BYTES = DDH.length(1)
+
+
+class DelayHeader(NamedTuple):
+    """Where a delayed message goes, when, and what it was when it was put.
+
+    ``deliver_at_ms`` is in epoch ms. ``msg_id`` and ``correl_id`` have 24 bytes; zeros are none.
+    Encoding, character set and format are those of the data, which begin at ``length_bytes``.
+    """
+
+    target_queue: str
+    target_manager: str
+    deliver_at_ms: int
+    msg_id: bytes
+    correl_id: bytes
+    encoding: int
+    coded_char_set_id: int
+    format: str
+    length_bytes: int
+
+    def descriptor_of_data(self, descriptor: Descriptor) -> Descriptor:
+        """Return the descriptor as the sender gave it: of the data instead of the header."""
+        return descriptor._replace(
+            format=self.format,
+            encoding=self.encoding,
+            coded_char_set_id=self.coded_char_set_id,
+        )
+
+
+def read_delay_header(body: bytes) -> DelayHeader:
+    """Return the header at the start of a body; raises MQRC_HEADER_ERROR for a damaged one (P12).
+
+    Its numbers are little-endian whatever Encoding the message has.
+    """
+    header = DDH.unpack(body)
+    length_bytes, deliver_at_ms = header["StrucLength"], header["DueTime"]
+    msg_id, correl_id = header["OriginalMsgId"], header["OriginalCorrelId"]
+    encoding, coded_char_set_id = header["Encoding"], header["CodedCharSetId"]
+    assert isinstance(length_bytes, int)
+    assert isinstance(deliver_at_ms, int)
+    assert isinstance(msg_id, bytes)
+    assert isinstance(correl_id, bytes)
+    assert isinstance(encoding, int)
+    assert isinstance(coded_char_set_id, int)
+    if not HEADER_BYTES <= length_bytes <= len(body):
+        said = f"StrucLength {length_bytes} is not within {HEADER_BYTES} .. {len(body)}"
+        raise mq_error(rc.MQRC_HEADER_ERROR, said)
+    return DelayHeader(
+        str(header["TargetQName"]),
+        str(header["TargetQMgrName"]),
+        deliver_at_ms,
+        msg_id,
+        correl_id,
+        encoding,
+        coded_char_set_id,
+        str(header["Format"]),
+        length_bytes,
+    )
+
+
+def find_delay_header(format_name: str, body: bytes) -> DelayHeader | None:
+    """Return the header of a message by its Format, None where it has none that can be read."""
+    if format_name.rstrip() != FORMAT:
+        return None
+    try:
+        return read_delay_header(body)
+    except MQError:
+        return None
