@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mayfly.channel import Channels
-from mayfly.engine.manager import COMMAND_LEVEL
 from mayfly.engine.settings import SettingValue
 from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
@@ -29,8 +28,8 @@ class QueueManager(Member):
         path: str | Path | None = None,
         clock: Clock | None = None,
         *,
-        platform: str = "distributed",
-        command_level: int = COMMAND_LEVEL,
+        platform: str | None = None,
+        command_level: int | None = None,
         settings: Mapping[str, SettingValue] | None = None,
         user: str = "",
         sharing_group: QueueSharingGroup | None = None,

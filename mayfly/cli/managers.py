@@ -14,6 +14,7 @@ import typer
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, served_at
 from mayfly.cli.user import user
+from mayfly.engine.configuration import Configuration
 from mayfly.engine.objects.registry import check_name
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, MQError, mq_error
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     #: What most commands work with does not tell whether it is in this process.
     Operated = QueueManager | ServedQueueManager
 
+#: What is not given stays as the folder keeps it.
+_NOTHING = Configuration()
 #: The folder of all queue managers that are not named by ``--path``.
 HOME_VARIABLE = "MAYFLY_HOME"
 
@@ -69,10 +72,13 @@ def folder_of(name: str, path: Path | None) -> Path:
 
 
 @contextmanager
-def opened(name: str, path: Path | None, *, make: bool = False) -> Iterator[QueueManager]:
+def opened(
+    name: str, path: Path | None, *, make: bool = False, given: Configuration = _NOTHING
+) -> Iterator[QueueManager]:
     """Open a queue manager for a block and close it afterwards.
 
-    One that is not there is made with ``make``, else it is MQRC_Q_MGR_NAME_ERROR.
+    One that is not there is made with ``make``, else it is MQRC_Q_MGR_NAME_ERROR. The
+    configuration ``given`` is kept in its folder; CommandFailed says what is wrong with it.
     """
     folder = folder_of(name, path)
     is_new = not (folder / DATABASE_FILE).exists()
@@ -82,28 +88,53 @@ def opened(name: str, path: Path | None, *, make: bool = False) -> Iterator[Queu
             f"there is no queue manager in {folder}; "
             f"make one: mayfly mqsc {name} -c 'DEFINE QLOCAL(Q1)'",
         )
-    with QueueManager(name, folder, user=user()) as queue_manager:
+    platform, command_level, settings = given
+    with wrong_values():
+        queue_manager = QueueManager(
+            name,
+            folder,
+            user=user(),
+            platform=platform,
+            command_level=command_level,
+            settings=settings,
+        )
+    with queue_manager:
         if is_new:
             print(f"mayfly: made queue manager {name} in {folder}", file=sys.stderr)
         yield queue_manager
 
 
 @contextmanager
-def operated(name: str, place: str | None, *, make: bool = False) -> Iterator[Operated]:
+def operated(
+    name: str, place: str | None, *, make: bool = False, given: Configuration = _NOTHING
+) -> Iterator[Operated]:
     """Open a queue manager as :func:`opened`, or reach the server that has it open."""
     with ExitStack() as stack:
         if place is not None and "://" in place:
+            _check_not_given(name, given)
             yield stack.enter_context(_reached(name, Served(place, None)))
             return
         path = None if place is None else Path(place)
         try:
-            queue_manager: Operated = stack.enter_context(opened(name, path, make=make))
+            queue_manager: Operated = stack.enter_context(
+                opened(name, path, make=make, given=given)
+            )
         except FolderInUse:
             served = served_at(folder_of(name, path))
             if served is None:
                 raise
+            _check_not_given(name, given)
             queue_manager = stack.enter_context(_reached(name, served))
         yield queue_manager
+
+
+def _check_not_given(name: str, given: Configuration) -> None:
+    """Refuse to configure a queue manager that runs elsewhere: it is configured at its start."""
+    if not given.is_empty:
+        raise CommandFailed(
+            ExitCode.USAGE,
+            f"{name} is served: give --platform, --command-level and --setting to mayfly serve",
+        )
 
 
 @contextmanager

@@ -7,6 +7,12 @@ from typing import Annotated
 
 import typer
 
+from mayfly.cli.configuration import (
+    LevelOption,
+    PlatformOption,
+    SettingOption,
+    configuration_of,
+)
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
@@ -23,6 +29,9 @@ def mqsc(
     script: Script = None,
     *,
     command: CommandOption = None,
+    platform: PlatformOption = None,
+    command_level: LevelOption = None,
+    setting: SettingOption = None,
     path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -35,12 +44,14 @@ def mqsc(
     Examples:
       mayfly mqsc QM1 -c "DEFINE QLOCAL(Q1) CAPEXPRY(600)"
       mayfly mqsc QM1 queues.mqsc --json
+      mayfly mqsc QMI queues.mqsc --platform ibmi
       mayfly mqsc QM1 -c "START CHANNEL(QM1.TO.QM2)" --url grpc://mq1.example:9414
     """
     if command and script is not None:
         raise CommandFailed(ExitCode.USAGE, "give a script or -c, not both")
     text = "\n".join(command) if command else _read(script)
-    with operated(name, path, make=True) as queue_manager:
+    given = configuration_of(platform, command_level, setting)
+    with operated(name, path, make=True, given=given) as queue_manager:
         result = queue_manager.mqsc(text)
     if as_json:
         print_json(_as_json(result))

@@ -10,6 +10,12 @@ from typing import Annotated
 
 import typer
 
+from mayfly.cli.configuration import (
+    LevelOption,
+    PlatformOption,
+    SettingOption,
+    configuration_of,
+)
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
@@ -62,6 +68,9 @@ def put(
     correl_id: PutCorrelId = None,
     report: ReportOption = None,
     reply_to: ReplyOption = "",
+    platform: PlatformOption = None,
+    command_level: LevelOption = None,
+    setting: SettingOption = None,
     path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -74,8 +83,9 @@ def put(
       mayfly put QM1 Q1 "hello" --delay 5s --expiry 20s --report expiration --reply-to REPORTS
     """
     content = _content(body, file)
+    given = configuration_of(platform, command_level, setting)
     with (
-        operated(name, path) as queue_manager,
+        operated(name, path, given=given) as queue_manager,
         queue_manager.session(user=user(), program="mayfly put") as session,
     ):
         new_id = session.put(

@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mayfly.cli.configuration import (
+    LevelOption,
+    PlatformOption,
+    SettingOption,
+    configuration_of,
+)
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of, opened
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.served import Served, announced
@@ -73,6 +79,9 @@ def serve(
     tls_certificate: CertificateOption = None,
     tls_key: KeyOption = None,
     expiry_interval_seconds: IntervalOption = None,
+    platform: PlatformOption = None,
+    command_level: LevelOption = None,
+    setting: SettingOption = None,
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -88,10 +97,12 @@ def serve(
     """
     if path is not None and len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
+    given = configuration_of(platform, command_level, setting)
     folders = [folder_of(name, path) for name in names]
     with contextlib.ExitStack() as stack:
         stopped = stack.enter_context(stop_event())
-        managers = [stack.enter_context(opened(name, path, make=True)) for name in names]
+        opening = [opened(name, path, make=True, given=given) for name in names]
+        managers = [stack.enter_context(one) for one in opening]
         for manager in managers:
             _set_scan(manager, expiry_interval_seconds)
         token, shown_file = _token(token_file, folders[0])
@@ -104,16 +115,20 @@ def serve(
         )
         for folder in folders:
             stack.enter_context(announced(folder, served))
-        if as_json:
-            print_json({"managers": names, **served._asdict()}, indent=None)
-        else:
-            with_token = shown_file or "the one in MAYFLY_TOKEN"
-            print(f"serving {', '.join(names)} at {server.url}, token: {with_token}")
-        typer.get_text_stream("stdout").flush()
+        _say_ready(names, served, as_json=as_json)
         stopped.wait()
     if server.is_held:
         # All is closed and on the disk.
         os._exit(ExitCode.DONE)
+
+
+def _say_ready(names: Sequence[str], served: Served, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"managers": names, **served._asdict()}, indent=None)
+    else:
+        with_token = served.token_file or "the one in MAYFLY_TOKEN"
+        print(f"serving {', '.join(names)} at {served.url}, token: {with_token}")
+    typer.get_text_stream("stdout").flush()
 
 
 def _set_scan(manager: QueueManager, seconds: int | None) -> None:

@@ -43,14 +43,13 @@ class Core:
     #: Made by the queue manager before anything can happen.
     store: Store
     triggering: Triggering
+    platform: str
+    command_level: int
+    settings: Settings
 
-    def __init__(
-        self, name: str, clock: Clock, settings: Settings, platform: str, command_level: int
-    ) -> None:
+    def __init__(self, name: str, clock: Clock) -> None:
         """Begin without a store; the queue manager opens it."""
-        self.name, self.platform = name, platform
-        self.command_level = command_level
-        self.clock, self.settings = clock, settings
+        self.name, self.clock = name, clock
         self.latch = self._new_latch()
         #: Held while definitions change, so that they do so one after the other.
         self.administration = threading.RLock()

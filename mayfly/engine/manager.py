@@ -18,6 +18,7 @@ from mayfly.engine.authority.records import AUTHREC, USER_CHARACTERS, record_of
 from mayfly.engine.bookkeeping import Bookkeeping
 from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.stages import Stages
+from mayfly.engine.configuration import Configuration, checked_configuration, configure
 from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.delay.delay_processor import DelayProcessor
@@ -33,7 +34,7 @@ from mayfly.engine.pubsub.subscription_administration import end_expired, load_s
 from mayfly.engine.pubsub.topic_administration import set_up_topics
 from mayfly.engine.queues import PERSISTENT, LocalQueue
 from mayfly.engine.session import Session
-from mayfly.engine.settings import Settings, SettingValue
+from mayfly.engine.settings import SettingValue
 from mayfly.engine.shipments import Shipments
 from mayfly.engine.triggering.triggering import Triggering
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
@@ -44,9 +45,6 @@ from mayfly.store.ledger import Ledger
 from mayfly.store.store import Store
 
 _LOG = logging.getLogger("mayfly")
-PLATFORMS = ("distributed", "zos")
-#: What this queue manager calls itself; 9.4 has everything that Mayfly implements.
-COMMAND_LEVEL = 940
 #: After a full disk, work that is due is tried again after this.
 POSTPONE_MS = SECOND_MS
 _BATCHES_BEFORE_OPEN = 10
@@ -68,20 +66,23 @@ class Manager(Core):
         path: str | FilePath | None = None,
         clock: Clock | None = None,
         *,
-        platform: str = "distributed",
-        command_level: int = COMMAND_LEVEL,
+        platform: str | None = None,
+        command_level: int | None = None,
         settings: Mapping[str, SettingValue] | None = None,
         user: str = "",
     ) -> None:
         """Open the queue manager of a folder, made when missing, or one in memory without it.
 
-        Sessions of ``user``, like those of no user, may do everything (docs/AUTHORITY.md).
-        Raises ValueError for a wrong platform or setting, MQRC_Q_MGR_NAME_ERROR for a wrong name,
-        FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that cannot be used.
+        Platform, command level and settings that are left out are what the folder keeps, else the
+        defaults; those given are kept (docs/SETTINGS.md). Sessions of ``user``, like those of no
+        user, may do everything (docs/AUTHORITY.md). Raises ValueError for a wrong platform, command
+        level or setting, MQRC_Q_MGR_NAME_ERROR for a wrong name, FolderInUse, NewerSchema,
+        StoreDamaged or StoreError for a folder that cannot be used.
         """
-        _check_arguments(name, platform)
+        given = checked_configuration(platform, command_level, settings)
+        _check_manager_name(name)
         clock = SystemClock() if clock is None else clock
-        super().__init__(name, clock, Settings(settings, os.environ), platform, command_level)
+        super().__init__(name, clock)
         self.registry.authority.opener = user[:USER_CHARACTERS]
         self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
         self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
@@ -98,12 +99,7 @@ class Manager(Core):
         #: Until then nothing that needs the disk is tried again, after the disk was full.
         self._postponed_to_ms = 0
         try:
-            self.store.claim(name)
-            self._load()
-            # What fell due while it was closed is there when it is open; a flood follows.
-            for _ in range(_BATCHES_BEFORE_OPEN):
-                if not self._run_pass():
-                    break
+            self._start(given)
         except BaseException:
             self.store.close()
             raise
@@ -112,6 +108,15 @@ class Manager(Core):
         self.wake()
         _OPEN[name] = self
         _ALL.add(self)
+
+    def _start(self, given: Configuration) -> None:
+        self.store.claim(self.name)
+        configure(self, given)
+        self._load()
+        # What fell due while it was closed is there when it is open; a flood follows.
+        for _ in range(_BATCHES_BEFORE_OPEN):
+            if not self._run_pass():
+                break
 
     @property
     def ledger(self) -> Ledger:
@@ -349,9 +354,7 @@ class Manager(Core):
         return end_ms < max(due_ms, self._postponed_to_ms)
 
 
-def _check_arguments(name: str, platform: str) -> None:
-    if platform not in PLATFORMS:
-        raise ValueError(f"platform {platform!r} is not one of {PLATFORMS}")
+def _check_manager_name(name: str) -> None:
     try:
         check_name(name)
     except MQError as error:

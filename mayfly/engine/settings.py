@@ -69,19 +69,36 @@ SETTINGS: tuple[Setting, ...] = (
     ),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+#: Platform -> the settings whose defaults are others there. MQMD on IBM i (seed 001) enforces no
+#: maximum, and checks neither the Format nor the embedded Expiry on a transmission queue.
+PLATFORMS: Mapping[str, Mapping[str, SettingValue]] = {
+    "distributed": {},
+    "ibmi": {
+        "expiry.max_check": "never",
+        "xqh.enforce_format": False,
+        "xqh.check_expiry": False,
+        "xqh.expiry_conflict": "allow",
+    },
+    "zos": {},
+}
 MAX_EXPIRY_VARIABLE = "AMQ_ENFORCE_MAX_EXPIRY_ERROR"
 
 
 class Settings:
-    """The settings of one queue manager, resolved against the environment at its start."""
+    """The settings of one queue manager, resolved against the environment at its start.
+
+    ``values`` holds each setting that was given; one that was not has its platform's default.
+    """
 
     def __init__(
-        self, values: Mapping[str, SettingValue] | None, environment: Mapping[str, str]
+        self, values: Mapping[str, SettingValue], environment: Mapping[str, str], platform: str
     ) -> None:
         """Check the given values; raises ValueError naming an unknown setting or a wrong value."""
-        chosen = {setting.name: setting.default for setting in SETTINGS}
-        for name, value in (values or {}).items():
-            chosen[name] = _checked(name, value)
+        check_settings(values)
+        defaults = {setting.name: setting.default for setting in SETTINGS}
+        chosen = {**defaults, **PLATFORMS[platform], **values}
+        #: Every setting with the value in force.
+        self.in_force: Mapping[str, SettingValue] = chosen
         # The value of the variable does not matter, even empty text or "False" enforces (E3).
         enforced = MAX_EXPIRY_VARIABLE in environment
         max_check = chosen["expiry.max_check"]
@@ -98,7 +115,13 @@ class Settings:
         self.ledger_retention_count = int(chosen["ledger.retention_count"])
 
 
-def _checked(name: str, value: SettingValue) -> SettingValue:
+def check_settings(values: Mapping[str, SettingValue]) -> None:
+    """Raise ValueError naming an unknown setting or a wrong value."""
+    for name, value in values.items():
+        _check(name, value)
+
+
+def _check(name: str, value: SettingValue) -> None:
     setting = _BY_NAME.get(name)
     if setting is None:
         raise ValueError(f"unknown setting {name!r}; known are {', '.join(_BY_NAME)}")
@@ -107,4 +130,3 @@ def _checked(name: str, value: SettingValue) -> SettingValue:
             raise ValueError(f"setting {name}: {value!r} is not a positive number")
     elif value not in setting.choices:
         raise ValueError(f"setting {name}: {value!r} is not one of {setting.choices}")
-    return value

@@ -96,7 +96,7 @@ _DEFTYPES = {
     MQQDT_PERMANENT_DYNAMIC: "PERMDYN",
     MQQDT_TEMPORARY_DYNAMIC: "TEMPDYN",
 }
-_PLATFORMS = {"distributed": "UNIX", "zos": "MVS"}
+_PLATFORMS = {"distributed": "UNIX", "ibmi": "OS400", "zos": "MVS"}
 _ORDERINGS: dict[str, Callable[[Value, Value], bool]] = {
     "LT": operator.lt,
     "LE": operator.le,

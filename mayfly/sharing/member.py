@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path as FilePath
 from threading import RLock
 
-from mayfly.engine.manager import COMMAND_LEVEL
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.work import Work
 from mayfly.lifetime.times import Clock
@@ -34,8 +33,8 @@ class Member(Sharer):
         path: str | FilePath | None = None,
         clock: Clock | None = None,
         *,
-        platform: str = "distributed",
-        command_level: int = COMMAND_LEVEL,
+        platform: str | None = None,
+        command_level: int | None = None,
         settings: Mapping[str, SettingValue] | None = None,
         user: str = "",
         sharing_group: QueueSharingGroup | None = None,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.cli.test_processes import serving
@@ -264,3 +265,17 @@ def test_serve_ends_though_a_session_is_silent(tmp_path: Path, number: signal.Si
             assert b"whether the last call took effect is not known" in stderr
     got = json.loads(run_process(tmp_path, "get", "QM1", "Q1", "--json").stdout)
     assert got["backout_count"] == 1
+
+
+def test_K_a_served_queue_manager_is_configured_by_mayfly_serve(
+    mayfly: Invoke, tmp_path: Path
+) -> None:
+    for command in (["mqsc", "QM1", "-c", "DISPLAY QMGR"], ["put", "QM1", "Q1", "x"]):
+        answer = mayfly(*command, "--command-level", "800")
+        assert answer.exit_code == ExitCode.USAGE
+        options = "--platform, --command-level and --setting"
+        assert answer.stderr == f"mayfly: QM1 is served: give {options} to mayfly serve\n"
+    with serving(tmp_path, "QMZ", "--platform", "zos") as (_process, _served):
+        pass
+    with QueueManager("QMZ", tmp_path / "QMZ") as qm:
+        assert qm.platform == "zos"

@@ -246,3 +246,39 @@ def test_a_wrong_value_is_a_usage_error_that_names_it(
     assert answer.exit_code == ExitCode.USAGE
     assert said in answer.stderr
     assert "Traceback" not in answer.output
+
+
+CONFIGURE = ("--command-level", "800", "--setting", "expiry.max_check=ALWAYS")
+
+
+def test_K_the_commands_configure_what_the_folder_keeps(mayfly: Invoke, home: Path) -> None:
+    made = mayfly("mqsc", "QMI", "-c", "DEFINE QLOCAL(Q1)", "--platform", "ibmi", *CONFIGURE)
+    assert made.exit_code == 0
+    retention = ("--setting", "ledger.retention_count=9")
+    assert mayfly("put", "QMI", "Q1", "x", *retention).exit_code == 0
+    with QueueManager("QMI", home / "QMI") as qm:
+        assert (qm.platform, qm.command_level) == ("ibmi", 800)
+        assert qm.settings.in_force["expiry.max_check"] == "always"
+        assert qm.settings.in_force["ledger.retention_count"] == 9
+        assert qm.settings.in_force["xqh.enforce_format"] is False
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--setting", "expiry.max_check", "NAME=VALUE"),
+        ("--setting", "expiry.maximum=env", "expiry.maximum"),
+        ("--setting", "expiry.max_check=maybe", "'maybe' is not one of env, always, never"),
+        ("--setting", "ledger.retention_count=0", "'0' is not a positive number"),
+        ("--command-level", "0", "command_level 0 is not a positive number"),
+        ("--platform", "vms", "'vms'"),
+        ("--platform", "zos", "made for 'distributed'"),
+    ],
+)
+def test_K_a_wrong_configuration_is_a_wrong_command_line(
+    queue: Invoke, option: str, value: str, said: str
+) -> None:
+    answer = queue("mqsc", "QM1", "-c", "DISPLAY QMGR", option, value)
+    assert answer.exit_code == ExitCode.USAGE
+    assert said in " ".join(answer.stderr.split())
+    assert "Traceback" not in answer.output

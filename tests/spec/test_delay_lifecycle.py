@@ -78,7 +78,10 @@ def test_D30_staged_messages_are_stranded_at_an_older_level_and_released_back_at
             assert staged(qm) == (2, 0)
             assert session.get(STAGING, correl_id=by_hand) is not None
             assert qm.verify().ok
-    with QueueManager("QM1", tmp_path, clock=clock) as qm, qm.session() as session:
+    with (
+        QueueManager("QM1", tmp_path, clock=clock, command_level=940) as qm,
+        qm.session() as session,
+    ):
         assert qm.delay_processor_status() in WORKING
         assert staged(qm) == (0, 1)
         message = session.get("Q1")

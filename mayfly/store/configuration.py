@@ -1,0 +1,25 @@
+"""The configuration of a queue manager as its folder keeps it: one row of JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeAlias
+
+from mayfly.store.messages import Messages
+
+Statement: TypeAlias = tuple[str, tuple[Any, ...]]
+
+_NAME = "configuration"
+_READ = "SELECT value FROM meta WHERE name = ?"
+_WRITE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+
+
+def read_configuration(messages: Messages) -> dict[str, Any]:
+    """Return what was written last, empty when nothing was: a folder of an older Mayfly."""
+    rows = messages.fetch(_READ, (_NAME,))
+    return dict(json.loads(rows[0][0])) if rows else {}
+
+
+def write_configuration(values: dict[str, Any]) -> Statement:
+    """Return what writes it into the store."""
+    return _WRITE, (_NAME, json.dumps(values))
