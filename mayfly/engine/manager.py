@@ -278,7 +278,7 @@ class Manager(Core):
             ]
         # Sessions that were dropped just before are backed out like the others.
         steps.insert(0, partial(drop_ownerless, self))
-        steps += [partial(lose_volatile, self), self.store.write_balances]
+        steps += [self.triggering.close, partial(lose_volatile, self), self.store.write_balances]
         steps.append(self._books.stored_time.write)
         for step in steps:
             try:
@@ -304,7 +304,7 @@ class Manager(Core):
             else:
                 queue = self.registry.add(definition, number if kind == QLOCAL else None)
                 if queue is not None:
-                    self.triggering.fit(queue)
+                    self.triggering.restore(queue)
                     self.store.book.totals.open_queue(queue.number, name)
                     self.store.book.totals.open_queue(-queue.number, name)
         self._recover_totals()

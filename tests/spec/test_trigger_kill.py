@@ -36,15 +36,15 @@ def put_until_killed(folder: Path, after_seconds: float) -> None:
     "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 30))]
 )
 def test_T2_T4_after_a_crash_a_monitor_finds_what_is_there(tmp_path: Path, seed: int) -> None:
-    """Its trigger messages were not persistent; that DEPTH has switched itself off, is."""
+    """Its trigger messages were not persistent: nor is that DEPTH has switched itself off."""
     put_until_killed(tmp_path / "QM1", after_seconds=seed * 0.013)
     with QueueManager("QM1", tmp_path / "QM1") as manager, manager.session() as session:
         assert manager.verify().ok
         assert manager.curdepth(INITQ) == 0
-        is_on, depth = control(manager, "AGAIN") == ON, manager.curdepth("AGAIN")
-        assert control(manager, "DEPTH") == OFF
-        again = ["AGAIN"] if is_on and depth >= THRESHOLD else []
-        assert Monitor(session).read() == ["FIRST", "EVERY", *again]
+        assert (control(manager, "DEPTH"), control(manager, "AGAIN")) == (ON, ON)
+        again = ["AGAIN"] if manager.curdepth("AGAIN") >= THRESHOLD else []
         monitor = Monitor(session)
+        assert monitor.read() == ["FIRST", "EVERY", "DEPTH", *again]
+        assert control(manager, "DEPTH") == OFF
         alter(manager, "DEPTH", TRIGGER=ON)
         assert monitor.read() == ["DEPTH"]

@@ -534,6 +534,46 @@ def test_T4_switched_off_on_the_disk(
         assert control(manager) == (ON if is_on_again else OFF)
 
 
+@pytest.mark.parametrize("keyword", ["", "DESCR", "TRIGGER"])
+def test_T4_after_a_close_that_loses_the_trigger_message_the_queue_triggers_again(
+    tmp_path: Path, clock: VirtualClock, keyword: str
+) -> None:
+    """As FIRST and EVERY do; what an operator has switched off stays so."""
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
+        triggering(manager, TRIGTYPE=DEPTH)
+        with manager.session() as session:
+            Monitor(session)
+            session.put("Q1", b"x", persistent=True)
+            assert control(manager) == OFF
+            if keyword:
+                alter(manager, "Q1", **{keyword: OFF if keyword == "TRIGGER" else "new"})
+    is_by_hand = keyword == "TRIGGER"
+    for _ in range(2):
+        with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager:
+            assert control(manager) == (OFF if is_by_hand else ON)
+            with manager.session() as session:
+                assert manager.curdepth("INITQ") == 0
+                handle = Monitor(session).handle
+                assert manager.curdepth("INITQ") == (not is_by_hand)
+                assert control(manager) == OFF
+                handle.close()
+
+
+def test_T4_a_trigger_message_that_goes_back_at_the_close_is_lost_like_one_nobody_read(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    manager = QueueManager("QM1", tmp_path / "QM1", clock=clock)
+    triggering(manager, TRIGTYPE=DEPTH)
+    unit = manager.session(transacted=True)
+    monitor = Monitor(unit)
+    with manager.session() as session:
+        session.put("Q1", b"x", persistent=True)
+    assert take(monitor.handle, c.MQGMO_SYNCPOINT).message is not None
+    manager.close()
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager, manager.session() as again:
+        assert Monitor(again).read() == ["Q1"]
+
+
 # T5
 
 

@@ -241,10 +241,13 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
         changed = Definition(definition.kind, definition.name, values)
         changed.definition_type = definition.definition_type
         changed.owners = definition.owners
+        # Whoever names TRIGGER decides: no restart changes that.
+        changed.is_switched_off = definition.is_switched_off and "TRIGGER" not in attributes
         save(core, changed, 0 if queue is None else queue.number)
         with core.latch:
             core.staging_enabled_count += _is_enabled_again(definition, changed)
             before, definition.attributes = definition.attributes, changed.attributes
+            definition.is_switched_off = changed.is_switched_off
             core.registry.changed()
             core.must_wake = True
             core.triggering.changed(definition, before)

@@ -9,6 +9,8 @@ from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import Value
 from mayfly.mqi.constants import MQCEX_NOLIMIT, MQQDT_PREDEFINED
 
+#: The name of ``Definition.is_switched_off`` in the stored form.
+SWITCHED_OFF = "switched_off"
 _CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
 
 
@@ -24,6 +26,8 @@ class Definition:
         self.definition_type = MQQDT_PREDEFINED
         #: Users who may do everything with it: it was made for them.
         self.owners: tuple[str, ...] = ()
+        #: Whether a trigger of type DEPTH has made it NOTRIGGER, and nobody has said so since.
+        self.is_switched_off = False
 
     def number(self, keyword: str) -> int:
         """Return a numeric attribute."""
@@ -49,14 +53,17 @@ class Definition:
         """Return the stored form of the attributes."""
         made = {"definition_type": self.definition_type}
         owners = {"owners": self.owners} if self.owners else {}
-        return json.dumps({**made, **owners, **self.attributes})
+        switched_off = {SWITCHED_OFF: True} if self.is_switched_off else {}
+        return json.dumps({**made, **owners, **switched_off, **self.attributes})
 
     @classmethod
     def from_json(cls, kind: str, name: str, stored: str) -> Definition:
         """Return a definition from its stored form; attributes it lacks take their default."""
         values = json.loads(stored)
         definition_type, owners = values.pop("definition_type"), values.pop("owners", ())
+        is_switched_off = values.pop(SWITCHED_OFF, False)
         definition = cls(kind, name, {**defaults_of(kind), **values})
         definition.definition_type = definition_type
         definition.owners = tuple(owners)
+        definition.is_switched_off = is_switched_off
         return definition

@@ -9,8 +9,8 @@ from functools import partial
 
 from mayfly.engine.attributes.attribute import PROCESS, QLOCAL, Value
 from mayfly.engine.core import Core
-from mayfly.engine.objects.definitions import Definition
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.objects.definitions import SWITCHED_OFF, Definition
+from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.triggering.qualifying import qualifying_count, qualifying_depth
 from mayfly.engine.triggering.trigger import (
     CONDITIONS,
@@ -21,10 +21,15 @@ from mayfly.engine.triggering.trigger import (
 from mayfly.engine.triggering.trigger_messages import put_trigger_messages
 from mayfly.engine.work import Work
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
-from mayfly.mqi.selectors import MQTC_OFF, MQUS_TRANSMISSION
+from mayfly.mqi.selectors import MQTC_OFF, MQTC_ON, MQUS_TRANSMISSION
 
 _SWITCH_OFF = (
-    "UPDATE object SET attributes = json_set(attributes, '$.TRIGGER', ?) "
+    f"UPDATE object SET attributes = json_set(attributes, '$.TRIGGER', ?, "
+    f"'$.{SWITCHED_OFF}', json('true')) WHERE kind = ? AND name = ?"
+)
+#: From now on it is as if an operator had switched it off.
+_STAY_OFF = (
+    f"UPDATE object SET attributes = json_remove(attributes, '$.{SWITCHED_OFF}') "
     "WHERE kind = ? AND name = ?"
 )
 
@@ -46,6 +51,8 @@ class Triggering:
         self._waiting: set[LocalQueue] = set()
         #: Queues whose definition is being changed, and whether one would have triggered meanwhile.
         self._held: dict[LocalQueue, bool] = {}
+        #: Queues that have switched themselves off, with the keys of their trigger messages.
+        self._told: dict[LocalQueue, list[int]] = {}
         #: What switches queues off, until it is on the disk.
         self._switching: dict[LocalQueue, Work] = {}
         self._is_looking = False
@@ -58,9 +65,38 @@ class Triggering:
         if trigger is not None:
             self._by_initiation_queue[trigger.initiation_queue].add(queue)
 
+    def restore(self, queue: LocalQueue) -> None:
+        """Give a queue of an opened store its trigger.
+
+        One that has switched itself off, and whose trigger message was lost with the end of its
+        queue manager, is on again (T4).
+        """
+        definition = queue.definition
+        if definition.is_switched_off:
+            definition.attributes = {**definition.attributes, "TRIGGER": MQTC_ON}
+            definition.is_switched_off = False
+        self.fit(queue)
+
+    def close(self) -> None:
+        """Let those queues stay off whose trigger messages somebody has read.
+
+        Call it before the close takes the trigger messages.
+        """
+        core, work = self._core, Work()
+        with core.latch:
+            for queue, keys in self._told.items():
+                definition = queue.definition
+                is_read = all(core.messages(VOLATILE).row(key) is None for key in keys)
+                if definition.is_switched_off and is_read:
+                    definition.is_switched_off = False
+                    work.unit.statements.append((_STAY_OFF, (definition.kind, definition.name)))
+        if work.unit.statements:
+            core.run(work)
+
     def forget(self, queue: LocalQueue) -> None:
         """Forget a queue that is deleted."""
         self._waiting.discard(queue)
+        self._told.pop(queue, None)
         self._drop_trigger(queue)
 
     def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
@@ -227,7 +263,7 @@ class Triggering:
             # The dead-letter queue is a shared one.
             core.deferred.append(work)
         if trigger.is_depth:
-            self._switch_off(queue)
+            self._switch_off(queue, [row.k for _queue, row, _side in work.arrivals])
 
     def _is_served(self, queue: LocalQueue, trigger: Trigger) -> bool:
         registry = self._core.registry
@@ -243,10 +279,15 @@ class Triggering:
             return False
         return trigger.process is None or (PROCESS, trigger.process) in registry.named
 
-    def _switch_off(self, queue: LocalQueue) -> None:
-        """Make a queue NOTRIGGER (T4), at once in memory and then on the disk."""
+    def _switch_off(self, queue: LocalQueue, told: list[int]) -> None:
+        """Make a queue NOTRIGGER (T4), at once in memory and then on the disk.
+
+        ``told`` is the key of its trigger message.
+        """
         core, definition = self._core, queue.definition
         definition.attributes = {**definition.attributes, "TRIGGER": MQTC_OFF}
+        definition.is_switched_off = True
+        self._told[queue] = told
         self._drop_trigger(queue)
         work = Work()
         work.unit.statements.append((_SWITCH_OFF, (MQTC_OFF, definition.kind, definition.name)))
