@@ -21,8 +21,8 @@ FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?2)) p
 CROSS JOIN message m ON m.k = p.old"""
 _MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"
 _DUE = (
-    "SELECT k, expire_at_ms, target, target_number, descriptor, length(body), backout_count "
-    "FROM message WHERE k >= ? AND k < ? ORDER BY k"
+    "SELECT k, expire_at_ms, target, target_number, descriptor, length(body), backout_count, "
+    "ttl_from_release FROM message WHERE k >= ? AND k < ? ORDER BY k"
 )
 
 #: Claimed messages may have a deadline; no index tells.
@@ -41,6 +41,7 @@ class Due(NamedTuple):
     descriptor: bytes
     body_bytes: int
     backout_count: int
+    ttl_from_release: int | None
 
 
 class DelayedMessages(Messages):

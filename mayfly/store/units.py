@@ -14,7 +14,10 @@ OUTCOME_INDEX: dict[str, int] = {outcome.value: n for n, outcome in enumerate(OU
 
 
 class StoredMessage(NamedTuple):
-    """A row of the table ``message``, in its column order."""
+    """A row of the table ``message``, in its column order.
+
+    ``ttl_from_release`` is for staged messages, see engine/delay/staging.py.
+    """
 
     k: int
     put_ms: int

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.attributes.of_topics import DEAD_LETTERS_NO, DEAD_LETTERS_YES
 from mayfly.engine.delay.release import Release
 from mayfly.engine.manager import Manager
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
@@ -458,7 +459,153 @@ def test_D18_a_copy_that_expires_on_staging_is_reported_as_the_publication(
         assert qm.curdepth("Q1") == 0
 
 
-def test_D19_a_subscriber_that_cannot_take_it_now_is_not_available(
+#: What makes a queue refuse a delayed copy at the send, what lets it in again, and the reason.
+REFUSALS: dict[str, tuple[dict[str, int], dict[str, int], int]] = {
+    "PUT": ({"PUT": c.MQQA_PUT_INHIBITED}, {"PUT": c.MQQA_PUT_ALLOWED}, rc.MQRC_PUT_INHIBITED),
+    "MAXDEPTH": ({"MAXDEPTH": 0}, {"MAXDEPTH": 5}, rc.MQRC_Q_FULL),
+    "MAXMSGL": ({"MAXMSGL": 0}, {"MAXMSGL": 1}, rc.MQRC_MSG_TOO_BIG_FOR_Q),
+    "CAPEXPRY": ({"CAPEXPRY": 9}, {"CAPEXPRY": c.MQCEX_NOLIMIT}, rc.MQRC_EXPIRY_ERROR),
+}
+refusing = pytest.mark.parametrize("refusal", list(REFUSALS))
+
+
+@refusing
+@pytest.mark.parametrize("transacted", [False, True])
+def test_D19_a_copy_its_queue_refuses_at_the_send_reaches_it_where_it_is_taken_when_due(
+    qm: QueueManager, clock: VirtualClock, persistent: bool, refusal: str, *, transacted: bool
+) -> None:
+    closes, opens, _reason = REFUSALS[refusal]
+    local(qm, "LATER", **closes)
+    admin_sub(qm, "S", "a", "Q1")
+    admin_sub(qm, "L", "a", "LATER")
+    with qm.session() as reader, qm.session(transacted=transacted) as session:
+        sent = session.publish(
+            "a", b"x", delay_ms=1_000, time_to_live_ms=5_000, persistent=persistent
+        )
+        session.commit()
+        assert (sent.matched_count, sent.delivered_count) == (2, 2)
+        assert (qm.curdepth(STAGING), qm.curdepth(DEAD)) == (2, 0)
+        assert qm.counts("LATER").staged == 1
+        clock.advance(999)
+        alter(qm, "LATER", **opens)
+        assert (qm.curdepth("LATER"), qm.curdepth(DEAD)) == (0, 0)
+        clock.advance(1)
+        for queue in ("Q1", "LATER"):
+            message = reader.get(queue)
+            assert message is not None
+            assert (message.msg_id, message.remaining_ms) == (sent.msg_id, 4_000)
+        assert qm.curdepth(DEAD) == 0
+
+
+@refusing
+def test_D19_a_copy_its_queue_still_refuses_is_dead_lettered_when_due_and_not_before(
+    qm: QueueManager, clock: VirtualClock, persistent: bool, refusal: str
+) -> None:
+    """The letter can be got from its put on: the delay is over."""
+    closes, _opens, reason = REFUSALS[refusal]
+    local(qm, "CLOSED", **closes)
+    admin_sub(qm, "C", "a", "CLOSED")
+    with qm.session() as session:
+        session.publish("a", b"x", delay_ms=1_000, time_to_live_ms=5_000, persistent=persistent)
+        clock.advance(999)
+        assert (qm.curdepth(STAGING), qm.curdepth(DEAD)) == (1, 0)
+        clock.advance(1)
+        letter = session.get(DEAD)
+        assert letter is not None
+        header = DLH.unpack(letter.body)
+        assert (header["Reason"], header["DestQName"]) == (reason, "CLOSED")
+        assert (letter.body[-1:], letter.remaining_ms) == (b"x", 4_000)
+        assert (letter.put_ms, letter.deliver_at_ms) == (START_MS, START_MS)
+        [life] = lives(qm, DEAD)
+        assert (life.put_ms, life.deliver_at_ms) == (START_MS, START_MS)
+        assert outcomes(qm, STAGING) == [("dead_lettered", reason)]
+        assert qm.counts("CLOSED").staged == 0
+
+
+@pytest.mark.parametrize(("cap", "left_ms"), [(9, None), (10, 0), (11, 100), (60, 4_000)])
+def test_D31_the_cap_that_refuses_a_copy_is_asked_again_when_it_is_due(
+    qm: QueueManager, clock: VirtualClock, persistent: bool, cap: int, left_ms: int | None
+) -> None:
+    """As any cap it counts from the put; one that equals the delay leaves no time (D18)."""
+    local(qm, "CAPPED", CAPEXPRY=9)
+    admin_sub(qm, "C", "a", "CAPPED")
+    with qm.session() as session:
+        session.publish("a", b"x", delay_ms=1_000, time_to_live_ms=5_000, persistent=persistent)
+        clock.advance(999)
+        alter(qm, "CAPPED", CAPEXPRY=cap)
+        clock.advance(1)
+        assert qm.curdepth(DEAD) == (left_ms is None)
+        message = session.get("CAPPED")
+        if left_ms:
+            assert message is not None
+            assert message.remaining_ms == left_ms
+        else:
+            assert message is None
+
+
+def test_X4_a_cap_that_takes_a_copy_at_the_send_is_not_asked_again(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(qm, "CAPPED", CAPEXPRY=30)
+    admin_sub(qm, "C", "a", "CAPPED")
+    with qm.session() as session:
+        session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        alter(qm, "CAPPED", CAPEXPRY=9)
+        clock.advance(1_000)
+        message = session.get("CAPPED")
+        assert message is not None
+        assert message.remaining_ms == 2_000
+
+
+def test_D19_a_copy_whose_queue_is_gone_at_the_send_waits_for_another(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(qm, "Q2")
+    alias(qm, "WAY", "Q2")
+    admin_sub(qm, "S", "a", "WAY")
+    admin_sub(qm, "T", "b", "WAY")
+    assert qm.mqsc("DELETE QALIAS(WAY)").ok
+    with qm.session() as session:
+        session.publish("a", b"back", delay_ms=1_000, persistent=persistent)
+        session.publish("b", b"gone", delay_ms=2_000, persistent=persistent)
+        alias(qm, "WAY", "Q2")
+        clock.advance(1_000)
+        assert drained(session, "Q2") == [("a", b"back")]
+        assert qm.mqsc("DELETE QALIAS(WAY)").ok
+        clock.advance(1_000)
+        assert len(bodies(session, DEAD)) == 1
+    assert sorted(outcomes(qm, STAGING)) == [
+        ("dead_lettered", rc.MQRC_UNKNOWN_OBJECT_NAME),
+        ("released", 0),
+    ]
+
+
+@pytest.mark.parametrize("keeps", [False, True], ids=["USEDLQ(NO)", "USEDLQ(YES)"])
+def test_D20_the_topic_says_whether_a_refused_copy_is_kept(
+    qm: QueueManager, clock: VirtualClock, persistent: bool, *, keeps: bool
+) -> None:
+    topic(qm, "A", "a", USEDLQ=DEAD_LETTERS_YES if keeps else DEAD_LETTERS_NO)
+    local(qm, "CLOSED", PUT=c.MQQA_PUT_INHIBITED)
+    admin_sub(qm, "C", "a/#", "CLOSED")
+    with qm.session() as session:
+        session.publish(
+            "a/b",
+            b"x",
+            delay_ms=1_000,
+            persistent=persistent,
+            report=c.MQRO_EXCEPTION,
+            reply_to_q=REPLIES,
+        )
+        clock.advance(1_000)
+        assert qm.curdepth(DEAD) == keeps
+        report = session.get(REPLIES)
+        assert report is not None
+        assert report.descriptor.feedback == rc.MQRC_PUT_INHIBITED
+    end = "dead_lettered" if keeps else "discarded"
+    assert outcomes(qm, STAGING) == [(end, rc.MQRC_PUT_INHIBITED)]
+
+
+def test_D24_a_copy_its_queue_refuses_is_dropped_when_due_without_a_dead_letter_queue(
     qm: QueueManager, clock: VirtualClock, persistent: bool
 ) -> None:
     alter_manager(qm, DEADQ="")
@@ -466,23 +613,73 @@ def test_D19_a_subscriber_that_cannot_take_it_now_is_not_available(
     admin_sub(qm, "S", "a", "Q1")
     admin_sub(qm, "F", "a", "FULL")
     with qm.session() as session:
-        result = session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
-        assert (result.matched_count, result.delivered_count) == (2, 1)
-        assert qm.curdepth(STAGING) == 1
+        session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        assert qm.curdepth(STAGING) == 2
+        clock.advance(1_000)
+        assert bodies(session, "Q1") == [b"x"]
+    assert sorted(outcomes(qm, STAGING)) == [("discarded", rc.MQRC_Q_FULL), ("released", 0)]
 
 
-def test_D11_D14_what_the_staging_queue_refuses_reaches_nobody(
+def test_TTLFROM_release_gives_a_copy_its_whole_life_after_its_delivery_time(
     qm: QueueManager, clock: VirtualClock, persistent: bool
 ) -> None:
-    alter_manager(qm, DEADQ="")
+    local(qm, "WHOLE", TTLFROM=1)
+    local(qm, "CAPPED", TTLFROM=1, CAPEXPRY=9)
+    for name in ("Q1", "WHOLE", "CAPPED"):
+        admin_sub(qm, f"S.{name}", "a", name)
+    with qm.session() as session:
+        session.publish("a", b"x", delay_ms=1_000, time_to_live_ms=2_000, persistent=persistent)
+        clock.advance(1_000)
+        for queue, left_ms in (("Q1", 1_000), ("WHOLE", 2_000), ("CAPPED", 900)):
+            [message] = session.browse(queue)
+            assert message.remaining_ms == left_ms
+        clock.advance(1_999)
+        assert (bodies(session, "CAPPED"), bodies(session, "Q1")) == ([], [])
+        [message] = session.browse("WHOLE")
+        assert message.remaining_ms == 1
+        clock.advance(1)
+        assert bodies(session, "WHOLE") == []
+
+
+@pytest.mark.parametrize("transacted", [False, True])
+def test_D11_D14_what_the_staging_queue_refuses_is_told_to_the_publisher(
+    qm: QueueManager, clock: VirtualClock, persistent: bool, *, transacted: bool
+) -> None:
+    """Nobody's copy is staged then, and none is a dead letter before its time."""
+    for name in ("S", "T"):
+        admin_sub(qm, name, "a", "Q1")
+    troubles = {
+        "PUT": (c.MQQA_PUT_INHIBITED, c.MQQA_PUT_ALLOWED, rc.MQRC_PUT_INHIBITED),
+        "MAXMSGL": (208, 1_000, rc.MQRC_MSG_TOO_BIG_FOR_Q),
+    }
+    with qm.session(transacted=transacted) as session:
+        for attribute, (closed, opened, reason) in troubles.items():
+            alter(qm, STAGING, **{attribute: closed})
+            with refused(reason):
+                session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+            session.commit()
+            assert (qm.curdepth(STAGING), qm.curdepth(DEAD)) == (0, 0)
+            alter(qm, STAGING, **{attribute: opened})
+        session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        session.commit()
+        clock.advance(1_000)
+        assert bodies(session, "Q1") == [b"x", b"x"]
+
+
+def test_D11_of_copies_that_do_not_all_fit_on_staging_none_is_taken(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
     alter(qm, STAGING, MAXDEPTH=1)
     for name in ("S", "T"):
         admin_sub(qm, name, "a", "Q1")
     with qm.session() as session:
-        result = session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
-        assert result.delivered_count == 1
+        with refused(rc.MQRC_Q_FULL):
+            session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
+        assert (qm.curdepth(STAGING), qm.counts(STAGING).uncommitted) == (0, 0)
+        alter(qm, STAGING, MAXDEPTH=2)
+        session.publish("a", b"x", delay_ms=1_000, persistent=persistent)
         clock.advance(1_000)
-        assert bodies(session, "Q1") == [b"x"]
+        assert bodies(session, "Q1") == [b"x", b"x"]
 
 
 def test_D03_an_administrator_sees_copies_and_can_cancel_them(

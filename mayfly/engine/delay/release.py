@@ -13,9 +13,11 @@ from collections import Counter
 
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
+from mayfly.engine.delay.staging import CAP_AT_RELEASE
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row, size_on
 from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
 from mayfly.engine.objects.registry import STAGING_QUEUE, Path
+from mayfly.engine.pubsub.delayed_copies import window_on
 from mayfly.engine.pubsub.subscriptions import before_topic, is_publication, queue_of
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import seen_in_transit
@@ -84,6 +86,8 @@ class Release:
         lane = self._lanes[place]
         # The lives of those that move together say that nobody has had them before.
         if lane is None or due.body_bytes > lane.largest_bytes or due.backout_count:
+            return False
+        if due.ttl_from_release == CAP_AT_RELEASE:
             return False
         queue = lane.path.queue
         if queue.depth >= lane.path.max_depth:
@@ -196,8 +200,11 @@ class Release:
         prepared = as_given(core, descriptor)
         size_bytes = size_on(path, descriptor, len(row.body))
         check_room(core, path, size_bytes, persistent=prepared.persistent)
+        window = _window(row)
+        if row.ttl_from_release == CAP_AT_RELEASE:
+            window = window_on(path, window)
         ids = Ids(row.msg_id, row.correl_id, row.origin_id)
-        message = Outgoing(prepared, _window(row), ids, row.body)
+        message = Outgoing(prepared, window, ids, row.body)
         arrive(core, work, path, prepared, new_row(core, path, message)._replace(target=topic))
         if path.remote is None and is_owed(Cause.COA, descriptor):
             original = original_of(self._staging, row, descriptor, self._now_ms)
@@ -208,13 +215,13 @@ class Release:
     ) -> State | None:
         """Discard or dead-letter as the report options say (D20); None when that fails (D21).
 
-        A publication is discarded when its subscriber is gone (D23) and when it cannot be
-        dead-lettered (D24).
+        A publication is discarded when its subscriber is gone (D23), when its topic says
+        USEDLQ(NO), and when it cannot be dead-lettered (D24).
         """
         core, (queue, row, _side) = self._core, found
         original = original_of(queue, row, descriptor, self._now_ms)
         is_copy = is_publication(row.target)
-        if descriptor.report & MQRO_DISCARD_MSG or (is_copy and reason == rc.MQRC_NO_SUBSCRIPTION):
+        if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row.target, reason):
             outcome = _DISCARDED
         else:
             ids = Ids(original.msg_id, row.correl_id, row.origin_id)
@@ -233,6 +240,14 @@ class Release:
         if not is_sent and descriptor.persistence == MQPER_PERSISTENT:
             return None
         return outcome
+
+    def _is_dropped(self, target: str | None, reason: int) -> bool:
+        """Tell whether a message is the copy of a publication that nobody keeps."""
+        if not is_publication(target):
+            return False
+        topic = target[len(before_topic(target)) :]
+        uses_dead_letters = self._core.registry.topics.values(topic).uses_dead_letters
+        return reason == rc.MQRC_NO_SUBSCRIPTION or not uses_dead_letters
 
 
 def _window(row: StoredMessage) -> Window:

@@ -34,6 +34,9 @@ from mayfly.store.keys import (
 )
 from mayfly.store.units import StoredMessage
 
+#: What ``StoredMessage.ttl_from_release`` says beside None, that all was settled at the put: the
+#: life begins at the release; or the caps of the target, too low at the put, are asked again then.
+LIFE_AT_RELEASE, CAP_AT_RELEASE = 1, 0
 _ZERO_ID = bytes(24)
 
 
@@ -83,8 +86,11 @@ def why_unsuitable(core: Core, queue: LocalQueue) -> str:
     return ""
 
 
-def staged_row(core: Core, target: Path, message: Delayed) -> StoredMessage:
-    """Return the row of a delayed message; call it with the latch held."""
+def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessage:
+    """Return the row of a delayed message; call it with the latch held.
+
+    Without a target nobody counts it, and the caller says where it goes.
+    """
     prepared, window, msg_id, correl_id, body = message
     key = core.staging_order.next_key(window.deliver_at_ms)
     sequence = core.store.sequence
@@ -108,9 +114,9 @@ def staged_row(core: Core, target: Path, message: Delayed) -> StoredMessage:
         shown_id,
         prepared.packed,
         body,
-        target.name,
-        target.queue.number,
-        1 if target.ttl_from_release else None,
+        None if target is None else target.name,
+        None if target is None else target.queue.number,
+        LIFE_AT_RELEASE if target is not None and target.ttl_from_release else None,
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mayfly.engine.attributes.of_manager import PUBSUB_EVERYWHERE
 from mayfly.engine.core import Core
-from mayfly.engine.delay.staging import Delayed, count_staged, staged_row, staging_path
+from mayfly.engine.delay.staging import count_staged
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
@@ -16,6 +16,7 @@ from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
+from mayfly.engine.pubsub.delayed_copies import staged_copy
 from mayfly.engine.pubsub.proxies import HERE, Journey, enveloped, is_proxy, neighbour_of
 from mayfly.engine.pubsub.retained import (
     end_retained,
@@ -23,12 +24,11 @@ from mayfly.engine.pubsub.retained import (
     is_outdated,
     retain,
 )
-from mayfly.engine.pubsub.subscriptions import Subscription, target_of
+from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topic_aliases import through_alias
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.pubsub.topics import TopicValues
 from mayfly.engine.put import PutRequest, check_delay
-from mayfly.engine.queues import LocalQueue
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.reports import Cause, Original, is_owed
@@ -83,7 +83,7 @@ def publish(
     Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when somebody is
     not reached whom PMSGDLV or NPMSGDLV promises it, or with a delay unless that is ALLAVAIL (D26),
     MQRC_OPTIONS_ERROR for a delay of what is retained (D8), MQRC_PUT_NOT_RETAINED, and the reasons
-    of a put; nothing is put, staged or retained then.
+    of a put, with a delay those of the staging queue; nothing is put, staged or retained then.
     """
     check_topic_string(topic, wildcards=False)
     if retains:
@@ -217,6 +217,9 @@ class _FanOut:
             if is_proxy(subscription) and not self._leaves_for(neighbour_of(subscription)):
                 continue
             self._matched_count += 1
+            if self._request.delay_ms:
+                self._stage(subscription)
+                continue
             try:
                 self._copy(subscription)
             except MQError as failure:
@@ -286,18 +289,13 @@ class _FanOut:
         return True
 
     def _copy(self, subscription: Subscription) -> None:
-        core, request = self._core, self._request
+        core = self._core
         publication, body = self._content_for(subscription)
         path = core.registry.resolve_target(subscription.destination)
         prepared = prepared_for(core, subscription, path, publication)
         size_bytes = size_on(path, prepared.descriptor, len(body))
         check_room(core, path, size_bytes, persistent=prepared.persistent)
-        window = self._window
-        if path.cap_ms is not None or path.ttl_from_release:
-            window = self._window_on(path)
-        if request.delay_ms:
-            self._stage(subscription, path, window, (prepared, body))
-            return
+        window = self._window if path.cap_ms is None else self._window_on(path)
         message = Outgoing(prepared, window, self._ids(subscription), body)
         row = copy_row(new_row(core, path, message), self._topic)
         arrive(core, self.work, path, prepared, row)
@@ -311,22 +309,13 @@ class _FanOut:
         journey = self.journey._replace(visited=visited, is_retained=self._retains)
         return enveloped(self._prepared, self._body, self._topic, journey)
 
-    def _stage(
-        self,
-        subscription: Subscription,
-        path: Path,
-        window: Window,
-        content: tuple[Prepared, bytes],
-    ) -> None:
-        core, (prepared, body) = self._core, content
-        staging: LocalQueue = staging_path(core, len(body)).queue
-        ids = self._ids(subscription)
-        delayed = Delayed(prepared, window, ids.msg_id, ids.correl_id, body)
-        row = staged_row(core, path, delayed)
-        row = row._replace(target=target_of(subscription, self._topic))
+    def _stage(self, subscription: Subscription) -> None:
+        publication, body = self._content_for(subscription)
+        copy = Outgoing(publication, self._window, self._ids(subscription), body)
+        pending = staged_copy(self._core, subscription, self._topic, copy)
         if not self.is_in_unit:
-            core.reserve(staging)
-        self.staged.append(Pending(staging, row, prepared.persistent))
+            self._core.reserve(pending.queue)
+        self.staged.append(pending)
 
     def _ids(self, subscription: Subscription) -> Ids:
         correl_id = subscription.correl_id
@@ -334,15 +323,8 @@ class _FanOut:
 
     def _window_on(self, path: Path) -> Window:
         """Return the window of a copy: the lowest of all caps wins (X3)."""
-        window, request = self._window, self._request
-        left_ms = None if window.expire_at_ms is None else window.expire_at_ms - self._now_ms
-        return window_at_put(
-            self._now_ms,
-            left_ms,
-            request.delay_ms,
-            path.cap_ms,
-            from_release=path.ttl_from_release,
-        )
+        left_ms = remaining_ms(self._window.expire_at_ms, self._now_ms)
+        return window_at_put(self._now_ms, left_ms, 0, path.cap_ms)
 
     def _miss(self, subscription: Subscription, failure: MQError) -> None:
         """Dead-letter a copy that its queue refuses; where that fails, it is not delivered."""
