@@ -42,7 +42,9 @@ BESIDE = {
 
 #: What a module, or a layer, may import although its row does not say so.
 JOINS = {
-    "mayfly.servers.flight": {"bulk"},  # the one place where queues and columns meet
+    "mayfly.servers.flight": {"bulk"},  # where it listens, and the token
+    "mayfly.servers.flight_service": {"bulk"},  # the one place where queues and columns meet
+    "mayfly.servers.flight_ledger": {"bulk"},  # the ledger is columns already
     "mayfly.served": {"bulk"},  # the client of that server
     # The two ends of a channel over the network.
     "mayfly.servers.flight_channels": {"bulk"},

@@ -17,22 +17,36 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.bulk.errors import NoRoots, NoToken, ServerFailed, from_flight
+from mayfly.bulk.errors import (
+    NoCertificate,
+    NoRoots,
+    NoToken,
+    ServerFailed,
+    ServerNotReachable,
+    from_flight,
+)
+from mayfly.bulk.folder_socket import FOLDER_SCHEME, FolderSocket, folder_of_url
 
 #: Where a token is taken from when neither ``token`` nor ``token_file`` is given.
 TOKEN_VARIABLE = "MAYFLY_TOKEN"
 #: Names the file of the certificates that servers are checked against.
 ROOTS_VARIABLE = "MAYFLY_TLS_ROOTS"
+#: Name the files of a client's own certificate chain and its key, which some servers ask for.
+CERTIFICATE_VARIABLE, KEY_VARIABLE = "MAYFLY_TLS_CERTIFICATE", "MAYFLY_TLS_KEY"
 #: The verb of reading the ledger, in a ticket.
 LEDGER_VERB = "ledger"
 #: The action that answers with a LedgerInfo.
 INFO_ACTION = "ledger-info"
+#: The action that answers with the url of the server's port.
+ADDRESS_ACTION = "address"
 #: Record batches of this size are few enough to be cheap and small enough to wait for.
 DEFAULT_MAX_BYTES = 2 * 1024 * 1024
 #: Where a server listens unless it is told otherwise.
 DEFAULT_PORT = 9414
 _INFO_TIMEOUT_SECONDS = 30.0
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
+#: A token in a header has to stay below gRPC's limit for headers.
+_TOKEN_BYTES = 4096
 
 
 class LedgerInfo(NamedTuple):
@@ -45,8 +59,15 @@ class LedgerInfo(NamedTuple):
 
 
 def check_url(url: str) -> str:
-    """Return the url of a Flight server; raises ValueError unless it is grpc://HOST:PORT."""
+    """Return the url of a Flight server.
+
+    Raises ValueError unless it is grpc://HOST:PORT, grpc+tls://HOST:PORT, or grpc+unix:///FOLDER
+    for the server that has the queue manager of a folder open.
+    """
     parts = urlsplit(url)
+    if parts.scheme == FOLDER_SCHEME:
+        folder_of_url(url)
+        return url
     # Reading .port is what checks it: it raises ValueError when it is not a number.
     if parts.scheme not in _SCHEMES or not parts.hostname or parts.port is None:
         raise ValueError(f"url {url!r} is not grpc://HOST:PORT or grpc+tls://HOST:PORT")
@@ -63,27 +84,60 @@ def check_token(token: str) -> str:
 def read_token(token_file: str | Path | None = None) -> str:
     """Return the token in a file, without one that in MAYFLY_TOKEN; raises NoToken."""
     if token_file is not None:
-        try:
-            token = Path(token_file).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise NoToken(f"token file {token_file} cannot be read: {error.strerror}") from error
-        if not token:
-            raise NoToken(f"token file {token_file} is empty")
-        return token
+        return _token_in(token_file)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise NoToken(f"no token: name a token file or set {TOKEN_VARIABLE}")
     return token
 
 
-def _trusted_roots() -> bytes | None:
-    file = os.environ.get(ROOTS_VARIABLE)
-    if not file:
-        return None
+def _token_in(token_file: str | Path) -> str:
     try:
-        return Path(file).read_bytes()
+        with Path(token_file).open("rb") as file:
+            # Never more than a token can have: it may be the name of a device.
+            content = file.read(_TOKEN_BYTES + 1)
     except OSError as error:
-        raise NoRoots(f"{ROOTS_VARIABLE}: {file} cannot be read: {error.strerror}") from error
+        raise NoToken(f"token file {token_file} cannot be read: {error.strerror}") from error
+    if len(content) > _TOKEN_BYTES:
+        raise NoToken(f"token file {token_file} has more than {_TOKEN_BYTES} bytes")
+    try:
+        token = content.decode().strip()
+    except UnicodeDecodeError as error:
+        raise NoToken(f"token file {token_file} is not text: {error}") from error
+    if not token:
+        raise NoToken(f"token file {token_file} is empty")
+    return token
+
+
+def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
+    """Return what TLS needs, from MAYFLY_TLS_*; raises NoRoots, NoCertificate."""
+    if tls_root_certs is None and os.environ.get(ROOTS_VARIABLE):
+        try:
+            tls_root_certs = Path(os.environ[ROOTS_VARIABLE]).read_bytes()
+        except OSError as error:
+            text = f"{ROOTS_VARIABLE}: {error.filename} cannot be read: {error.strerror}"
+            raise NoRoots(text) from error
+    names = [os.environ.get(name) for name in (CERTIFICATE_VARIABLE, KEY_VARIABLE)]
+    if not any(names):
+        return {"tls_root_certs": tls_root_certs}
+    if not all(names):
+        raise NoCertificate(f"{CERTIFICATE_VARIABLE} and {KEY_VARIABLE} go together")
+    try:
+        chain, key = (Path(name).read_bytes() for name in names if name)
+    except OSError as error:
+        raise NoCertificate(
+            f"{CERTIFICATE_VARIABLE}, {KEY_VARIABLE}: {error.filename} cannot be read: "
+            f"{error.strerror}"
+        ) from error
+    return {"tls_root_certs": tls_root_certs, "cert_chain": chain, "private_key": key}
+
+
+def _folder_socket(url: str) -> FolderSocket:
+    try:
+        return FolderSocket(folder_of_url(url))
+    except OSError as error:
+        text = f"no Mayfly server answers at {url}: {error.strerror}"
+        raise ServerNotReachable(text) from error
 
 
 class LedgerClient:
@@ -100,18 +154,26 @@ class LedgerClient:
     ) -> None:
         """Prepare a connection; the first call makes it.
 
-        ``manager`` names the queue manager where the server serves several. With TLS the server's
-        certificate is checked against ``tls_root_certs``, PEM, without them those of the file in
-        MAYFLY_TLS_ROOTS, else what gRPC trusts. Raises ValueError for a url or token that cannot be
-        one, NoToken when there is no token, NoRoots when there is no such file.
+        ``url`` is one that :func:`check_url` takes. ``manager`` names the queue manager where the
+        server serves several. With TLS the server's certificate is checked against
+        ``tls_root_certs``, PEM, without them those of the file in MAYFLY_TLS_ROOTS, else what gRPC
+        trusts; the client's own one, where it is asked for, stands in the files of
+        MAYFLY_TLS_CERTIFICATE and MAYFLY_TLS_KEY. Raises ValueError for a url or token that cannot
+        be one, NoToken, NoRoots and NoCertificate when there is none, ServerNotReachable when there
+        is no such folder.
         """
         self.url = check_url(url)
         self._manager = manager
         bearer = check_token(read_token(token_file) if token is None else token)
         self._headers = [(b"authorization", f"Bearer {bearer}".encode())]
-        if tls_root_certs is None and url.startswith("grpc+tls:"):
-            tls_root_certs = _trusted_roots()
-        self._flight = flight.connect(url, tls_root_certs=tls_root_certs)
+        self._folder_socket: FolderSocket | None = None
+        location, options = url, {}
+        if url.startswith(f"{FOLDER_SCHEME}:"):
+            self._folder_socket = _folder_socket(url)
+            location = self._folder_socket.location
+        elif url.startswith("grpc+tls:"):
+            options = _tls_options(tls_root_certs)
+        self._flight = flight.connect(location, **options)
 
     def __repr__(self) -> str:
         """Show where it leads, never the token."""
@@ -133,16 +195,17 @@ class LedgerClient:
     def close(self) -> None:
         """Close the connection."""
         self._flight.close()
+        folder_socket, self._folder_socket = self._folder_socket, None
+        if folder_socket is not None:
+            folder_socket.close()
+
+    def address(self) -> str:
+        """Ask for the url of the server's port: what other processes connect to; BulkError."""
+        return str(self._ask_action(ADDRESS_ACTION, {})["url"])
 
     def info(self) -> LedgerInfo:
         """Ask whose ledger it is and which positions it holds; raises BulkError."""
-        action = flight.Action(INFO_ACTION, json.dumps({"manager": self._manager}).encode())
-        options = flight.FlightCallOptions(timeout=_INFO_TIMEOUT_SECONDS, headers=self._headers)
-        try:
-            [answer] = self._flight.do_action(action, options)
-        except flight.FlightError as error:
-            raise from_flight(error, self.url) from error
-        return LedgerInfo(**json.loads(answer.body.to_pybytes()))
+        return LedgerInfo(**self._ask_action(INFO_ACTION, {"manager": self._manager}))
 
     def read(
         self,
@@ -176,6 +239,16 @@ class LedgerClient:
             raise ServerFailed(
                 f"the server {self.url} ended at position {position}, not {until_position}"
             )
+
+    def _ask_action(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        action = flight.Action(name, json.dumps(request).encode())
+        options = flight.FlightCallOptions(timeout=_INFO_TIMEOUT_SECONDS, headers=self._headers)
+        try:
+            [answer] = self._flight.do_action(action, options)
+        except flight.FlightError as error:
+            raise from_flight(error, self.url) from error
+        found: dict[str, Any] = json.loads(answer.body.to_pybytes())
+        return found
 
     def _batches(self, ticket: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         options = flight.FlightCallOptions(headers=self._headers)

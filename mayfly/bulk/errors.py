@@ -3,6 +3,8 @@
 BulkError
 ├── WrongToken          wrong-token          the server does not know this token
 ├── NoToken             no-token             no token was given
+├── NoRoots             no-roots             the file of trusted certificates cannot be read
+├── NoCertificate       no-certificate       the files of the client's certificate cannot be read
 ├── BadRequest          bad-request          the server cannot make sense of what was asked
 ├── UnknownManager      unknown-manager      the server serves no queue manager of this name
 ├── OtherInstance       other-instance       the positions belong to another store
@@ -49,6 +51,12 @@ class NoRoots(BulkError):
     """The file of trusted certificates that MAYFLY_TLS_ROOTS names cannot be read."""
 
     reason = "no-roots"
+
+
+class NoCertificate(BulkError):
+    """The files of the client's own certificate cannot be read, or one is not named."""
+
+    reason = "no-certificate"
 
 
 class BadRequest(BulkError):

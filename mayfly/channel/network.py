@@ -11,7 +11,14 @@ import pyarrow as pa
 
 from mayfly.bulk import channels as wire
 from mayfly.bulk.client import DEFAULT_PORT
-from mayfly.bulk.errors import BulkError, NoRoots, NoToken, ServerNotReachable, WrongToken
+from mayfly.bulk.errors import (
+    BulkError,
+    NoCertificate,
+    NoRoots,
+    NoToken,
+    ServerNotReachable,
+    WrongToken,
+)
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
 from mayfly.engine.objects.definitions import Definition
@@ -144,7 +151,7 @@ def _connected(address: Address, definition: Definition) -> wire.ChannelClient:
 
 
 def _failed(error: BulkError) -> LinkDown | MQError:
-    if isinstance(error, WrongToken | NoToken | NoRoots):
+    if isinstance(error, WrongToken | NoToken | NoRoots | NoCertificate):
         return mq_error(rc.MQRC_NOT_AUTHORIZED, error.text)
     return LinkDown(error.text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -229,15 +230,29 @@ def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:
 
 
 def _served(qmgr: str | None, path: Path | None) -> tuple[str, Path | None]:
-    """Return url and token file of the server that has a queue manager open."""
+    """Return url and token file of the server that has a queue manager open.
+
+    The server itself says, by the socket in the folder, which port is its own.
+    """
     if qmgr is None:
         raise CommandFailed(ExitCode.USAGE, "name the server with --url, or --qmgr")
-    served = served_at(folder_of(qmgr, path))
+    folder = folder_of(qmgr, path)
+    served = served_at(folder)
     if served is None:
         raise CommandFailed(
             ExitCode.PIPELINE, f"{qmgr} is not served; start it: mayfly serve {qmgr}"
         )
-    return served.url, None if served.token_file is None else Path(served.token_file)
+    token_file = None if served.token_file is None else Path(served.token_file)
+    with pipeline_errors():
+        from mayfly.bulk.client import ROOTS_VARIABLE, LedgerClient
+        from mayfly.bulk.folder_socket import folder_url
+
+        with LedgerClient(folder_url(folder), token_file=token_file) as client:
+            url = client.address()
+    if served.tls_certificate is not None:
+        # Spark's workers, which this process starts, find it there as well.
+        os.environ.setdefault(ROOTS_VARIABLE, served.tls_certificate)
+    return url, token_file
 
 
 class _Upkeep:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -112,7 +112,7 @@ def operated(
     with ExitStack() as stack:
         if place is not None and "://" in place:
             _check_not_given(name, given)
-            yield stack.enter_context(_reached(name, Served(place, None)))
+            yield stack.enter_context(_reached(name, place, None))
             return
         path = None if place is None else Path(place)
         try:
@@ -120,11 +120,14 @@ def operated(
                 opened(name, path, make=make, given=given)
             )
         except FolderInUse:
-            served = served_at(folder_of(name, path))
+            folder = folder_of(name, path)
+            served = served_at(folder)
             if served is None:
-                raise
-            _check_not_given(name, given)
-            queue_manager = stack.enter_context(_reached(name, served))
+                # A server that was ending is gone by now. Anybody else has not been waited for.
+                queue_manager = stack.enter_context(opened(name, path, make=make, given=given))
+            else:
+                _check_not_given(name, given)
+                queue_manager = stack.enter_context(_in_folder(name, folder, served))
         yield queue_manager
 
 
@@ -137,14 +140,23 @@ def _check_not_given(name: str, given: Configuration) -> None:
         )
 
 
+def _in_folder(
+    name: str, folder: Path, served: Served
+) -> AbstractContextManager[ServedQueueManager]:
+    """Reach a server by the socket in the folder: nobody else can listen there."""
+    from mayfly.bulk.folder_socket import folder_url
+
+    return _reached(name, folder_url(folder), served.token_file)
+
+
 @contextmanager
-def _reached(name: str, served: Served) -> Iterator[ServedQueueManager]:
+def _reached(name: str, url: str, token_file: str | None) -> Iterator[ServedQueueManager]:
     from mayfly.bulk.errors import BulkError
     from mayfly.served import ServedQueueManager
 
     try:
         with wrong_values():
-            reached = ServedQueueManager(served.url, token_file=served.token_file, manager=name)
+            reached = ServedQueueManager(url, token_file=token_file, manager=name)
         with reached:
             yield reached
     except BulkError as error:

@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -18,10 +18,11 @@ from mayfly.cli.configuration import (
     configuration_of,
 )
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of, opened
-from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.served import Served, announced
+from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.served import Served, Serving
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
+from mayfly.engine.configuration import Configuration
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.queue_manager import QueueManager
 from mayfly.store.private_files import write_whole
@@ -58,6 +59,23 @@ CertificateOption = Annotated[
 KeyOption = Annotated[
     Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key, PEM.")
 ]
+ClientRootsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-client-roots",
+        metavar="FILE",
+        help="Certificates, PEM, of the authorities that sign those of clients; who has none "
+        "cannot connect. Required beyond the loopback interface.",
+    ),
+]
+OpenOption = Annotated[
+    bool,
+    typer.Option(
+        "--without-client-certificates",
+        help="Let everybody connect who can reach a --host of other machines. Calls still need "
+        "the token, but are read, whatever their size, before it is checked.",
+    ),
+]
 IntervalOption = Annotated[
     int | None,
     typer.Option(
@@ -78,6 +96,8 @@ def serve(
     token_file: TokenOption = None,
     tls_certificate: CertificateOption = None,
     tls_key: KeyOption = None,
+    tls_client_roots: ClientRootsOption = None,
+    without_client_certificates: OpenOption = False,
     expiry_interval_seconds: IntervalOption = None,
     platform: PlatformOption = None,
     command_level: LevelOption = None,
@@ -92,34 +112,35 @@ def serve(
     their sender channels run, and commands about them are carried out here: mqsc, put, get, …
 
     \b
-    Example:
+    Examples:
       mayfly serve QM1 --port 9414
+      mayfly serve QM1 --host 10.0.0.1 --tls-certificate chain.pem --tls-key key.pem \\
+        --tls-client-roots clients.pem
     """
     if path is not None and len(names) > 1:
         raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
     given = configuration_of(platform, command_level, setting)
-    folders = [folder_of(name, path) for name in names]
+    pair = _certificate(tls_certificate, tls_key)
+    clients = _Clients(pair, _optional(tls_client_roots), without_client_certificates)
     with contextlib.ExitStack() as stack:
         stopped = stack.enter_context(stop_event())
-        opening = [opened(name, path, make=True, given=given) for name in names]
-        managers = [stack.enter_context(one) for one in opening]
-        for manager in managers:
-            _set_scan(manager, expiry_interval_seconds)
-        token, shown_file = _token(token_file, folders[0])
-        pair = _certificate(tls_certificate, tls_key)
-        server = stack.enter_context(_started(managers, (host, port), token, pair))
-        served = Served(
-            server.url,
-            None if shown_file is None else str(shown_file.absolute()),
-            None if tls_certificate is None else str(tls_certificate.absolute()),
-        )
-        for folder in folders:
-            stack.enter_context(announced(folder, served))
+        held = stack.enter_context(_held(names, path, given))
+        _set_scans(held.managers, expiry_interval_seconds)
+        token, shown_file = _token(token_file, held.folders[names[0]])
+        server = _server(held, (host, port), token, clients)
+        stack.enter_context(_started(server))
+        served = Served(server.url, _absolute(shown_file), _absolute(tls_certificate))
+        for serving in held.servings:
+            stack.enter_context(serving.announced(served))
         _say_ready(names, served, as_json=as_json)
         stopped.wait()
     if server.is_held:
         # All is closed and on the disk.
         os._exit(ExitCode.DONE)
+
+
+def _absolute(file: Path | None) -> str | None:
+    return None if file is None else str(file.absolute())
 
 
 def _say_ready(names: Sequence[str], served: Served, *, as_json: bool) -> None:
@@ -129,6 +150,40 @@ def _say_ready(names: Sequence[str], served: Served, *, as_json: bool) -> None:
         with_token = served.token_file or "the one in MAYFLY_TOKEN"
         print(f"serving {', '.join(names)} at {served.url}, token: {with_token}")
     typer.get_text_stream("stdout").flush()
+
+
+class _Clients(NamedTuple):
+    """How the server shows itself over TLS, and which clients may connect."""
+
+    certificate: tuple[bytes, bytes] | None
+    roots: bytes | None
+    is_open: bool
+
+
+class _Held(NamedTuple):
+    """The queue managers of the server, with the folder of each by its name."""
+
+    folders: dict[str, Path]
+    servings: list[Serving]
+    managers: list[QueueManager]
+
+
+@contextlib.contextmanager
+def _held(names: Sequence[str], path: Path | None, given: Configuration) -> Iterator[_Held]:
+    """Have queue managers open for a block; whoever finds them in use learns that they are served.
+
+    Commands know it from before the folders are opened until they are closed.
+    """
+    folders = {name: folder_of(name, path) for name in names}
+    with contextlib.ExitStack() as stack:
+        servings = [stack.enter_context(contextlib.closing(Serving(folders[n]))) for n in names]
+        opening = [opened(name, path, make=True, given=given) for name in names]
+        yield _Held(folders, servings, [stack.enter_context(one) for one in opening])
+
+
+def _set_scans(managers: Sequence[QueueManager], seconds: int | None) -> None:
+    for manager in managers:
+        _set_scan(manager, seconds)
 
 
 def _set_scan(manager: QueueManager, seconds: int | None) -> None:
@@ -165,35 +220,47 @@ def _certificate(chain: Path | None, key: Path | None) -> tuple[bytes, bytes] | 
         return None
     if chain is None or key is None:
         raise CommandFailed(ExitCode.USAGE, "--tls-certificate and --tls-key go together")
+    return _content(chain), _content(key)
+
+
+def _optional(file: Path | None) -> bytes | None:
+    return None if file is None else _content(file)
+
+
+def _content(file: Path) -> bytes:
     try:
-        return chain.read_bytes(), key.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise CommandFailed(ExitCode.FILE, f"{error.filename}: {error.strerror}") from error
 
 
-@contextlib.contextmanager
-def _started(
-    managers: Sequence[QueueManager],
-    address: tuple[str, int | None],
-    token: str,
-    tls_certificate: tuple[bytes, bytes] | None,
-) -> Iterator[FlightServer]:
+def _server(
+    held: _Held, address: tuple[str, int | None], token: str, clients: _Clients
+) -> FlightServer:
     from mayfly.bulk.client import DEFAULT_PORT
     from mayfly.servers.flight import FlightServer
 
     host, port = address
-    server = FlightServer(
-        managers,
-        host,
-        DEFAULT_PORT if port is None else port,
-        token=token,
-        tls_certificate=tls_certificate,
-    )
+    with wrong_values():
+        return FlightServer(
+            held.managers,
+            host,
+            DEFAULT_PORT if port is None else port,
+            token=token,
+            tls_certificate=clients.certificate,
+            client_roots=clients.roots,
+            without_client_certificates=clients.is_open,
+            folders=held.folders,
+        )
+
+
+@contextlib.contextmanager
+def _started(server: FlightServer) -> Iterator[None]:
     try:
         server.start()
     except OSError as error:
         raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
     try:
-        yield server
+        yield
     finally:
         server.stop()

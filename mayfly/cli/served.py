@@ -1,17 +1,28 @@
-"""What tells the commands of this machine where a folder is served, while it is."""
+"""What tells the commands of this machine that a folder is served, and by which server."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from threading import Event
+from typing import Any, NamedTuple
 
-from mayfly.store.private_files import write_whole
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.mqi.errors import FolderInUse, StoreError
+from mayfly.store.private_files import FILE_MODE, FOLDER_MODE
 
 SERVED_FILE = "served.json"
+#: A server starts within two seconds on a quiet machine, and within fifteen under load.
+_PATIENCE_SECONDS = 30
+_LOOK_SECONDS = 0.02
+#: ``struct flock`` of a lock on the whole file: type, whence, start, length, pid.
+_LOCK = struct.Struct("hhqqi4x")
 
 
 class Served(NamedTuple):
@@ -22,27 +33,110 @@ class Served(NamedTuple):
     tls_certificate: str | None = None
 
 
-@contextlib.contextmanager
-def announced(folder: Path, served: Served) -> Iterator[None]:
-    """Tell of a server as long as it runs."""
-    file = folder / SERVED_FILE
-    write_whole(file, json.dumps(served._asdict()))
-    try:
-        yield
-    finally:
-        file.unlink(missing_ok=True)
+class Serving:
+    """The file ``served.json`` in a folder that a server has, or is about to have, open.
+
+    The file is locked from before the folder is opened until it is closed again. A file that is
+    not locked was left by a server that was killed: nobody believes it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder unless it is there, and lock the file; raises FolderInUse, StoreError."""
+        self._file = folder / SERVED_FILE
+        try:
+            folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+            self._descriptor = _locked(self._file)
+        except BlockingIOError:
+            raise FolderInUse(f"{folder} is in use by another mayfly serve", folder) from None
+        except OSError as error:
+            raise StoreError(f"{self._file} cannot be made: {error.strerror}", folder) from error
+
+    @contextlib.contextmanager
+    def announced(self, served: Served) -> Iterator[None]:
+        """Tell of the server for a block."""
+        os.pwrite(self._descriptor, json.dumps(served._asdict()).encode(), 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(self._descriptor, 0)
+
+    def close(self) -> None:
+        """Remove the file, once the folder is closed."""
+        self._file.unlink(missing_ok=True)
+        os.close(self._descriptor)
 
 
 def served_at(folder: Path) -> Served | None:
-    """Return the server that has a folder open, None without one; its certificate is trusted."""
-    try:
-        text = (folder / SERVED_FILE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    served = Served(**json.loads(text))
-    if served.tls_certificate is not None:
-        from mayfly.bulk.client import ROOTS_VARIABLE
+    """Return the server that has a folder open, None without one.
 
-        # Spark's workers, which this process starts, find it there as well.
-        os.environ.setdefault(ROOTS_VARIABLE, served.tls_certificate)
+    Waits, and says so, while a server is about to have it open or to have closed it.
+    """
+    pause = Event()
+    for look in range(round(_PATIENCE_SECONDS / _LOOK_SECONDS)):
+        if not _is_served(folder):
+            return None
+        text = _content(folder / SERVED_FILE)
+        if text:
+            return _served(text, folder / SERVED_FILE)
+        if not look:
+            print(f"mayfly: the server of {folder} is starting or ending; wait", file=sys.stderr)
+        pause.wait(_LOOK_SECONDS)
+    raise CommandFailed(
+        ExitCode.PIPELINE,
+        f"the server of {folder} has been starting or ending for {_PATIENCE_SECONDS} seconds",
+    )
+
+
+def _locked(file: Path) -> int:
+    """Return a descriptor of the file, empty and locked; BlockingIOError when it is locked."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, FILE_MODE)
+    try:
+        lock = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
+        if not file.exists() or not os.path.samestat(file.stat(), os.fstat(descriptor)):
+            # The server before has removed it between our opening and our lock.
+            raise BlockingIOError
+        os.ftruncate(descriptor, 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_served(folder: Path) -> bool:
+    try:
+        descriptor = os.open(folder / SERVED_FILE, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        # Only asks: a lock of our own, however short, would keep a server from starting.
+        asked = _LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        kind, *_ = _LOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
+    finally:
+        os.close(descriptor)
+    return bool(kind != fcntl.F_UNLCK)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _served(text: bytes, file: Path) -> Served:
+    """Return what a file tells; raises CommandFailed for one that no server has written."""
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise TypeError("it is no JSON object")
+        values: list[Any] = [found.get(name) for name in Served._fields]
+        served = Served(*values)
+        for name, value in served._asdict().items():
+            if not isinstance(value, str if name == "url" else str | None):
+                raise TypeError(f"{name} cannot be {value!r}")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CommandFailed(
+            ExitCode.FILE, f"{file} is damaged: {error}; start the server again"
+        ) from error
     return served

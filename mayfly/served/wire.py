@@ -36,6 +36,8 @@ def unpacked(frame: bytes) -> tuple[Any, bytes]:
     line, _, body = frame.partition(b"\n")
     try:
         return json.loads(line, object_hook=_from_hex), body
+    except TypeError as error:
+        raise ValueError(f"a value of {_HEX!r} is no text: {error}") from error
     except RecursionError as error:
         raise ValueError("its values are nested too deeply") from error
 

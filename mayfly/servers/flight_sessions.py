@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mayfly.engine.manager import Manager
@@ -29,26 +30,46 @@ from mayfly.servers.flight_calls import BAD_REQUEST, CallRefused, Request, field
 from mayfly.servers.letter_verbs import LETTER_VERBS, LetterWork
 from mayfly.servers.session_verbs import SESSION_VERBS
 
+#: Each session has a thread of the server.
+MAX_SESSION_COUNT = 64
 
-def converse(
-    manager: Manager, opening: Request, exchange: tuple[Any, Any], stopping: threading.Event
-) -> None:
-    """Answer the calls of a client until it ends the exchange, or the server is to stop.
 
-    ``exchange`` is Flight's reader and writer. Raises MQError and CallRefused for an opening that
-    cannot be.
-    """
-    user, program, transacted = fields_of(opening, user=str, program=str, transacted=bool)
-    reader, writer = exchange
-    conversation = _Conversation(manager, user, program, transacted=transacted)
-    try:
-        writer.write_metadata(packed({ANSWER: manager.name}))
+class Sessions:
+    """The sessions of a server, at most 64 at a time, until it is to stop."""
+
+    def __init__(self) -> None:
+        """Have all places free."""
+        self._places = threading.Semaphore(MAX_SESSION_COUNT)
+        #: Set when the server is to stop.
+        self.stopping = threading.Event()
+
+    def converse(self, manager: Manager, opening: Request, exchange: tuple[Any, Any]) -> None:
+        """Answer the calls of a client until it ends the exchange, or the server is to stop.
+
+        ``exchange`` is Flight's reader and writer. A session that the queue manager refuses, or
+        the 65th (MQRC_MAX_CONNS_LIMIT_REACHED), is answered so. Raises CallRefused for an opening
+        that cannot be.
+        """
+        user, program, transacted = fields_of(opening, user=str, program=str, transacted=bool)
+        reader, writer = exchange
+        try:
+            with self._place():
+                conversation = _Conversation(manager, user, program, transacted=transacted)
+                try:
+                    writer.write_metadata(packed({ANSWER: manager.name}))
+                    self._answer_calls(conversation, reader, writer)
+                finally:
+                    conversation.close()
+        except MQError as error:
+            writer.write_metadata(packed({REFUSED: error.reason, TEXT: error.detail}))
+
+    def _answer_calls(self, conversation: _Conversation, reader: Any, writer: Any) -> None:
         while True:
             try:
                 frame = reader.read_chunk().app_metadata
             except StopIteration:
                 return
-            is_stopping = stopping.is_set()
+            is_stopping = self.stopping.is_set()
             writer.write_metadata(
                 conversation.answer(
                     b"" if frame is None else frame.to_pybytes(), is_stopping=is_stopping
@@ -56,8 +77,18 @@ def converse(
             )
             if is_stopping:
                 return
-    finally:
-        conversation.close()
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(blocking=False):
+            raise mq_error(
+                rc.MQRC_MAX_CONNS_LIMIT_REACHED,
+                f"the server has {MAX_SESSION_COUNT} sessions, which is its limit",
+            )
+        try:
+            yield
+        finally:
+            self._places.release()
 
 
 class _Conversation:

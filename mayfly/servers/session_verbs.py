@@ -9,6 +9,7 @@ from mayfly.engine.delay.schedule import ScheduleFilter
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
 from mayfly.engine.session import Session
+from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqsc import run_script
 from mayfly.served.wire import LONGEST_WAIT_MS
 from mayfly.servers.flight_calls import BAD_REQUEST, CallRefused, Request, fields_of
@@ -69,7 +70,8 @@ def _get(_manager: Manager, session: Session, request: Request) -> Message | Non
     queue, wait_ms, msg_id, correl_id = fields_of(
         request, queue=str, wait_ms=int, msg_id=_OPTIONAL_BYTES, correl_id=_OPTIONAL_BYTES
     )
-    if wait_ms > LONGEST_WAIT_MS:
+    # A get outlives its client by its wait, and then takes a message that nobody receives.
+    if wait_ms > LONGEST_WAIT_MS or wait_ms == MQWI_UNLIMITED:
         raise CallRefused(BAD_REQUEST, f"wait_ms {wait_ms} is more than {LONGEST_WAIT_MS}")
     return session.get(queue, wait_ms=wait_ms, msg_id=msg_id, correl_id=correl_id)
 

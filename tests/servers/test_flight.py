@@ -3,8 +3,12 @@
 import json
 import re
 import socket
+import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -14,6 +18,7 @@ from mayfly.bulk.client import LedgerClient, LedgerInfo
 from mayfly.bulk.errors import (
     BadRequest,
     BulkError,
+    NoCertificate,
     NoToken,
     OtherInstance,
     PositionBeyondEnd,
@@ -23,8 +28,10 @@ from mayfly.bulk.errors import (
     WrongToken,
     from_flight,
 )
+from mayfly.bulk.folder_socket import SOCKET_FILE, folder_url
 from mayfly.bulk.schema import LEDGER
-from mayfly.servers.flight import PAGE_ROWS, FlightServer
+from mayfly.servers.flight import FlightServer
+from mayfly.servers.flight_ledger import PAGE_ROWS
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life
 from tests.ports import held_port
 from tests.servers.certificates import certificate
@@ -220,6 +227,7 @@ def test_one_server_serves_several_queue_managers(books: KeptBooks) -> None:
     ("ticket", "text"),
     [
         (b"\xff", "must be a JSON object"),
+        (b"[" * 100_000, "must be a JSON object"),
         (b"[]", "must be a JSON object"),
         (b"{}", "a ticket has the one verb 'ledger'"),
         (b'{"claim": {}}', "not \\['claim'\\]"),
@@ -325,3 +333,218 @@ def test_tls_keeps_the_token_from_the_wire(books: KeptBooks, tmp_path: Path) -> 
             pytest.raises(ServerNotReachable, match="certificate"),
         ):
             client.info()
+
+
+# Who can connect
+
+
+def action(server: FlightServer, name: str, body: bytes) -> BulkError:
+    """Return what the server answers to an action no client of ours would ask for."""
+    options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
+    with (
+        flight.connect(server.url) as connection,
+        pytest.raises(flight.FlightError) as raised,
+    ):
+        list(connection.do_action(flight.Action(name, body), options))
+    return from_flight(raised.value, server.url)
+
+
+def test_an_action_that_is_nested_too_deeply_is_refused(server: FlightServer) -> None:
+    refused = action(server, "ledger-info", b"[" * 100_000)
+    assert isinstance(refused, BadRequest)
+    assert refused.text == f"a ticket or action body must be a JSON object (server {server.url})"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "localhost", "::1", "[::1]"])
+def test_loopback_asks_for_no_client_certificates(books: KeptBooks, host: str) -> None:
+    assert FlightServer(books, host, 0, token=TOKEN).url.endswith(f"{host}:0")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "mq1.example", ""])
+def test_a_host_of_other_machines_asks_for_client_certificates_unless_told_not_to(
+    books: KeptBooks, host: str
+) -> None:
+    with pytest.raises(ValueError, match=f"host '{host}' is open to other machines"):
+        FlightServer(books, host, 0, token=TOKEN)
+    FlightServer(books, host, 0, token=TOKEN, without_client_certificates=True)
+
+
+def test_client_certificates_that_contradict_are_refused(books: KeptBooks) -> None:
+    with pytest.raises(ValueError, match="over TLS alone: name tls_certificate"):
+        FlightServer(books, token=TOKEN, client_roots=b"x")
+    with pytest.raises(ValueError, match="contradict each other"):
+        FlightServer(
+            books,
+            token=TOKEN,
+            tls_certificate=(b"x", b"x"),
+            client_roots=b"x",
+            without_client_certificates=True,
+        )
+
+
+def test_a_server_for_other_machines_is_reached_on_each_of_its_addresses(
+    books: KeptBooks,
+) -> None:
+    with (
+        FlightServer(books, "0.0.0.0", 0, token=TOKEN, without_client_certificates=True) as server,
+        LedgerClient(f"grpc://127.0.0.2:{server.port}", token=TOKEN) as client,
+    ):
+        assert client.info().manager == "QM1"
+
+
+@pytest.mark.slow
+def test_a_client_without_a_certificate_cannot_connect_where_one_is_asked_for(
+    books: KeptBooks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {}
+    for owner in ("server", "client", "stranger"):
+        (tmp_path / owner).mkdir()
+        files[owner] = certificate(tmp_path / owner)
+    chain, key = (file.read_bytes() for file in files["server"])
+    authority = files["client"][0].read_bytes()
+    with FlightServer(
+        books, "0.0.0.0", 0, token=TOKEN, tls_certificate=(chain, key), client_roots=authority
+    ) as server:
+        url = f"grpc+tls://127.0.0.1:{server.port}"
+
+        def ask(owner: str | None) -> LedgerInfo:
+            for name, file in zip(
+                ("MAYFLY_TLS_CERTIFICATE", "MAYFLY_TLS_KEY"),
+                ("", "") if owner is None else files[owner],
+                strict=True,
+            ):
+                monkeypatch.setenv(name, str(file))
+            with LedgerClient(url, token=TOKEN, tls_root_certs=chain) as client:
+                return client.info()
+
+        for unknown in (None, "stranger"):
+            with pytest.raises(ServerNotReachable, match=re.escape(url)):
+                ask(unknown)
+        assert ask("client").manager == "QM1"
+        monkeypatch.setenv("MAYFLY_TLS_KEY", "")
+        with pytest.raises(NoCertificate, match="_CERTIFICATE and MAYFLY_TLS_KEY go together"):
+            LedgerClient(url, token=TOKEN)
+        monkeypatch.setenv("MAYFLY_TLS_KEY", str(tmp_path / "gone"))
+        with pytest.raises(NoCertificate, match="gone cannot be read: No such file"):
+            LedgerClient(url, token=TOKEN)
+
+
+# The socket in the folder
+
+
+def test_commands_of_the_machine_reach_the_server_by_the_folder(
+    books: KeptBooks, tmp_path: Path
+) -> None:
+    """A path of more than 107 bytes, which is what a socket may have; QM2 has one of its own."""
+    folder = tmp_path / ("x" * 120) / "QM 1#%?"
+    other = tmp_path / "QM2"
+    for each in (folder, other):
+        each.mkdir(parents=True)
+    with (
+        kept_books(name="QM2") as second,
+        FlightServer(
+            [books, second], port=0, token=TOKEN, folders={"QM1": folder, "QM2": other}
+        ) as server,
+    ):
+        assert stat.S_IMODE((folder / SOCKET_FILE).stat().st_mode) == 0o600
+        with LedgerClient(folder_url(folder), token=TOKEN) as client:
+            assert client.info().manager == "QM1"
+            assert client.address() == server.url
+            moved = folder.rename(tmp_path / "moved")
+            assert client.info().manager == "QM1"
+        with (
+            LedgerClient(folder_url(moved), token=TOKEN, manager="QM2") as client,
+            pytest.raises(UnknownManager, match="no queue manager 'QM2' here; served: QM1"),
+        ):
+            client.info()
+        with (
+            LedgerClient(folder_url(moved), token="guessed") as client,
+            pytest.raises(WrongToken),
+        ):
+            client.info()
+        with LedgerClient(folder_url(other), token=TOKEN) as client:
+            assert client.info().manager == "QM2"
+    assert not list(moved.iterdir())
+    with (
+        LedgerClient(folder_url(moved), token=TOKEN) as client,
+        pytest.raises(ServerNotReachable, match=r"no Mayfly server answers at grpc\+unix:///"),
+    ):
+        client.info()
+
+
+def test_a_socket_that_a_kill_has_left_is_taken_over(books: KeptBooks, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / SOCKET_FILE))
+    with (
+        FlightServer(books, port=0, token=TOKEN, folders={"QM1": tmp_path}),
+        LedgerClient(folder_url(tmp_path), token=TOKEN) as client,
+    ):
+        assert client.info().manager == "QM1"
+
+
+def test_a_folder_that_can_have_no_socket_is_named(books: KeptBooks, tmp_path: Path) -> None:
+    (tmp_path / SOCKET_FILE).mkdir()
+    server = FlightServer(books, port=0, token=TOKEN, folders={"QM1": tmp_path})
+    with pytest.raises(OSError, match=f"a socket in {tmp_path}"):
+        server.start()
+    with pytest.raises(ServerNotReachable, match="gone: No such file"):
+        LedgerClient(folder_url(tmp_path / "gone"), token=TOKEN)
+    with pytest.raises(ValueError, match=r"grpc\+unix:///FOLDER"):
+        LedgerClient("grpc+unix://host/folder", token=TOKEN)
+
+
+def test_a_token_file_that_holds_no_token_is_named(tmp_path: Path) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\x80\xff")
+    for file, text in (
+        (binary, "is not text"),
+        (Path("/dev/zero"), "has more than 4096 bytes"),
+        (tmp_path, "Is a directory"),
+    ):
+        with pytest.raises(NoToken, match=f"token file {file} .*{text}"):
+            LedgerClient("grpc://127.0.0.1:1", token_file=file)
+
+
+# Memory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["upload", "exchange"])
+def test_a_stream_with_a_wrong_token_is_refused_before_it_is_read(
+    tmp_path: Path, kind: str
+) -> None:
+    """gRPC hands a stream over when it begins: 256 MiB with a wrong token are never in memory."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.servers.memory"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        before = peak_bytes(process.pid)
+        options = flight.FlightCallOptions(headers=[(b"authorization", b"Bearer guessed")])
+        descriptor = flight.FlightDescriptor.for_command(bytes(256 * 2**20))
+        with (
+            flight.connect(url) as connection,
+            pytest.raises(flight.FlightUnauthenticatedError, match="mayfly: wrong-token"),
+        ):
+            begin(connection, kind, descriptor, options)
+        # What the server loads meanwhile, pandas among it, takes some 50 MiB.
+        assert peak_bytes(process.pid) - before < 128 * 2**20
+
+
+def begin(connection: Any, kind: str, descriptor: Any, options: Any) -> None:
+    """Begin a stream and wait for what the server says to it."""
+    if kind == "upload":
+        connection.do_put(descriptor, pa.schema([]), options)[0].close()
+    else:
+        writer, reader = connection.do_exchange(descriptor, options)
+        with writer:
+            reader.read_chunk()
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the most memory that a process has had."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", text)[0]) * 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -414,6 +415,7 @@ PUT = {
     "report": 0,
     "reply_to_q": "",
 }
+GET = {"verb": "get", "queue": "Q1", "wait_ms": 0, "msg_id": None, "correl_id": None}
 LIST = {"verb": "schedule-list", "limit": 1, "after": None}
 
 
@@ -438,11 +440,14 @@ LIST = {"verb": "schedule-list", "limit": 1, "after": None}
         (packed({**PUT, "delay_ms": 2**64}, b"x"), f"delay_ms cannot be {2**64}"),
         (packed({**PUT, "msg_id": "00"}, b"x"), "msg_id cannot be '00'"),
         (packed({**PUT, "msg_id": {"hex": "zz"}}, b"x"), "non-hexadecimal"),
+        (packed({**PUT, "msg_id": {"hex": 5}}, b"x"), "a value of 'hex' is no text"),
+        (packed({**GET, "wait_ms": 1_001}), "wait_ms 1001 is more than 1000"),
+        (packed({**GET, "wait_ms": -1}), "wait_ms -1 is more than 1000"),
         (packed({**LIST, "where": []}), "where cannot be []: it has five values"),
         (packed({**LIST, "where": [1, None, [], None, None]}), "queue cannot be 1"),
         (packed({**LIST, "where": [None, None, [["a"]], None, None]}), "pairs of texts"),
     ],
-    ids=range(21),
+    ids=range(24),
 )
 def test_a_call_that_makes_no_sense_is_answered_and_the_session_goes_on(
     manager: QueueManager, server: FlightServer, frame: bytes, said: str
@@ -497,6 +502,35 @@ def test_who_cannot_open_a_session_is_told_why(server: FlightServer, tmp_path: P
         pytest.raises(ServerNotReachable, match=server.url),
     ):
         late.mqsc("DISPLAY QMGR")
+
+
+def test_a_server_has_64_sessions_and_refuses_the_next_one(
+    manager: QueueManager, served: ServedQueueManager
+) -> None:
+    """Each has a thread of the server; the end of one makes room, whatever has ended it."""
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(served.session()) for _ in range(64)]
+        reason, detail = raised(lambda _: served.session(), sessions[0])
+        assert reason == rc.MQRC_MAX_CONNS_LIMIT_REACHED
+        assert detail == "the server has 64 sessions, which is its limit"
+        sessions[0].put("Q1", b"they work on")
+        sessions[1].close()
+        sessions[2]._calls.cancel()
+        for _ in range(2):
+            wait_until(lambda: has_room(served, stack))
+        assert manager.curdepth("Q1") == 1
+    assert served.verify().ok
+
+
+def has_room(served: ServedQueueManager, stack: ExitStack) -> bool:
+    """Begin one more session, if there is room for it."""
+    try:
+        stack.enter_context(served.session())
+    except MQError as error:
+        if error.reason != rc.MQRC_MAX_CONNS_LIMIT_REACHED:
+            raise
+        return False
+    return True
 
 
 def test_each_queue_manager_of_a_server_is_reached_by_its_name(manager: QueueManager) -> None:

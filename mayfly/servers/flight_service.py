@@ -1,0 +1,217 @@
+"""The calls of a Flight server: what a ticket, an action, an upload or an exchange asks for.
+
+A ticket, and the descriptor of an upload, is JSON with one verb: ``{"ledger": {"after": 0,
+"until": 10, "manager": null, "instance_id": null, "max_bytes": 2097152}}``. An action has its verb
+as its type and such an object as its body; an exchange, with ``session``, is a session
+(``flight_sessions.py``). ``manager`` names the queue manager where several are served. The verbs
+stand in ``TICKETS``, ``ACTIONS`` and ``PUTS``; what they do, in modules beside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from mayfly.bulk import channels, claims
+from mayfly.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES, INFO_ACTION, LEDGER_VERB
+from mayfly.bulk.errors import BadRequest, BulkError, UnknownManager, to_flight
+from mayfly.bulk.schema import LEDGER, MESSAGE, pages
+from mayfly.bulk.stages import COMMIT_ACTION, STAGE_VERB, STAGED
+from mayfly.mqi.errors import MQError
+from mayfly.served.wire import SESSION_VERB
+from mayfly.servers import flight_channels, flight_claims, flight_ledger, flight_stages
+from mayfly.servers.flight_calls import (
+    MQ_ERROR,
+    ActionVerb,
+    CallRefused,
+    Page,
+    PutVerb,
+    ServedManager,
+    TicketVerb,
+    fields_of,
+    with_queues,
+)
+from mayfly.servers.flight_sessions import Sessions
+
+_MAX_BYTES = "max_bytes"
+
+
+class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
+    """Answers the calls; runs on gRPC's own threads."""
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        managers: Mapping[str, ServedManager],
+        sessions: Sessions,
+        **options: Any,
+    ):
+        self._managers = managers
+        self._sessions = sessions
+        #: Where the port of the server is: what it tells clients that came by a folder.
+        self.url = ""
+        super().__init__(location, **options)
+
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.GeneratorStream:
+        with _in_terms_of_flight():
+            name, request = _one_verb(_object(ticket.ticket), "ticket", TICKETS)
+            verb = TICKETS[name]
+            manager = self._manager(request.pop("manager", None))
+            max_bytes = _max_bytes(request)
+            rows = verb.open(manager, request)
+        return flight.GeneratorStream(
+            verb.schema, self._batches(verb, manager, rows, max_bytes=max_bytes)
+        )
+
+    def do_action(self, context: Any, action: flight.Action) -> list[bytes]:
+        with _in_terms_of_flight():
+            request = _object(action.body.to_pybytes())
+            answer: Any
+            if action.type == ADDRESS_ACTION:
+                fields_of(request)
+                answer = {"url": self.url}
+            elif action.type in ACTIONS:
+                manager = self._manager(request.pop("manager", None))
+                answer = ACTIONS[action.type].run(manager, request)
+            else:
+                raise BadRequest(f"unknown action {action.type!r}")
+        return [json.dumps(answer).encode()]
+
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        with _in_terms_of_flight():
+            name, request = _one_verb(_object(descriptor.command or b""), "descriptor", PUTS)
+            verb = PUTS[name]
+            manager = self._manager(request.pop("manager", None))
+            if not reader.schema.equals(verb.schema):
+                raise BadRequest(f"{name}: the columns are not those of its schema")
+            batches = (chunk.data for chunk in reader)
+            answer = verb.run(manager, request, batches, self._sessions.stopping)
+        writer.write(json.dumps(answer).encode())
+
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        with _in_terms_of_flight():
+            asked = _object(descriptor.command or b"")
+            _name, opening = _one_verb(asked, "descriptor", (SESSION_VERB,))
+            manager = with_queues(self._manager(opening.pop("manager", None)))
+            self._sessions.converse(manager, opening, (reader, writer))
+
+    def list_actions(self, context: Any) -> list[tuple[str, str]]:
+        known = [(name, verb.description) for name, verb in ACTIONS.items()]
+        return [(ADDRESS_ACTION, "where the port of the server is"), *known]
+
+    def _manager(self, name: Any) -> ServedManager:
+        if name is None and len(self._managers) == 1:
+            return next(iter(self._managers.values()))
+        try:
+            return self._managers[name]
+        except (KeyError, TypeError):
+            served = ", ".join(sorted(self._managers))
+            raise UnknownManager(f"no queue manager {name!r} here; served: {served}") from None
+
+    def _batches(
+        self, verb: TicketVerb, manager: ServedManager, rows: Iterator[Page], *, max_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows page by page: a slow client holds a page, never a cursor."""
+        with _in_terms_of_flight():
+            for page in rows:
+                yield from pages(verb.to_batch(page, manager), max_bytes)
+                if self._sessions.stopping.is_set():
+                    return
+
+
+@contextmanager
+def _in_terms_of_flight() -> Iterator[None]:
+    """Turn what a verb raises into what Flight carries to the client."""
+    try:
+        yield
+    except BulkError as error:
+        raise to_flight(error) from error
+    except CallRefused as error:
+        raise to_flight(_Refused(error.reason, error.text)) from error
+    except MQError as error:
+        raise to_flight(_Refused(MQ_ERROR, str(error))) from error
+
+
+class _Refused(BulkError):
+    """What a verb refuses, under the reason it gives."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason  # type: ignore[misc]  # of this one error, not of its class
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadRequest("a ticket or action body must be a JSON object")
+    return value
+
+
+def _one_verb(
+    asked: dict[str, Any], what: str, known: Collection[str]
+) -> tuple[str, dict[str, Any]]:
+    """Return the one verb of a ticket or descriptor and what it asks for."""
+    if len(asked) != 1 or next(iter(asked)) not in known:
+        verbs = " or ".join(map(repr, known))
+        raise BadRequest(f"a {what} has the one verb {verbs}, not {sorted(asked)}")
+    [(name, request)] = asked.items()
+    if not isinstance(request, dict):
+        raise BadRequest(f"{name}: what it asks for must be a JSON object")
+    return name, request
+
+
+def _max_bytes(request: dict[str, Any]) -> int:
+    value = request.pop(_MAX_BYTES, DEFAULT_MAX_BYTES)
+    if type(value) is not int:
+        raise BadRequest(f"{_MAX_BYTES} must be one of the whole numbers, not {value!r}")
+    if value < 1:
+        raise BadRequest(f"{_MAX_BYTES} >= 1: {value} do not hold")
+    return value
+
+
+def _message_batch(page: Page, _manager: ServedManager) -> pa.RecordBatch:
+    return claims.message_batch(claims.MessageColumns(*page))
+
+
+#: What a ticket may ask for: verb -> the rows it gives.
+TICKETS: dict[str, TicketVerb] = {
+    LEDGER_VERB: TicketVerb(LEDGER, flight_ledger.open_ledger, flight_ledger.batch),
+    claims.CLAIMED_VERB: TicketVerb(MESSAGE, flight_claims.open_claimed, _message_batch),
+    claims.BROWSE_VERB: TicketVerb(MESSAGE, flight_claims.open_browse, _message_batch),
+}
+
+#: What may be asked in one call and is answered by one JSON object.
+ACTIONS: dict[str, ActionVerb] = {
+    INFO_ACTION: ActionVerb(
+        "which positions the ledger of a queue manager holds", flight_ledger.info
+    ),
+    claims.ATTACH: ActionVerb("act as a consumer of a queue", flight_claims.attach),
+    claims.CLAIM: ActionVerb("claim the next messages", flight_claims.claim),
+    claims.END: ActionVerb("end what claims hold", flight_claims.end),
+    claims.EDGES: ActionVerb("which rows claims hold", flight_claims.edges),
+    claims.MARK: ActionVerb("what tells messages put by now from later", flight_claims.mark),
+    claims.RELEASE: ActionVerb("give claimed messages back", flight_claims.release),
+    claims.CONSUMERS: ActionVerb("how all consumers stand", flight_claims.consumers),
+    claims.RANGES: ActionVerb("parts of a queue to be browsed", flight_claims.browse_ranges),
+    COMMIT_ACTION: ActionVerb("put what stages hold", flight_stages.commit),
+    channels.PING: ActionVerb("whether a channel receives", flight_channels.ping),
+    channels.BEGIN: ActionVerb("begin to send on a channel", flight_channels.begin),
+    channels.GO_ON: ActionVerb("put what is kept, or could not be put", flight_channels.go_on),
+    channels.CONFIRM: ActionVerb("commit a batch", flight_channels.confirm),
+    channels.END: ActionVerb("send no more on a channel", flight_channels.end),
+}
+
+#: What an upload may be: verb -> who takes its record batches and answers with a JSON object.
+PUTS: dict[str, PutVerb] = {
+    STAGE_VERB: PutVerb(STAGED, flight_stages.stage),
+    channels.SEND: PutVerb(channels.PARCEL, flight_channels.send),
+}

@@ -1,0 +1,132 @@
+"""``served.json``: what a command believes of it, and whom it waits for."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.served import SERVED_FILE, Served, Serving
+from mayfly.mqi.errors import FolderInUse, StoreError
+from mayfly.servers.flight import FlightServer
+from tests.cli.conftest import COMMAND, Invoke, environment
+
+TOKEN = "secret"
+STALE = json.dumps({"url": "grpc://127.0.0.1:PORT", "token_file": "TOKEN_FILE"}).encode()
+DAMAGED = [
+    (b"\xff", "'utf-8' codec can't decode"),
+    (b"{", "Expecting property name"),
+    (b"[]", "it is no JSON object"),
+    (b"{}", "url cannot be None"),
+    (b'{"url": 5, "token_file": null}', "url cannot be 5"),
+    (b'{"url": "grpc://h:1", "token_file": []}', "token_file cannot be []"),
+    (b"[" * 100_000, "maximum recursion depth exceeded"),
+]
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    """The folder of QM1, with a queue Q1 and a token."""
+    folder = home / "QM1"
+    with QueueManager("QM1", folder) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+    (folder / "token").write_text(TOKEN)
+    return folder
+
+
+@pytest.mark.parametrize("text", [STALE, b"", *(text for text, _ in DAMAGED)], ids=range(9))
+def test_a_served_json_that_a_kill_has_left_sends_the_token_to_nobody(
+    mayfly: Invoke, folder: Path, text: bytes
+) -> None:
+    """Whoever listens on that port now: a command takes the folder, or says who has it."""
+    with socket.create_server(("127.0.0.1", 0)) as trap:
+        trap.setblocking(False)
+        port = str(trap.getsockname()[1]).encode()
+        token_file = str(folder / "token").encode()
+        left = text.replace(b"PORT", port).replace(b"TOKEN_FILE", token_file)
+        (folder / SERVED_FILE).write_bytes(left)
+        with QueueManager("QM1", folder):
+            held = mayfly("put", "QM1", "Q1", "x")
+            streamed = mayfly("ledger", "run", str(folder / "lake"), "--qmgr", "QM1")
+        assert (held.exit_code, held.stderr.count("\n")) == (ExitCode.FILE, 1)
+        assert "in use by another" in held.stderr
+        assert streamed.exit_code == ExitCode.PIPELINE
+        assert streamed.stderr == "mayfly: QM1 is not served; start it: mayfly serve QM1\n"
+        assert mayfly("put", "QM1", "Q1", "x").exit_code == 0
+        with pytest.raises(BlockingIOError):
+            trap.accept()
+
+
+@pytest.mark.parametrize(("text", "said"), DAMAGED, ids=range(7))
+def test_a_served_json_that_is_damaged_while_it_is_served_is_named(
+    mayfly: Invoke, folder: Path, text: bytes, said: str
+) -> None:
+    with closing(Serving(folder)), QueueManager("QM1", folder):
+        (folder / SERVED_FILE).write_bytes(text)
+        answer = mayfly("put", "QM1", "Q1", "x")
+    assert (answer.exit_code, answer.stderr.count("\n")) == (ExitCode.FILE, 1)
+    assert f"mayfly: {folder / SERVED_FILE} is damaged: " in answer.stderr
+    assert said in answer.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_served", [True, False])
+def test_a_command_waits_while_a_server_starts_and_says_so(folder: Path, is_served: bool) -> None:
+    """Or ends: then the command opens the folder itself."""
+    with ExitStack() as kept, ExitStack() as stack:
+        serving = stack.enter_context(closing(Serving(folder)))
+        manager = stack.enter_context(QueueManager("QM1", folder))
+        command = subprocess.Popen(
+            [*COMMAND, "put", "QM1", "Q1", "x", "--json"],
+            env=environment(folder.parent),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        kept.callback(command.kill)
+        assert command.stderr is not None
+        line = command.stderr.readline()
+        assert line == f"mayfly: the server of {folder} is starting or ending; wait\n"
+        if is_served:
+            server = FlightServer(manager, port=0, token=TOKEN, folders={"QM1": folder})
+            stack.enter_context(server)
+            told = Served(server.url, str(folder / "token"))
+            stack.enter_context(serving.announced(told))
+        else:
+            stack.close()
+        stdout, stderr = command.communicate(timeout=60)
+        assert (command.returncode, stderr) == (0, "")
+        assert json.loads(stdout)["queue"] == "Q1"
+
+
+def test_a_folder_has_one_server(mayfly: Invoke, folder: Path) -> None:
+    with closing(Serving(folder)):
+        with pytest.raises(FolderInUse, match=f"{folder} is in use by another mayfly serve"):
+            Serving(folder)
+        answer = mayfly("serve", "QM1", "--port", "0")
+        assert (answer.exit_code, answer.stderr.count("\n")) == (ExitCode.FILE, 1)
+    assert not (folder / SERVED_FILE).exists()
+    Serving(folder).close()
+    (folder / SERVED_FILE).mkdir()
+    with pytest.raises(StoreError, match=r"served\.json cannot be made: Is a directory"):
+        Serving(folder)
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_serve_beyond_loopback_wants_to_be_told_which_clients_may_connect(
+    mayfly: Invoke, folder: Path, is_told: bool
+) -> None:
+    """A certificate of the server alone does not keep anybody out."""
+    told = ("--without-client-certificates", "--tls-client-roots", __file__) if is_told else ()
+    answer = mayfly("serve", "QM1", "--host", "0.0.0.0", "--port", "0", *told)
+    assert (answer.exit_code, answer.stderr.count("\n")) == (ExitCode.USAGE, 1)
+    said = "over TLS alone" if is_told else "host '0.0.0.0' is open to other machines"
+    assert said in answer.stderr
+    assert "client_roots" in answer.stderr or "--tls-certificate" in answer.stderr
+    assert not (folder / SERVED_FILE).exists()
