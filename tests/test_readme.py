@@ -31,7 +31,7 @@ def test_programs_print_what_stands_below_them() -> None:
 
 def test_commands_run_one_after_the_other(tmp_path: Path) -> None:
     environment = {**os.environ, "MAYFLY_HOME": str(tmp_path)}
-    assert len(commands()) == 5
+    assert len(commands()) == 6
     for command in commands():
         name, *arguments = shlex.split(command)
         assert name == "mayfly"

@@ -24,6 +24,7 @@ from mayfly.cli.schedule import schedule
 from mayfly.cli.serve import serve
 from mayfly.cli.trigger import trigger
 from mayfly.cli.verify import verify
+from mayfly.cli.why import why
 
 app = typer.Typer(
     name="mayfly",
@@ -61,7 +62,7 @@ def _mayfly(
     del version
 
 
-for command in (mqsc, put, get, browse, verify, serve, demo, replay, advise, cluster):
+for command in (mqsc, put, get, browse, why, verify, serve, demo, replay, advise, cluster):
     app.command()(command)
 app.add_typer(ledger)
 app.add_typer(claims)

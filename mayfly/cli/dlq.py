@@ -13,7 +13,6 @@ import typer
 
 from mayfly.cli.dlq_show import (
     HEAD,
-    cause_name,
     letter_as_json,
     letter_cells,
     summary,
@@ -33,6 +32,7 @@ from mayfly.dead_letter import (
     parse_rules,
 )
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.causes import cause_name
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager

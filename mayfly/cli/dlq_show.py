@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mayfly.cli.show import remaining
 from mayfly.dead_letter import DeadLetter, DeadLetterHandler, Outcome
 from mayfly.engine.message import Message
-from mayfly.mqi import constants, reasons
+from mayfly.mqi.causes import cause_name
 
 if TYPE_CHECKING:
     from mayfly.served.letters import ServedLetterHandler
@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     LetterHandler = DeadLetterHandler | ServedLetterHandler
 
 HEAD = ("MsgId", "reason", "for queue", "age", "expires in", "bytes")
-_FEEDBACK = "MQFB_"
-#: Ends of ranges, no causes.
-_RANGE_ENDS = ("_FIRST", "_LAST")
-
-
-def cause_name(reason: int) -> str:
-    """Return a reason by its name: MQRC_*, else MQFB_*, else the number."""
-    return _FEEDBACK_NAMES.get(reason) or reasons.reason_name(reason)
 
 
 def letter_cells(message: Message, letter: DeadLetter | None) -> tuple[str, ...]:
@@ -68,10 +60,3 @@ def summary_as_json(handler: LetterHandler) -> dict[str, object]:
     """Return what a handler did for JSON: counts by outcome, failed attempts by reason."""
     failures = {cause_name(reason): count for reason, count in sorted(handler.failures.items())}
     return {outcome.value: handler.counts[outcome] for outcome in Outcome} | {"failures": failures}
-
-
-_FEEDBACK_NAMES = {
-    value: name
-    for name, value in vars(constants).items()
-    if name.startswith(_FEEDBACK) and not name.endswith(_RANGE_ENDS) and value
-}

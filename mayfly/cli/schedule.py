@@ -116,7 +116,10 @@ def show(
     with opened_schedule(name, path) as waiting:
         entry = waiting.show(msg_id)
     if entry is None:
-        raise CommandFailed(ExitCode.NOTHING, f"{msg_id.hex()} does not wait on {name}")
+        said = (
+            f"{msg_id.hex()} does not wait on {name}; mayfly why {name} {msg_id.hex()} tells more"
+        )
+        raise CommandFailed(ExitCode.NOTHING, said)
     if as_json:
         print_json(entry_as_json(entry))
     else:

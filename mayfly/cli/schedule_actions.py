@@ -82,10 +82,10 @@ def carry_out(action: Action, request: Request) -> None:
             _all(action, waiting, request)
     if missed:
         reasons = ", ".join(f"{count} {receipt}" for receipt, count in sorted(missed.items()))
-        raise CommandFailed(
-            ExitCode.NOTHING,
-            f"{missed.total()} of {len(request.msg_ids or ())} not {action.wanted[0]}: {reasons}",
-        )
+        said = f"{missed.total()} of {len(request.msg_ids or ())} not {action.wanted[0]}: {reasons}"
+        if missed[Receipt.UNKNOWN]:
+            said += f"; mayfly why {request.name} ID tells more"
+        raise CommandFailed(ExitCode.NOTHING, said)
 
 
 def _deliver(queue_manager: QueueManager) -> None:

@@ -37,6 +37,8 @@ from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.shipments import Shipments
 from mayfly.engine.triggering.triggering import Triggering
+from mayfly.engine.whereabouts.answer import Whereabouts
+from mayfly.engine.whereabouts.asking import Surroundings, whereabouts
 from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -152,6 +154,15 @@ class Manager(Core):
         """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
         with self.latch:
             return self.registry.resolve(queue).queue.depth
+
+    def why(self, identifier: bytes) -> Whereabouts:
+        """Say where the message with a MsgId or CorrelId is, or what became of it (docs/WHY.md).
+
+        Raises MQRC_MD_ERROR for no id, or one of more than 24 bytes.
+        """
+        self.check_running()
+        around = Surroundings(self._sessions, self._delay_processor.status())
+        return whereabouts(self, around, identifier)
 
     def verify(self) -> Verification:
         """Recount everything and compare; see ``counting.verify``."""

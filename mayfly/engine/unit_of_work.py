@@ -327,3 +327,18 @@ class UnitOfWork:
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
         self._rescheduled, self._statements, self._effects = [], [], []
         self._operation_count = 0
+
+
+def parts_of(unit_of_work: UnitOfWork) -> list[UnitOfWork]:
+    """Return a unit of work, and what of it concerns queues of others in a queue-sharing group."""
+    return [unit_of_work, *unit_of_work._parts.values()]
+
+
+def open_puts(unit_of_work: UnitOfWork) -> Iterator[tuple[Pending, bool]]:
+    """Yield what it has put and not committed, and whether it has got that again (P9).
+
+    Call it with the latch held.
+    """
+    for part in parts_of(unit_of_work):
+        yield from ((pending, False) for pending in part._puts.values())
+        yield from ((pending, True) for pending in part._through)

@@ -11,6 +11,7 @@ import pyarrow.flight as flight
 
 from mayfly.bulk.claims import QueueClient
 from mayfly.engine.counting import Verification
+from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 from mayfly.mqsc.result import CommandResult, Message, MqscResult
 from mayfly.served.calls import Calls
 from mayfly.served.letters import ServedLetterHandler
@@ -65,6 +66,14 @@ class ServedQueueManager(QueueClient):
         """Recount everything there and compare."""
         with self._calls() as calls:
             return Verification(*calls.call("verify")[0])
+
+    def why(self, identifier: bytes) -> Whereabouts:
+        """Say where the message with a MsgId or CorrelId is, or what became of it."""
+        with self._calls() as calls:
+            values, _ = calls.call("why", identifier=identifier)
+        found = Whereabouts(*values)
+        steps, stays = (Step(*step) for step in found.steps), (Stay(*stay) for stay in found.stays)
+        return found._replace(steps=tuple(steps), stays=tuple(stays))
 
     def delay_processor_status(self) -> str:
         """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""

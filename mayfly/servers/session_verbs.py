@@ -44,6 +44,10 @@ def _status(manager: Manager, _session: Session, request: Request) -> str:
     return manager.delay_processor_status()
 
 
+def _why(manager: Manager, _session: Session, request: Request) -> Any:
+    return manager.why(*fields_of(request, identifier=bytes))
+
+
 def _verify(manager: Manager, _session: Session, request: Request) -> Any:
     fields_of(request)
     return manager.verify()
@@ -182,6 +186,7 @@ SESSION_VERBS: dict[str, SessionVerb] = {
     "mqsc": _mqsc,
     "delay-processor-status": _status,
     "verify": _verify,
+    "why": _why,
     "put": _put,
     "get": _get,
     "browse": _browse,

@@ -207,7 +207,8 @@ def test_show_tells_all_of_one_message_with_or_without_the_prefix(waiting: Invok
 def test_show_of_what_does_not_wait_ends_with_1(waiting: Invoke) -> None:
     answer = waiting("schedule", "show", "QM1", "ff")
     assert (answer.exit_code, answer.stdout) == (ExitCode.NOTHING, "")
-    assert one_line(answer.stderr) == f"mayfly: {full('ff')} does not wait on QM1"
+    said = f"{full('ff')} does not wait on QM1; mayfly why QM1 {full('ff')} tells more"
+    assert one_line(answer.stderr) == f"mayfly: {said}"
 
 
 def test_count_is_of_all_or_of_a_queue(waiting: Invoke) -> None:
@@ -257,7 +258,7 @@ def test_receipts_of_several_ids_come_one_a_line_and_in_json(waiting: Invoke) ->
         {"msg_id": full("fe"), "receipt": "unknown"},
     ]
     assert one_line(answer.stderr) == (
-        "mayfly: 3 of 4 not cancelled: 1 already-released, 2 unknown"
+        "mayfly: 3 of 4 not cancelled: 1 already-released, 2 unknown; mayfly why QM1 ID tells more"
     )
 
 

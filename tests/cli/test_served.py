@@ -81,6 +81,8 @@ SAME = [
     ["dlq", "redrive", "QM1", "--where", "FOO(1)"],
     ["dlq", "redrive", "QM1", "--where", "DESTQ(Q1)\n"],
     ["dlq", "redrive", "QM1", "--queue", "DEAD"],
+    ["why", "QM1", "00"],
+    ["why", "QM1", "xyz"],
     ["claims", "list", "QM1"],
     ["claims", "release", "QM1", "nobody"],
 ]
@@ -113,6 +115,7 @@ def test_a_message_is_put_browsed_and_got(mayfly: Invoke, tmp_path: Path) -> Non
     second = put(mayfly, "Q1", "text", "--priority", "0")
     lines = mayfly("browse", "QM1", "Q1", "--json").stdout.splitlines()
     assert [json.loads(line)["msg_id"] for line in lines] == [first, second]
+    assert mayfly("why", "QM1", second).stdout.startswith("It is on Q1 and can be got; it never")
     got = json.loads(mayfly("get", "QM1", "Q1", "--correl-id", "aa", "--json").stdout)
     assert (got["body_hex"], got["backout_count"]) == ("00ff0a", 0)
     assert 3_500_000 < got["remaining_ms"] <= 3_600_000

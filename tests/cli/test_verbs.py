@@ -17,7 +17,7 @@ from mayfly.spark.report import QueueReport
 from mayfly.store.database import DATABASE_FILE
 from tests.cli.conftest import Invoke
 
-COMMANDS = ["mqsc", "put", "get", "browse", "verify", "serve", "demo"]
+COMMANDS = ["mqsc", "put", "get", "browse", "why", "verify", "serve", "demo"]
 LEDGER_COMMANDS = ["run", "report", "verify", "compact", "export"]
 
 

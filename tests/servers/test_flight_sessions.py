@@ -533,6 +533,24 @@ def has_room(served: ServedQueueManager, stack: ExitStack) -> bool:
     return True
 
 
+def test_why_answers_as_the_queue_manager_does(
+    manager: QueueManager, served: ServedQueueManager, session: ServedSession
+) -> None:
+    """Known and unknown ids, and what is refused: value by value, types included."""
+    msg_id = session.put("Q1", b"x", delay_ms=DELAY_MS, correl_id=b"c")
+    with served.session("bob", transacted=True) as unit:
+        open_id = unit.put("Q1", b"y")
+        for identifier in (msg_id, open_id, b"c", b"unknown"):
+            expected = manager.why(identifier)
+            found = served.why(identifier)
+            assert repr(found) == repr(expected)
+        assert "the open unit of work of bob (mayfly)" in served.why(open_id).sentence
+    for answer in (manager.why, served.why):
+        with pytest.raises(MQError) as error:
+            answer(bytes(25))
+        assert error.value.reason == rc.MQRC_MD_ERROR
+
+
 def test_each_queue_manager_of_a_server_is_reached_by_its_name(manager: QueueManager) -> None:
     with (
         QueueManager("QM2", clock=VirtualClock(START_MS)) as other,

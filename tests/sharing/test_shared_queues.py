@@ -31,6 +31,22 @@ def test_what_one_member_puts_every_member_gets_once_in_order(sharing: Sharing) 
         assert sharing.qm2.curdepth(SHARED) == 0
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_every_member_tells_where_a_message_on_a_shared_queue_is(
+    sharing: Sharing, persistent: bool
+) -> None:
+    with sharing.qm1.session() as session:
+        msg_id = session.put(SHARED, b"x", persistent=persistent)
+        for member in (sharing.qm1, sharing.qm2):
+            found = member.why(msg_id)
+            assert found.sentence == f"It is on {SHARED} and can be got; it never expires."
+        with sharing.qm2.session("bob", transacted=True) as unit:
+            assert unit.get(SHARED) is not None
+            assert "the open unit of work of bob" in sharing.qm2.why(msg_id).sentence
+        for member in (sharing.qm1, sharing.qm2):
+            assert member.why(msg_id).sentence.startswith(f"It was got from {SHARED} at ")
+
+
 def test_private_queues_of_one_name_are_apart(sharing: Sharing) -> None:
     with sharing.qm1.session() as one, sharing.qm2.session() as two:
         one.put(PRIVATE, b"of one")

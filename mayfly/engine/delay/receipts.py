@@ -24,7 +24,8 @@ class Receipt(StrEnum):
     LOST_AT_RESTART = "lost-at-restart"
     #: An open unit of work has it, to cancel or reschedule it; its end decides.
     LOCKED = "locked"
-    #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention).
+    #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention). Of what
+    #: was put without a delay the ledger has no index: ``Manager.why`` searches it.
     UNKNOWN = "unknown"
 
 

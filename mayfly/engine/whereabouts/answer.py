@@ -1,0 +1,85 @@
+"""The answer to a question for a message: where it stands, step by step and in one sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Relation(StrEnum):
+    """What a message that was found has to do with the id that was asked for."""
+
+    #: It has the id as its MsgId.
+    MESSAGE = "message"
+    #: A report about that message.
+    REPORT = "report"
+    #: It has the id as its CorrelId.
+    CORRELATED = "correlated"
+
+
+class Stay(NamedTuple):
+    """One message on one queue: where it stands there now, or how its life there ended.
+
+    ``state`` is a ``lifetime.life.State``; times are epoch ms, ``ended_ms`` None is still there,
+    ``expire_at_ms`` None is never. ``msg_id`` and ``correl_id`` are those its sender knows, 24
+    bytes or empty where unknown. ``target`` is where it goes from here: from the staging queue, a
+    transmission queue or a dead-letter queue. ``reason`` is an MQRC_* or MQFB_*: why it was
+    dead-lettered or discarded, or the Feedback of a report. ``holder`` says whose it is while it is
+    uncommitted or locked, ``hindrance`` why nobody can get it. ``report`` are its report options.
+    """
+
+    relation: str
+    state: str
+    queue: str
+    msg_id: bytes
+    correl_id: bytes
+    put_ms: int
+    deliver_at_ms: int
+    expire_at_ms: int | None
+    ended_ms: int | None
+    reason: int
+    target: str
+    holder: str
+    hindrance: str
+    persistent: bool
+    body_bytes: int
+    report: int
+    reply_to_q: str
+    backout_count: int
+    user_identifier: str
+
+
+class Step(NamedTuple):
+    """One line of the answer: what happened to a message, or how it stands; ``at_ms`` epoch ms."""
+
+    at_ms: int
+    what: str
+    queue: str
+    text: str
+
+
+class Whereabouts(NamedTuple):
+    """What a queue manager knows of an id, at a moment.
+
+    ``stays`` are in the order in which they ended, those of now last; empty when nothing is known.
+    ``is_cut``: there were more than MOST_STAYS of a kind. ``ledger_position`` and ``ledger_ms`` are
+    the oldest row that retention has left in the ledger, None while it is empty.
+    """
+
+    asked_id: bytes
+    at_ms: int
+    sentence: str
+    steps: tuple[Step, ...]
+    stays: tuple[Stay, ...]
+    is_cut: bool
+    ledger_position: int | None
+    ledger_ms: int | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a message with this id was found, now or in the ledger."""
+        return bool(self.stays)
+
+
+#: Messages that are told of, of each kind and place.
+MOST_STAYS = 50

@@ -1,0 +1,130 @@
+"""Asks a queue manager what it knows of a MsgId or CorrelId: queues, claims, units, ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.delay.given_ids import of_given_id
+from mayfly.engine.delivery import stored_id
+from mayfly.engine.session import Session
+from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereabouts
+from mayfly.engine.whereabouts.past import ended_stays, is_report_of
+from mayfly.engine.whereabouts.present import Present
+from mayfly.engine.whereabouts.telling import sentence_of, sentence_of_nothing, steps_of
+from mayfly.lifetime.life import OUTCOMES, State
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_PASS_CORREL_ID
+from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import key_of_delayed_id, staging_id
+
+#: A message that moves between the look at the queues and the one into the ledger is looked for
+#: again; one that keeps moving is told of where it was last.
+_LOOKS = 3
+_LOST = OUTCOMES.index(State.LOST_AT_RESTART)
+
+
+class Surroundings(NamedTuple):
+    """What a look needs of the queue manager beside its core: sessions, and how releases go."""
+
+    sessions: Iterable[Session]
+    processor_status: str
+
+
+def whereabouts(core: Core, around: Surroundings, identifier: bytes) -> Whereabouts:
+    """Return where the messages with a MsgId or CorrelId are, and what became of them.
+
+    Nothing is changed: an expired message that is still there stays until a get, browse or scan
+    meets it. A message on its way to another queue manager is found by its MsgId. Call it without
+    the latch. Raises MQRC_MD_ERROR for an id of zeros or of more than 24 bytes.
+    """
+    wanted = stored_id(identifier)
+    if not wanted:
+        raise mq_error(rc.MQRC_MD_ERROR, f"id {identifier!r} is empty: no message has that MsgId")
+    asked_id = _sender_id(core, wanted)
+    stays, is_cut = _look(core, around, asked_id)
+    msg_ids = _msg_ids(stays, Relation.MESSAGE) or _msg_ids(stays, Relation.CORRELATED)
+    if len(msg_ids) == 1 and asked_id not in msg_ids:
+        # A CorrelId, or the MsgId that another queue shows: its sender's leads to all the rest.
+        stays, is_cut = _look(core, around, msg_ids.pop())
+    now_ms, oldest = core.now_ms(), core.store.ledger.oldest()
+    if stays:
+        sentence = sentence_of(stays, now_ms, is_cut=is_cut)
+    else:
+        lost_count = sum(totals.ended[_LOST] for _number, totals in core.store.book.totals.items())
+        sentence = sentence_of_nothing(core.name, wanted, oldest, lost_count)
+    position, oldest_ms = (None, None) if oldest is None else oldest
+    steps = tuple(steps_of(stays, now_ms))
+    return Whereabouts(wanted, now_ms, sentence, steps, stays, is_cut, position, oldest_ms)
+
+
+def _msg_ids(stays: Iterable[Stay], relation: Relation) -> set[bytes]:
+    return {stay.msg_id for stay in stays if stay.relation == relation}
+
+
+def _sender_id(core: Core, identifier: bytes) -> bytes:
+    """Return the MsgId that the sender knows, for one that the staging queue shows (D3)."""
+    with core.latch:
+        row = of_given_id(core, identifier)
+    if row is not None:
+        return row.msg_id
+    original = staging_id(identifier)
+    return original if key_of_delayed_id(original) is not None else identifier
+
+
+def _look(core: Core, around: Surroundings, asked_id: bytes) -> tuple[tuple[Stay, ...], bool]:
+    """Return everything with an id, and whether there may be more; ends first, then what is."""
+    for _ in range(_LOOKS):
+        present = Present(core, around.sessions, around.processor_status, asked_id).stays()
+        ended = ended_stays(core, asked_id, present)
+        if not {_place(stay) for stay in present} & {_place(stay) for stay in ended}:
+            break
+    stays = [*ended, *sorted(present, key=lambda stay: stay.put_ms)]
+    stays += _reports_elsewhere(core, around, stays, asked_id)
+    is_cut = max(len(ended), len(present)) >= MOST_STAYS
+    return tuple(_marked(core, stays)), is_cut
+
+
+def _place(stay: Stay) -> tuple[bytes, str, int]:
+    return stay.msg_id, stay.queue, stay.put_ms
+
+
+def _reports_elsewhere(
+    core: Core, around: Surroundings, stays: list[Stay], asked_id: bytes
+) -> list[Stay]:
+    """Return reports that have the CorrelId of what they are about, not its MsgId."""
+    passing = {
+        stay.correl_id
+        for stay in stays
+        if stay.relation == Relation.MESSAGE
+        and stay.state == State.EXPIRED
+        and stay.report & MQRO_PASS_CORREL_ID
+    }
+    found: list[Stay] = []
+    known = {(_place(stay), stay.ended_ms) for stay in stays}
+    for correl_id in passing - {b"", asked_id}:
+        present = Present(core, around.sessions, around.processor_status, correl_id).stays()
+        others = [*ended_stays(core, correl_id, stays), *present]
+        found += [
+            other
+            for other in others
+            if (_place(other), other.ended_ms) not in known
+            and any(is_report_of(core, stay, other) for stay in stays)
+        ]
+    return found
+
+
+def _marked(core: Core, stays: list[Stay]) -> list[Stay]:
+    """Return the stays with the expiration reports among those of the ledger told as reports."""
+    marked: list[Stay] = []
+    for stay in stays:
+        is_report = stay.relation != Relation.REPORT and any(
+            is_report_of(core, other, stay) for other in stays
+        )
+        if is_report:
+            reason = stay.reason or MQFB_EXPIRATION
+            marked.append(stay._replace(relation=Relation.REPORT.value, reason=reason))
+        else:
+            marked.append(stay)
+    return marked

@@ -1,0 +1,104 @@
+"""Finds lives that have ended, in the ledger of a queue manager and of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mayfly.engine.core import Core
+from mayfly.engine.objects.registry import STAGING_QUEUE
+from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
+from mayfly.engine.whereabouts.present import homes
+from mayfly.lifetime.life import LifeRecord, State
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_EXPIRATION
+from mayfly.mqi.delay_header import HEADER_BYTES
+from mayfly.mqi.selectors import MQUS_TRANSMISSION
+
+#: A life of a non-persistent message is written up to a second after its end, on a full disk later.
+_LATE_MS = 60 * SECOND_MS
+
+
+def ended_stays(core: Core, asked_id: bytes, present: Iterable[Stay]) -> list[Stay]:
+    """Return the lives with an id as MsgId or CorrelId, oldest end first, at most MOST_STAYS.
+
+    ``present`` are the messages with that id that are here now. The search of the ledger goes back
+    to the put of the message with that MsgId, before which nothing of it can have ended; for a
+    CorrelId, and for an id that is found nowhere, to its first row. Call it without the latch. A
+    life says nothing of the type of its message, so that none is a report; :func:`is_report_of`
+    tells.
+    """
+    put_ms = [stay.put_ms for stay in present if stay.relation == Relation.MESSAGE]
+    lives: list[LifeRecord] = []
+    for home in homes(core):
+        lives += reversed(_lives(core, home, asked_id, put_ms))
+    lives.sort(key=lambda life: life.ended_ms)
+    return [_stay(core, asked_id, life) for life in lives]
+
+
+def _lives(core: Core, home: Core, asked_id: bytes, put_ms: list[int]) -> list[LifeRecord]:
+    """Return lives of one store, newest first; what is its message's own is added to ``put_ms``."""
+    lives: list[LifeRecord] = []
+    for oldest_ms, found in home.store.ledger.search(asked_id, MOST_STAYS):
+        lives += found
+        put_ms += [life.put_ms for life in found if _is_own(core, asked_id, life)]
+        is_enough = put_ms and oldest_ms < min(put_ms) - _LATE_MS
+        if is_enough or len(lives) >= MOST_STAYS:
+            break
+    return lives[:MOST_STAYS]
+
+
+def is_report_of(core: Core, expired: Stay, other: Stay) -> bool:
+    """Tell whether one message is the expiration report about another, by where and when it came.
+
+    Nobody else answers an expired message: what comes to its reply queue afterwards is the report,
+    and what comes to the dead-letter queue is a report that the reply queue did not take (R4).
+    """
+    return (
+        expired is not other
+        and expired.ended_ms is not None
+        and expired.state == State.EXPIRED
+        and bool(expired.report & MQRO_EXPIRATION)
+        and other.queue in (expired.reply_to_q, core.registry.queue_manager.text("DEADQ"))
+        and other.put_ms >= expired.ended_ms
+    )
+
+
+def _is_own(core: Core, asked_id: bytes, life: LifeRecord) -> bool:
+    if life.msg_id == asked_id:
+        return True
+    # Both kinds of queue show a message with another MsgId, and its own as CorrelId (D3, E23).
+    return life.correl_id == asked_id and _renames(core, life)
+
+
+def _renames(core: Core, life: LifeRecord) -> bool:
+    if life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED:
+        return True
+    queue = core.registry.by_name(life.queue)
+    return queue is not None and queue.definition.number("USAGE") == MQUS_TRANSMISSION
+
+
+def _stay(core: Core, asked_id: bytes, life: LifeRecord) -> Stay:
+    is_own, is_renamed = _is_own(core, asked_id, life), _renames(core, life)
+    relation = Relation.MESSAGE if is_own else Relation.CORRELATED
+    return Stay(
+        relation=relation.value,
+        state=life.outcome,
+        queue=life.queue,
+        msg_id=life.correl_id if is_renamed else life.msg_id,
+        correl_id=b"" if is_renamed else life.correl_id,
+        put_ms=life.put_ms,
+        deliver_at_ms=life.deliver_at_ms,
+        expire_at_ms=life.expire_at_ms,
+        ended_ms=life.ended_ms,
+        reason=life.reason,
+        target="",
+        holder="",
+        hindrance="",
+        persistent=life.persistent == MQPER_PERSISTENT,
+        # The header that the staging queue shows before the data is none of the sender's.
+        body_bytes=life.body_bytes - (HEADER_BYTES if life.queue == STAGING_QUEUE else 0),
+        report=life.report,
+        reply_to_q=life.reply_to_q.strip(),
+        backout_count=life.backout_count,
+        user_identifier=life.user_identifier.strip(),
+    )

@@ -1,0 +1,213 @@
+"""Finds messages that are here now: on queues, staged, claimed, or in open units of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.holder import Holder
+from mayfly.engine.pubsub.subscriptions import queue_of
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.remote.resolution import full_name
+from mayfly.engine.remote.wrapping import embedded_or_none
+from mayfly.engine.session import Session
+from mayfly.engine.shipments import Shipment
+from mayfly.engine.unit_of_work import UnitOfWork, open_puts, parts_of
+from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
+from mayfly.engine.work import Work
+from mayfly.lifetime.life import State
+from mayfly.mqi.constants import MQMT_REPORT, MQPER_PERSISTENT
+from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.layout import is_big_endian
+from mayfly.mqi.structures import DLH
+from mayfly.store.by_id import Claimed, Outlined, claimed_with_id, with_id
+from mayfly.store.keys import queue_number_of
+from mayfly.store.units import StoredMessage
+
+_DEAD_FORMAT = "MQDEAD"
+_PIPELINE = "a pipeline that is about to release it"
+_CHANNEL = "a channel that is sending it"
+_BROWSE = "a browse that has locked it"
+_WRITING = "a change that is on its way to the disk"
+
+
+class _Place(NamedTuple):
+    """How a message stands on its queue."""
+
+    state: State
+    holder: str = ""
+    hindrance: str = ""
+
+
+class Present:
+    """Looks for messages with one id; what it finds is true of the moment of the call."""
+
+    def __init__(
+        self, core: Core, sessions: Iterable[Session], processor_status: str, asked_id: bytes
+    ) -> None:
+        """``sessions`` are those that may have open units of work."""
+        self._core = core
+        self._sessions = sessions
+        self._processor_status = processor_status
+        self._asked_id = asked_id
+
+    def stays(self) -> list[Stay]:
+        """Return what is here; call it without the latch.
+
+        Each kind is cut behind MOST_STAYS, so that a CorrelId that a million messages share costs
+        no more than another.
+        """
+        core = self._core
+        found: list[Stay] = []
+        with core.latch:
+            core.check_running()
+            core.wait_while(self._is_being_written)
+            for home in homes(core):
+                for side, each in self._stored(home):
+                    found.append(self._on_queue(home, side, each))
+            for session in list(self._sessions):
+                found += self._uncommitted(session)
+        if core.claimed.total():
+            claimed = claimed_with_id(core.store.claimed, self._asked_id, MOST_STAYS)
+            found += map(self._claimed, claimed)
+        return found
+
+    def _stored(self, home: Core) -> Iterator[tuple[int, Outlined]]:
+        for side in (VOLATILE, PERSISTENT):
+            for each in with_id(home.messages(side), self._asked_id, MOST_STAYS):
+                yield side, each
+
+    def _is_being_written(self) -> bool:
+        """Tell whether somebody is changing one of the messages: a moment later it is decided."""
+        core = self._core
+        return any(
+            isinstance(home.hidden.get(each.row.k), Work)
+            for home in homes(core)
+            for _side, each in self._stored(home)
+        )
+
+    def _on_queue(self, home: Core, side: int, found: Outlined) -> Stay:
+        row, queue = found.row, home.registry.by_number(queue_number_of(found.row.k))
+        # A queue that was deleted has no messages; one of another member is not asked for.
+        assert queue is not None
+        return self._stay(queue, found, self._place(home, queue, row), persistent=bool(side))
+
+    def _place(self, home: Core, queue: LocalQueue, row: StoredMessage) -> _Place:
+        owner = home.hidden.get(row.k)
+        if owner is not None and owner is not home.releasing:
+            return _Place(State.LOCKED, self._holder(owner))
+        if queue.is_staging:
+            if owner is not None:
+                return _Place(State.DELAYED, holder=_PIPELINE)
+            status = self._processor_status
+            return _Place(State.DELAYED, hindrance="" if status == "running" else status)
+        return _Place(State.AVAILABLE, hindrance=_hindrance(home, queue))
+
+    def _holder(self, owner: object) -> str:
+        if isinstance(owner, UnitOfWork):
+            for session in list(self._sessions):
+                if owner in parts_of(session.unit_of_work):
+                    return _unit_of(session)
+            return "an open unit of work"
+        if isinstance(owner, Holder):
+            return _BROWSE
+        return _CHANNEL if isinstance(owner, Shipment) else _WRITING
+
+    def _uncommitted(self, session: Session) -> Iterator[Stay]:
+        for pending, is_through in open_puts(session.unit_of_work):
+            row = pending.row
+            if self._asked_id in (row.msg_id, row.correl_id):
+                # P9: what the same unit of work has got again nobody else will ever see.
+                place = _Place(State.LOCKED if is_through else State.UNCOMMITTED, _unit_of(session))
+                found = Outlined(len(row.body), row)
+                yield self._stay(pending.queue, found, place, persistent=pending.persistent)
+
+    def _claimed(self, claimed: Claimed) -> Stay:
+        queue = self._core.registry.queue(claimed.queue)
+        place = _Place(State.LOCKED, f"consumer {claimed.consumer}, which has claimed it")
+        descriptor = unpack_descriptor(claimed.message.row.descriptor)
+        is_persistent = descriptor.persistence == MQPER_PERSISTENT
+        return self._stay(queue, claimed.message, place, persistent=is_persistent)
+
+    def _stay(self, queue: LocalQueue, found: Outlined, place: _Place, *, persistent: bool) -> Stay:
+        row, descriptor = found.row, unpack_descriptor(found.row.descriptor)
+        msg_id, correl_id, target, reason = _identity(self._core, queue, row, descriptor)
+        return Stay(
+            relation=_relation(self._asked_id, msg_id, row, descriptor).value,
+            state=place.state.value,
+            queue=queue.name,
+            msg_id=msg_id,
+            correl_id=correl_id,
+            put_ms=row.put_ms,
+            deliver_at_ms=row.put_ms if row.deliver_at_ms is None else row.deliver_at_ms,
+            expire_at_ms=row.expire_at_ms,
+            ended_ms=None,
+            reason=reason,
+            target=target,
+            holder=place.holder,
+            hindrance=place.hindrance,
+            persistent=persistent,
+            body_bytes=found.body_bytes,
+            report=descriptor.report,
+            reply_to_q=descriptor.reply_to_q.strip(),
+            backout_count=row.backout_count,
+            user_identifier=descriptor.user_identifier.strip(),
+        )
+
+
+def homes(core: Core) -> list[Core]:
+    """Return whose stores a queue manager may have messages in: its own, and that of its group."""
+    directory = core.registry.directory
+    return [core] if directory is None else [core, directory.group]
+
+
+def _identity(
+    core: Core, queue: LocalQueue, row: StoredMessage, descriptor: Descriptor
+) -> tuple[bytes, bytes, str, int]:
+    """Return MsgId and CorrelId as the sender knows them, where it goes from here, and why."""
+    reason = descriptor.feedback if descriptor.msg_type == MQMT_REPORT else 0
+    if queue.is_staging:
+        return row.msg_id, row.correl_id, queue_of(row.target) or "", reason
+    embedded = embedded_or_none(row.body, descriptor)
+    if embedded is not None:
+        target = f"{embedded.remote.queue}@{embedded.remote.manager}"
+        return embedded.msg_id, embedded.correl_id, target, reason
+    if descriptor.format.strip() == _DEAD_FORMAT:
+        try:
+            header = DLH.unpack(row.body, big_endian=is_big_endian(descriptor.encoding))
+        except MQError:
+            return row.msg_id, row.correl_id, "", reason
+        name, manager = (str(header[field]).strip() for field in ("DestQName", "DestQMgrName"))
+        cause = header["Reason"]
+        assert isinstance(cause, int)
+        return row.msg_id, row.correl_id, full_name(name, manager, core.name), cause
+    return row.msg_id, row.correl_id, "", reason
+
+
+def _relation(
+    asked_id: bytes, msg_id: bytes, row: StoredMessage, descriptor: Descriptor
+) -> Relation:
+    if descriptor.msg_type == MQMT_REPORT and row.correl_id == asked_id:
+        return Relation.REPORT
+    if asked_id in (msg_id, row.msg_id):
+        # With MQRO_PASS_MSG_ID a report has the MsgId of what it is about.
+        return Relation.REPORT if descriptor.msg_type == MQMT_REPORT else Relation.MESSAGE
+    return Relation.CORRELATED
+
+
+def _hindrance(home: Core, queue: LocalQueue) -> str:
+    """Say why nobody, or hardly anybody, can get from a queue, empty when anybody can."""
+    if home.registry.resolve(queue.name).get_inhibited:
+        return "GET(DISABLED)"
+    if queue.exclusive_holder is not None:
+        return "a program has it open for exclusive input"
+    return ""
+
+
+def _unit_of(session: Session) -> str:
+    context = session.context
+    user, program = context.user_identifier.strip(), context.put_appl_name.strip()
+    who = f"{user} ({program})" if user else program
+    return f"the open unit of work of {who}"

@@ -1,0 +1,328 @@
+"""Says in words where messages are and what became of them: one sentence, then step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from mayfly.engine.objects.registry import STAGING_QUEUE
+from mayfly.engine.whereabouts.answer import Relation, Stay, Step
+from mayfly.lifetime.life import State
+from mayfly.lifetime.spelling import spelled_duration, spelled_moment
+from mayfly.lifetime.window import is_due, is_expired
+from mayfly.mqi.causes import cause_name
+from mayfly.mqi.constants import MQRO_EXPIRATION
+from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
+
+#: A life that ended so goes on elsewhere, so that it is not the end of the story.
+_GOES_ON = (State.RELEASED, State.DEAD_LETTERED)
+_NAME_END, _SHORT_NAME_END = 16, 11
+
+
+def sentence_of(stays: Sequence[Stay], now_ms: int, *, is_cut: bool) -> str:
+    """Return in one sentence what became of the messages that were found."""
+    own = [stay for stay in stays if stay.relation == Relation.MESSAGE]
+    told = _ends(own or [s for s in stays if s.relation == Relation.CORRELATED] or list(stays))
+    if len(told) == 1:
+        return _clause(told[0], stays, now_ms)
+    counted = Counter(f"{_short(stay, now_ms)} {stay.queue}" for stay in told)
+    parts = ", ".join(f"{count:,} {what}" for what, count in counted.items())
+    which = "MsgId" if own else "CorrelId"
+    more = ", and there may be more" if is_cut else ""
+    return f"{len(told):,} messages have this {which}: {parts}{more}."
+
+
+def sentence_of_nothing(
+    manager_name: str, identifier: bytes, oldest: tuple[int, int] | None, lost_count: int
+) -> str:
+    """Return what can be said of an id that nothing here has: what retention has taken above all.
+
+    ``oldest`` are position and moment of the oldest row of the ledger, ``lost_count`` the number of
+    non-persistent messages that restarts have taken.
+    """
+    said = (
+        f"{manager_name} knows no message with this MsgId or CorrelId: it is on no queue, not "
+        "delayed, not claimed, in no open unit of work, and the ledger tells of none"
+    )
+    if oldest is None:
+        said += "."
+    elif oldest[0] > 1:
+        said += f"; of what ended before {spelled_moment(oldest[1])} the ledger tells no more."
+    else:
+        said += f", back to its first row of {spelled_moment(oldest[1])}."
+    maker = _maker(identifier)
+    if maker and not manager_name.startswith(maker):
+        said += f" Queue manager {maker} has made this id: ask there."
+    elif maker:
+        said += " The id was made here: its put may have been backed out, which leaves no record."
+    if lost_count:
+        said += (
+            f" {lost_count:,} non-persistent messages ended with a restart; after a crash they are "
+            "counted, and not named."
+        )
+    return said
+
+
+def steps_of(stays: Sequence[Stay], now_ms: int) -> Iterator[Step]:
+    """Yield what happened and how things stand, in order of time."""
+    steps: list[Step] = []
+    begun: set[tuple[bytes, int]] = set()
+    for place, stay in enumerate(stays):
+        goes_on = stay.state in _GOES_ON
+        later = [s for s in stays[place + 1 :] if goes_on and _is_same_put(stay, s)]
+        target = stay.target or "".join(s.target or s.queue for s in later[:1])
+        # What was released or dead-lettered goes on under the same MsgId, from the same put.
+        if (stay.msg_id, stay.put_ms) not in begun:
+            steps.append(_beginning(stay, target or stay.queue))
+        begun.add((stay.msg_id, stay.put_ms))
+        steps.append(_standing(stay, now_ms))
+    return iter(sorted(steps, key=lambda step: step.at_ms))
+
+
+def _is_same_put(stay: Stay, other: Stay) -> bool:
+    return (stay.msg_id, stay.put_ms) == (other.msg_id, other.put_ms)
+
+
+def _ends(stays: list[Stay]) -> list[Stay]:
+    """Return where each message is or ended last: copies of a publication are several."""
+    newest_ms = {stay.msg_id: 0 for stay in stays}
+    for stay in stays:
+        newest_ms[stay.msg_id] = max(newest_ms[stay.msg_id], stay.put_ms)
+    ends = [
+        stay
+        for stay in stays
+        # What was got and put again, by a handler of dead letters or a bridge, has a later put.
+        if stay.ended_ms is None
+        or (stay.state not in _GOES_ON and stay.put_ms == newest_ms[stay.msg_id])
+    ]
+    return ends or stays[-1:]
+
+
+def _clause(stay: Stay, stays: Sequence[Stay], now_ms: int) -> str:
+    if stay.state == State.EXPIRED:
+        return _expired(stay) + _report(stay, stays, now_ms) + "."
+    return _SENTENCES[stay.state](stay, now_ms)
+
+
+def _uncommitted(stay: Stay, _now_ms: int) -> str:
+    where = f"for {stay.target}" if stay.target else f"on {stay.queue}"
+    return f"It was put {where} in {stay.holder}: nobody else sees it before the commit."
+
+
+def _delayed(stay: Stay, now_ms: int) -> str:
+    due = spelled_moment(stay.deliver_at_ms)
+    if stay.holder:
+        return f"It was due at {due} for {stay.target}, and {stay.holder} has it."
+    if is_due(stay.deliver_at_ms, now_ms):
+        said = f"It was due on {stay.target} at {due} and waits to be released"
+    else:
+        left = spelled_duration(stay.deliver_at_ms - now_ms)
+        said = f"It waits for its delivery time: due on {stay.target} at {due}, in {left}"
+    hindered = f"; nothing is released by the queue manager: {stay.hindrance}"
+    return said + (hindered if stay.hindrance else "") + _until(stay, now_ms) + "."
+
+
+def _available(stay: Stay, now_ms: int) -> str:
+    if is_expired(stay.expire_at_ms, now_ms):
+        owes = stay.report & MQRO_EXPIRATION
+        report = f" and sends the report that it owes to {stay.reply_to_q}" if owes else ""
+        return (
+            f"It expired on {stay.queue} at {_deadline(stay)} and is still there: the next get, "
+            f"browse or expiry scan that meets it discards it{report}."
+        )
+    until = _until(stay, now_ms)
+    if stay.relation == Relation.REPORT:
+        return f"A report about it, {cause_name(stay.reason)}, is on {stay.queue}{until}."
+    if stay.reason:
+        kept = f" from {stay.target}" if stay.target else ""
+        return (
+            f"It is a dead letter on {stay.queue}: {cause_name(stay.reason)} kept it{kept}{until}."
+        )
+    if stay.target:
+        return f"It is on its way to {stay.target}: it waits on {stay.queue}{until}."
+    if stay.hindrance:
+        return f"It is on {stay.queue}, and cannot be got: {stay.hindrance}{until}."
+    return f"It is on {stay.queue} and can be got{until}."
+
+
+def _locked(stay: Stay, now_ms: int) -> str:
+    said = f"It is on {stay.queue}, and {stay.holder} has it"
+    if is_expired(stay.expire_at_ms, now_ms):
+        # E15: nothing expires while it is locked.
+        return f"{said}; its deadline, {_deadline(stay)}, has passed: given back, it expires."
+    return f"{said}{_until(stay, now_ms)}."
+
+
+def _got(stay: Stay, _now_ms: int) -> str:
+    after = spelled_duration(_ended(stay) - stay.deliver_at_ms)
+    return (
+        f"It was got from {stay.queue} at {spelled_moment(_ended(stay))}, {after} after it could "
+        "first be got."
+    )
+
+
+def _expired(stay: Stay) -> str:
+    assert stay.expire_at_ms is not None
+    if stay.queue == STAGING_QUEUE:
+        due = spelled_moment(stay.deliver_at_ms)
+        return f"It expired at {_deadline(stay)}, while it waited for its delivery time, {due}"
+    life = spelled_duration(stay.expire_at_ms - stay.put_ms)
+    what = f"It expired on {stay.queue} at {_deadline(stay)}, {life} after its put"
+    return what + ", and nobody had got it"
+
+
+def _report(stay: Stay, stays: Sequence[Stay], now_ms: int) -> str:
+    """Return what became of the report that an expired message owed."""
+    if not stay.report & MQRO_EXPIRATION:
+        return "; it asked for no report"
+    reports = _ends([other for other in stays if other.relation == Relation.REPORT])
+    if not reports:
+        return f"; the report that it owed to {stay.reply_to_q} is not here any more"
+    report = reports[-1]
+    if report.ended_ms is None and report.reason and report.target:
+        return f"; its report is a dead letter on {report.queue}: {cause_name(report.reason)}"
+    if report.ended_ms is None and not is_expired(report.expire_at_ms, now_ms):
+        return f"; its report is on {report.queue}"
+    return f"; its report {_short(report, now_ms)} {report.queue}"
+
+
+def _dead_lettered(stay: Stay, _now_ms: int) -> str:
+    return (
+        f"It was dead-lettered at {spelled_moment(_ended(stay))} with {cause_name(stay.reason)}; "
+        "of the dead letter nothing is known."
+    )
+
+
+def _discarded(stay: Stay, _now_ms: int) -> str:
+    return (
+        f"It was discarded at {spelled_moment(_ended(stay))}: its queue refused it with "
+        f"{cause_name(stay.reason)}, and its report options ask to discard it then."
+    )
+
+
+def _transmitted(stay: Stay, _now_ms: int) -> str:
+    at = spelled_moment(_ended(stay))
+    return f"It was sent to another queue manager at {at}, over transmission queue {stay.queue}."
+
+
+def _released(stay: Stay, _now_ms: int) -> str:
+    at = spelled_moment(_ended(stay))
+    return f"It was released to its queue at {at}; of its life there nothing is known."
+
+
+def _cleared(stay: Stay, _now_ms: int) -> str:
+    at = spelled_moment(_ended(stay))
+    return f"It was removed at {at}, when {stay.queue} was cleared or deleted."
+
+
+def _cancelled(stay: Stay, _now_ms: int) -> str:
+    due = spelled_moment(stay.deliver_at_ms)
+    return f"It was cancelled at {spelled_moment(_ended(stay))}, before its delivery time, {due}."
+
+
+def _lost(stay: Stay, _now_ms: int) -> str:
+    at = spelled_moment(_ended(stay))
+    return f"It was not persistent, and {stay.queue} lost it when the queue manager ended at {at}."
+
+
+_SENTENCES: dict[str, Callable[[Stay, int], str]] = {
+    State.UNCOMMITTED: _uncommitted,
+    State.DELAYED: _delayed,
+    State.AVAILABLE: _available,
+    State.LOCKED: _locked,
+    State.GOT: _got,
+    State.DEAD_LETTERED: _dead_lettered,
+    State.DISCARDED: _discarded,
+    State.TRANSMITTED: _transmitted,
+    State.RELEASED: _released,
+    State.CLEARED: _cleared,
+    State.CANCELLED: _cancelled,
+    State.LOST_AT_RESTART: _lost,
+}
+
+#: How a message stands, before the name of its queue.
+_SHORT: dict[str, str] = {
+    State.UNCOMMITTED: "not committed on",
+    State.DELAYED: "delayed on",
+    State.AVAILABLE: "can be got from",
+    State.LOCKED: "locked on",
+    State.GOT: "was got from",
+    State.EXPIRED: "expired on",
+    State.DEAD_LETTERED: "was dead-lettered from",
+    State.DISCARDED: "was discarded from",
+    State.TRANSMITTED: "was sent over",
+    State.RELEASED: "was released from",
+    State.CLEARED: "was cleared from",
+    State.CANCELLED: "was cancelled on",
+    State.LOST_AT_RESTART: "was lost from",
+}
+
+
+def _short(stay: Stay, now_ms: int) -> str:
+    if stay.state == State.AVAILABLE and is_expired(stay.expire_at_ms, now_ms):
+        return "expired and still on"
+    return _SHORT[stay.state]
+
+
+def _until(stay: Stay, now_ms: int) -> str:
+    """Return until when what is alive lives."""
+    if stay.expire_at_ms is None:
+        return "; it never expires"
+    left = spelled_duration(max(stay.expire_at_ms - now_ms, 0))
+    return f", until it expires at {_deadline(stay)}, in {left}"
+
+
+def _deadline(stay: Stay) -> str:
+    assert stay.expire_at_ms is not None
+    return spelled_moment(stay.expire_at_ms)
+
+
+def _ended(stay: Stay) -> int:
+    assert stay.ended_ms is not None
+    return stay.ended_ms
+
+
+def _beginning(stay: Stay, queue: str) -> Step:
+    """Return the put of a message, by the queue it was meant for."""
+    parts = [
+        f"MsgId {stay.msg_id.hex()}" if stay.relation == Relation.CORRELATED else "",
+        f"by {stay.user_identifier}" if stay.user_identifier else "",
+        "1 byte" if stay.body_bytes == 1 else f"{stay.body_bytes:,} bytes",
+        "persistent" if stay.persistent else "not persistent",
+        f"due {spelled_moment(stay.deliver_at_ms)}" if stay.deliver_at_ms > stay.put_ms else "",
+        "never expires" if stay.expire_at_ms is None else f"expires {_deadline(stay)}",
+    ]
+    what = {Relation.REPORT: "report", Relation.CORRELATED: "correlated"}
+    text = ", ".join(part for part in parts if part)
+    return Step(stay.put_ms, what.get(Relation(stay.relation), "put"), queue, text)
+
+
+def _standing(stay: Stay, now_ms: int) -> Step:
+    """Return the end of a stay, or how it stands now."""
+    who = "report " if stay.relation == Relation.REPORT else ""
+    if stay.ended_ms is None:
+        if stay.state == State.AVAILABLE and is_expired(stay.expire_at_ms, now_ms):
+            assert stay.expire_at_ms is not None
+            return Step(stay.expire_at_ms, f"{who}expired", stay.queue, "not discarded yet")
+        text = ", ".join(part for part in (stay.holder, stay.hindrance, _cause(stay)) if part)
+        return Step(now_ms, f"{who}{stay.state}", stay.queue, text)
+    what = who + stay.state.replace("_", "-")
+    if stay.state == State.EXPIRED:
+        assert stay.expire_at_ms is not None
+        found = f"discarded {spelled_moment(stay.ended_ms)}"
+        return Step(stay.expire_at_ms, what, stay.queue, found)
+    text = f"backout count {stay.backout_count}" if stay.backout_count else _cause(stay)
+    return Step(stay.ended_ms, what, stay.queue, text)
+
+
+def _cause(stay: Stay) -> str:
+    named = cause_name(stay.reason) if stay.reason else ""
+    return f"{named} for {stay.target}".strip() if stay.target else named
+
+
+def _maker(identifier: bytes) -> str:
+    """Return the queue manager whose name stands in a generated MsgId, as much as it tells."""
+    if not identifier.startswith(GENERATED_PREFIX):
+        return ""
+    end = _NAME_END if key_of_delayed_id(identifier) is None else _SHORT_NAME_END
+    return identifier[len(GENERATED_PREFIX) : end].decode("ascii", "replace").strip()

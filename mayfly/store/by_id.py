@@ -1,0 +1,74 @@
+"""Looks for messages and lives by MsgId or CorrelId on all queues, without reading whole bodies."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mayfly.store.claims import ROW_BITS, ClaimedMessages
+from mayfly.store.keys import STAGING_LOW, id_hash, key_of_delayed_id
+from mayfly.store.messages import Messages, limited
+from mayfly.store.units import StoredMessage
+
+#: Enough for the headers before the data: an MQDLH or MQXQH, and what may stand behind them.
+HEAD_BYTES = 4_096
+_SHORT = f"substr(body, 1, {HEAD_BYTES})"
+_COLUMNS = ", ".join(_SHORT if name == "body" else name for name in StoredMessage._fields)
+_BY_MSG_ID = f"SELECT length(body), {_COLUMNS} FROM message WHERE msg_hash = ? AND msg_id = ?"
+_BY_CORREL_ID = (
+    f"SELECT length(body), {_COLUMNS} FROM message WHERE correl_hash = ? AND correl_id = ?"
+)
+_BY_KEY = f"SELECT length(body), {_COLUMNS} FROM message WHERE k = ? AND msg_id = ?"
+#: Claimed messages have no index by id: they are as many as the open claims of pipelines hold.
+_CLAIMED = f"""
+SELECT c.name, c.queue, length(body), k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash,
+    backout_count, msg_id, correl_id, origin_id, descriptor, {_SHORT}
+FROM claimed JOIN consumer c ON r >= c.id << {ROW_BITS} AND r < (c.id + 1) << {ROW_BITS}
+WHERE msg_id = ?1 OR correl_id = ?1"""
+
+
+class Outlined(NamedTuple):
+    """A message with the first HEAD_BYTES of its data, and the length of all of them."""
+
+    body_bytes: int
+    row: StoredMessage
+
+
+class Claimed(NamedTuple):
+    """A message that a consumer has claimed from a queue."""
+
+    consumer: str
+    queue: str
+    message: Outlined
+
+
+def with_id(messages: Messages, identifier: bytes, limit: int) -> list[Outlined]:
+    """Return messages with an id of 24 bytes as MsgId, then those with it as CorrelId.
+
+    ``limit`` bounds each kind. A delayed message is found by the MsgId that its sender knows.
+    """
+    found = _fetched(messages, _BY_MSG_ID, (id_hash(identifier), identifier), limit)
+    key = key_of_delayed_id(identifier)
+    if key is not None and STAGING_LOW <= key < 0:
+        # Without a place in the index while it is staged: its id tells the key.
+        known = {each.row.k for each in found}
+        staged = _fetched(messages, _BY_KEY, (key, identifier), 1)
+        found += [each for each in staged if each.row.k not in known]
+    known = {each.row.k for each in found}
+    correlated = _fetched(messages, _BY_CORREL_ID, (id_hash(identifier), identifier), limit)
+    return found + [each for each in correlated if each.row.k not in known]
+
+
+def claimed_with_id(claimed: ClaimedMessages, identifier: bytes, limit: int) -> list[Claimed]:
+    """Return claimed messages with an id as MsgId or CorrelId; reads all that is claimed."""
+    rows = claimed.fetch(limited(_CLAIMED, limit), (identifier,))
+    return [
+        Claimed(consumer, queue, Outlined(body_bytes, StoredMessage(*row)))
+        for consumer, queue, body_bytes, *row in rows
+    ]
+
+
+def _fetched(messages: Messages, sql: str, bindings: tuple[Any, ...], limit: int) -> list[Outlined]:
+    return [
+        Outlined(body_bytes, StoredMessage(*row))
+        for body_bytes, *row in messages.fetch(limited(sql, limit), bindings)
+    ]

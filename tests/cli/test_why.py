@@ -1,0 +1,88 @@
+"""why: where a message is, in one sentence and step by step; its documentation runs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+
+import pytest
+
+from mayfly.cli.outcomes import ExitCode
+from tests.cli.conftest import ROOT, Invoke
+
+TEXT = (ROOT / "docs/WHY.md").read_text("utf-8")
+
+
+def doc_blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def test_the_documented_commands_print_what_is_shown(
+    mayfly: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command without output shown must succeed; in what is shown … stands for anything."""
+    monkeypatch.setenv("LOGNAME", "alice")
+    [block] = doc_blocks("console")
+    steps = re.findall(r"^\$ mayfly (.*)\n((?:[^$].*\n)*)", block, re.MULTILINE)
+    assert len(steps) == 7
+    for command, output in steps:
+        answer = mayfly(*shlex.split(command))
+        if not output:
+            assert answer.exit_code == 0, answer.output
+            continue
+        pattern = ".*".join(map(re.escape, output.split("…")))
+        assert re.fullmatch(pattern, answer.output), f"{command}:\n{answer.output}"
+
+
+def test_the_documented_program_prints_what_is_shown() -> None:
+    [program], [output] = doc_blocks("python"), doc_blocks("text")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(program, {})
+    assert printed.getvalue() == output
+
+
+def test_json_has_every_field_and_ids_as_they_are_printed(queue: Invoke) -> None:
+    msg_id = queue("put", "QM1", "Q1", "x", "--correl-id", "17").stdout.strip()
+    answer = queue("why", "QM1", "17", "--json")
+    assert (answer.exit_code, answer.stderr) == (0, "")
+    found = json.loads(answer.stdout)
+    assert (found["id"], found["is_known"], found["is_cut"]) == ("17".ljust(48, "0"), True, False)
+    assert found["sentence"] == "It is on Q1 and can be got; it never expires."
+    assert [(step["what"], step["queue"]) for step in found["steps"]] == [
+        ("put", "Q1"),
+        ("available", "Q1"),
+    ]
+    [stay] = found["stays"]
+    assert (stay["msg_id"], stay["correl_id"]) == (msg_id, "17".ljust(48, "0"))
+    assert (stay["state"], stay["reason"], stay["reason_name"]) == ("available", 0, None)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_an_unknown_id_ends_with_1_and_one_line(queue: Invoke, options: list[str]) -> None:
+    answer = queue("why", "QM1", "00ff", *options)
+    assert answer.exit_code == ExitCode.NOTHING
+    assert answer.stderr.startswith("mayfly: QM1 knows no message with this MsgId or CorrelId")
+    assert len(answer.stderr.splitlines()) == 1
+    if options:
+        assert json.loads(answer.stdout)["is_known"] is False
+    else:
+        assert not answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("identifier", "code", "said"),
+    [
+        ("xyz", ExitCode.USAGE, "'xyz' is not hexadecimal"),
+        ("aa" * 25, ExitCode.USAGE, "has 25 bytes; an id has 1 to 24"),
+        ("00", ExitCode.MQ, "MQRC_MD_ERROR (2026)"),
+    ],
+)
+def test_a_wrong_id_is_named(queue: Invoke, identifier: str, code: ExitCode, said: str) -> None:
+    answer = queue("why", "QM1", identifier)
+    assert answer.exit_code == code
+    assert said in answer.stderr
+    assert not answer.stdout
