@@ -18,7 +18,10 @@ from mayfly.bulk.errors import BulkError, ServerFailed, from_flight
 from mayfly.bulk.schema import MESSAGE
 
 ATTACH, CLAIM, END, EDGES = "attach", "claim", "end-claims", "claim-edges"
+END_WRITTEN, QUIESCE, RENEW = "end-written-claims", "quiesce-claims", "renew-claims"
 MARK, RELEASE, CONSUMERS, RANGES = "claim-mark", "release-claims", "consumers", "browse-ranges"
+#: Where delayed messages wait; claims on it lapse unless they are renewed.
+STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 #: The verbs of tickets.
 CLAIMED_VERB, BROWSE_VERB = "claimed", "browse"
 #: A call that claims or ends as much as a batch holds.
@@ -67,6 +70,12 @@ class ClaimsAhead(BulkError):
     reason = "claims-ahead"
 
 
+class ClaimsLapsed(BulkError):
+    """What is asked for was not renewed in time: its messages are due on their queue again."""
+
+    reason = "claims-lapsed"
+
+
 _BY_REASON: dict[str, type[BulkError]] = {
     kind.reason: kind
     for kind in (
@@ -77,6 +86,7 @@ _BY_REASON: dict[str, type[BulkError]] = {
         ClaimsClosed,
         ClaimsReleased,
         ClaimsAhead,
+        ClaimsLapsed,
     )
 }
 
@@ -164,6 +174,22 @@ class QueueClient(LedgerClient):
         answer = self._call(END, consumer=consumer.consumer, epoch=consumer.epoch, until=until)
         return int(answer["messages"])
 
+    def end_written(self, consumer: str, instance_id: str, until: int) -> int:
+        """End what a checkpoint of a store says is written; return how many messages ended now.
+
+        Raises ConsumerUnknown, OtherInstance, ClaimsAhead.
+        """
+        answer = self._call(END_WRITTEN, consumer=consumer, instance_id=instance_id, until=until)
+        return int(answer["messages"])
+
+    def quiesce(self, consumer: Attached) -> None:
+        """Have nothing more claimed for a reader, so that it can end; raises ConsumerFenced."""
+        self._call(QUIESCE, consumer=consumer.consumer, epoch=consumer.epoch)
+
+    def renew(self, consumer: Attached) -> None:
+        """Say that a reader lives; raises ConsumerFenced."""
+        self._call(RENEW, consumer=consumer.consumer, epoch=consumer.epoch)
+
     def edges(self, consumer: Attached, after: int, until: int) -> tuple[int, int]:
         """Return the rows ``(after, until]`` that claims ``(after, until]`` hold."""
         answer = self._call(
@@ -192,9 +218,25 @@ class QueueClient(LedgerClient):
         """Return how all consumers stand, by name."""
         return [Standing(**standing) for standing in self._call(CONSUMERS)["consumers"]]
 
-    def release(self, consumer: str) -> int:
-        """Give back what a consumer has claimed; return how many messages there were."""
-        return int(self._call(RELEASE, consumer=consumer)["messages"])
+    def release(self, consumer: str, *, epoch: int | None = None) -> int:
+        """Give back what a consumer has claimed; return how many messages there were.
+
+        With an epoch only for the reader that has it: raises ConsumerFenced.
+        """
+        return int(self._call(RELEASE, consumer=consumer, epoch=epoch)["messages"])
+
+    def attached(self, consumer: str, epoch: int) -> Attached:
+        """Return who reads as a consumer under an epoch that :meth:`attach` gave.
+
+        Raises ConsumerUnknown; an epoch that is no longer the newest is refused by what follows.
+        """
+        info = self.info()
+        for standing in self.standings():
+            if standing.consumer == consumer:
+                return Attached(
+                    info.manager, info.instance_id, consumer, standing.queue, epoch, standing.closed
+                )
+        raise ConsumerUnknown(f"there is no consumer {consumer!r} (server {self.url})")
 
     def ranges(self, queue: str, count: int) -> list[tuple[int, int]]:
         """Return about ``count`` ranges of keys that hold what is on a queue now."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mayfly.bulk.batch_log import COMMITS, OFFSETS, LocalFiles, WrittenClaims, written_claims
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
+from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.consumers import ClaimError, Standing
 from mayfly.queue_manager import QueueManager
 
 if TYPE_CHECKING:
     from mayfly.bulk.claims import Standing as ServedStanding
+    from mayfly.served import ServedQueueManager
 
 _COLUMNS = ("consumer", "queue", "claims", "messages", "since (UTC)", "epoch")
 
@@ -27,16 +31,21 @@ claims = typer.Typer(
 )
 
 Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="Name of the consumer.")]
-
-
-class _Claims(Protocol):
-    """What a command needs: of a queue manager in this process, or of one that is served."""
-
-    def standings(self) -> Sequence[Standing | ServedStanding]:
-        """Return how all consumers stand."""
-
-    def release(self, name: str, /) -> int:
-        """Give back what a consumer has claimed."""
+CheckpointOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="The checkpoint of its query, a folder here: what that has written is ended.",
+    ),
+]
+EvenIfWrittenOption = Annotated[
+    bool,
+    typer.Option(
+        "--even-if-written",
+        help="Give back also what its query may have written: it may come a second time.",
+    ),
+]
 
 
 @claims.command("list")
@@ -62,23 +71,86 @@ def list_(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) 
 
 @claims.command()
 def release(
-    name: Name, consumer: Consumer, *, path: PlaceOption = None, as_json: JsonOption = False
+    name: Name,
+    consumer: Consumer,
+    *,
+    checkpoint: CheckpointOption = None,
+    even_if_written: EvenIfWrittenOption = False,
+    path: PlaceOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Give all that a consumer has claimed back to its queue, backout counts one higher.
+    """Give what a consumer has claimed back to its queue, backout counts one higher.
 
-    A pipeline that still reads under this name fails, and its checkpoint cannot be continued: what
-    it has read and not ended comes again.
+    What its query has written must not come again: --checkpoint says what that is, and it is ended
+    as if it had been got. A pipeline that still reads under this name fails. An unfinished batch is
+    only given back with --even-if-written, and its checkpoint cannot be continued then.
 
     \b
-    Example:
-      mayfly claims release QM1 billing
+    Examples:
+      mayfly claims release QM1 billing --checkpoint /data/checkpoints/calls
+      mayfly claims release QM1 billing --even-if-written
     """
+    log = [] if checkpoint is None else _written(checkpoint, consumer)
     with _claims(name, path) as found:
-        message_count = found.release(consumer)
+        [held] = [s.message_count for s in found.standings() if s.consumer == consumer] or [0]
+        ended = 0
+        if checkpoint is not None:
+            written = _of_store(log, _instance_of(found), checkpoint, consumer)
+            if written.unfinished_batch is not None and not even_if_written:
+                raise CommandFailed(
+                    ExitCode.PIPELINE,
+                    f"batch {written.unfinished_batch} of {checkpoint} was begun and not finished, "
+                    "so it may be written in part: start the query once more, which finishes it, "
+                    "or give it back with --even-if-written",
+                )
+            offset = written.offset
+            ended = found.end_written(consumer, offset.instance_id, offset.claim)
+        elif held and not even_if_written:
+            raise CommandFailed(
+                ExitCode.USAGE,
+                f"the {held:,} messages that {consumer} has claimed may be written already: name "
+                "its query's checkpoint with --checkpoint DIR, or give all of them back with "
+                "--even-if-written",
+            )
+        released = found.release(consumer)
     if as_json:
-        print_json({"consumer": consumer, "released": message_count})
+        print_json({"consumer": consumer, "ended": ended, "released": released})
     else:
-        print(f"{message_count:,} messages of {consumer} given back")
+        was_written = f"{ended:,} messages were written and are ended, " if ended else ""
+        print(f"{was_written}{released:,} messages of {consumer} given back")
+
+
+def _written(checkpoint: Path, consumer: str) -> list[WrittenClaims]:
+    """Return what a checkpoint says of a consumer; fails where it says nothing."""
+    if not checkpoint.is_dir():
+        raise CommandFailed(
+            ExitCode.USAGE,
+            f"--checkpoint: {checkpoint} is no folder here; of a checkpoint elsewhere copy the "
+            f"folders {OFFSETS} and {COMMITS}",
+        )
+    try:
+        found = written_claims(LocalFiles(checkpoint))
+    except OSError as error:
+        text = f"--checkpoint: {error.filename}: {error.strerror}"
+        raise CommandFailed(ExitCode.PIPELINE, text) from error
+    return [written for written in found if written.offset.consumer == consumer]
+
+
+def _of_store(
+    log: list[WrittenClaims], instance_id: str, checkpoint: Path, consumer: str
+) -> WrittenClaims:
+    """Return what a checkpoint says of a consumer of one store; fails where it says nothing."""
+    for written in log:
+        if written.offset.instance_id == instance_id:
+            return written
+    other = f", only of another queue manager, store {log[0].offset.instance_id}" if log else ""
+    raise CommandFailed(
+        ExitCode.PIPELINE, f"{checkpoint} has no batch of consumer {consumer}{other}"
+    )
+
+
+def _instance_of(found: Claims | ServedQueueManager) -> str:
+    return found.instance_id if isinstance(found, Claims) else found.info().instance_id
 
 
 def _cells(standing: Standing | ServedStanding) -> tuple[str, ...]:
@@ -94,7 +166,7 @@ def _cells(standing: Standing | ServedStanding) -> tuple[str, ...]:
 
 
 @contextmanager
-def _claims(name: str, path: str | None) -> Iterator[_Claims]:
+def _claims(name: str, path: str | None) -> Iterator[Claims | ServedQueueManager]:
     try:
         with operated(name, path) as manager:
             yield manager.claims if isinstance(manager, QueueManager) else manager

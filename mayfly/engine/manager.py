@@ -185,6 +185,7 @@ class Manager(Core):
                 self._expiry_scan.next_due_ms(),
                 self.registry.subscriptions.next_end_ms(),
                 self.triggering.next_due_ms(),
+                self.claims.next_lapse_ms(),
             ]
             work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
             ends = (self.waits.next_end_ms(), self.marks.next_lapse_ms(self.waits.is_waited_on))
@@ -219,6 +220,7 @@ class Manager(Core):
         """Do a bounded part of what is due; tell whether messages are left to be released now."""
         if self._postponed_to_ms <= self.now_ms():
             self._try(partial(end_expired, self))
+            self._try(self.claims.end_lapsed)
             self._try(self._delay_processor.run)
             self._try(self._expiry_scan.run)
             self._try(self.triggering.run)

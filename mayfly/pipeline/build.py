@@ -8,7 +8,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
-from mayfly.pipeline.parts import FileSink, PipelineConfig, QueueSink
+from mayfly.pipeline.parts import ClaimedSource, FileSink, PipelineConfig, QueueSink
+from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.rows import routed_rows
 from mayfly.pipeline.sinks import Part, check_sinks, parts_of
 from mayfly.spark.delay_line import SESSION_SETTINGS, write_stream
@@ -29,10 +30,13 @@ def session_settings(config: PipelineConfig) -> dict[str, str]:
     }
 
 
-def start(config: PipelineConfig, spark: SparkSession) -> StreamingQuery:
-    """Start the query; raises PipelineError, OptionError and CheckpointError.
+def start(
+    config: PipelineConfig, spark: SparkSession, readers: Readers | None = None
+) -> StreamingQuery:
+    """Start the query; raises PipelineError, OptionError, CheckpointError and BulkError.
 
-    Sets the session as `session_settings` say, as far as a running one can be set.
+    Sets the session as `session_settings` say, as far as a running one can be set. ``readers`` take
+    over the consumers; without them the query itself does.
     """
     prepare(config, spark)
     rows = routed_rows(config, spark)
@@ -41,6 +45,9 @@ def start(config: PipelineConfig, spark: SparkSession) -> StreamingQuery:
     for sink in config.sinks:
         if isinstance(sink, FileSink):
             tie_output(sink, fence, spark)
+    if readers is not None and any(isinstance(s, ClaimedSource) for s in config.sources):
+        # Last of all: a pipeline that cannot run fences nobody.
+        rows = routed_rows(readers.attach(config), spark)
     if config.has_delay_line:
         writer = write_stream(rows, config.checkpoint)
     else:

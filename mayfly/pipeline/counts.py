@@ -20,6 +20,8 @@ RELEASED = "released"
 EXPIRED = "expired"
 DEAD_LETTERED = "dead_lettered"
 REPORTS = "reports"
+#: Released rows that their own queue manager lets go once the batch is done.
+LET_GO = "let_go"
 #: Released rows of queues whose deadline has passed: the receiving queue manager discards them.
 OVERDUE = "overdue"
 #: The longest time, in ms, for which a row could have left before it did; null without rows.
@@ -31,8 +33,8 @@ def counts_in() -> list[Column]:
     return [f.count(f.lit(1)).alias(ROWS)]
 
 
-def counts_out() -> list[Column]:
-    """Return what is counted of rows with their outcome."""
+def counts_out(is_let_go: Column) -> list[Column]:
+    """Return what is counted of rows with their outcome; LET_GO are those of ``is_let_go``."""
     outcome = f.col("outcome")
     deadline = f.col("expire_at_ms")
     is_released = outcome == State.RELEASED.value
@@ -43,6 +45,7 @@ def counts_out() -> list[Column]:
         f.count_if(outcome == State.EXPIRED.value).alias(EXPIRED),
         f.count_if(outcome == State.DEAD_LETTERED.value).alias(DEAD_LETTERED),
         f.count_if(f.col("report_owed").isNotNull()).alias(REPORTS),
+        f.count_if(is_let_go).alias(LET_GO),
         f.count_if(is_released & (deadline <= f.col("ended_ms"))).alias(OVERDUE),
         f.max(late).alias(LATE_MS_MAX),
     ]

@@ -41,6 +41,7 @@ _PASSING = (
     ServerNotReachable,
     ServerFailed,
     claims.QueueManagerRefused,
+    claims.ClaimsLapsed,
     stages.RowsRefused,
     stages.StageLost,
 )

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from mayfly.bulk.claims import STAGING_QUEUE
+
 AVAILABLE_NOW = "available now"
-#: Where delayed messages wait.
-STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class QueueSource:
     rows_per_batch: int | None = None
     bytes_per_batch: int | None = None
     partitions: int | None = None
+    #: Set once the consumer is attached, never in a file.
+    epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class StagingSource:
     bytes_per_batch: int | None = None
     partitions: int | None = None
     queue: str = STAGING_QUEUE
+    epoch: int | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from mayfly.pipeline.counts import (
     EXPIRED,
     IN_PREFIX,
     LATE_MS_MAX,
+    LET_GO,
     OUT,
     OVERDUE,
     RELEASED,
@@ -43,7 +44,9 @@ class Progress(NamedTuple):
     the program before was killed, and rows have been held ever since. ``lag_ms`` is how much later
     than due the latest row of that batch left, None when no row was due; ``rows_per_second`` counts
     its rows in or its rows out, whichever are more. ``overdue`` are released rows whose deadline
-    had passed, which the receiving queue manager discards. ``restarts`` are those of the query.
+    had passed, which the receiving queue manager discards. ``releasing`` are delayed messages of
+    finished batches whose queue manager has yet to be told to let them go: they become ``released``
+    then. ``restarts`` are those of the query.
     """
 
     pipeline: str
@@ -57,6 +60,7 @@ class Progress(NamedTuple):
     dead_lettered: int = 0
     overdue: int = 0
     reports: int = 0
+    releasing: int = 0
     lag_ms: int | None = None
     rows_per_second: float = 0.0
     restarts: int = 0
@@ -64,7 +68,7 @@ class Progress(NamedTuple):
     @property
     def rows_out(self) -> int:
         """Rows that have left the pipeline, reports not counted."""
-        return self.released + self.expired + self.dead_lettered
+        return self.released + self.releasing + self.expired + self.dead_lettered
 
     def with_batch(self, event: Mapping[str, Any]) -> Progress:
         """Return how it stands after one more batch, given Spark's event of it.
@@ -78,6 +82,8 @@ class Progress(NamedTuple):
         )
         ended = {name: _count(left, name) for name in OUTCOMES}
         rows_out = sum(ended.values())
+        let_go = _count(left, LET_GO)
+        ended[RELEASED] -= let_go
         duration_ms = event["durationMs"].get("triggerExecution", 0)
         return self._replace(
             batch=event["batchId"],
@@ -87,10 +93,15 @@ class Progress(NamedTuple):
             held=self._held_after(event, rows_in - rows_out),
             overdue=self.overdue + _count(left, OVERDUE),
             reports=self.reports + _count(left, REPORTS),
+            releasing=self.releasing + let_go,
             lag_ms=left.get(LATE_MS_MAX),
             rows_per_second=_rate(max(rows_in, rows_out), duration_ms),
             **{name: getattr(self, name) + count for name, count in ended.items()},
         )
+
+    def all_let_go(self) -> Progress:
+        """Return how it stands once queue managers have let go what finished batches hold."""
+        return self._replace(released=self.released + self.releasing, releasing=0)
 
     def _held_after(self, event: Mapping[str, Any], more: int) -> int | None:
         if not any(operator["numRowsTotal"] for operator in event["stateOperators"]):
@@ -113,8 +124,8 @@ class KeptProgress:
 
     def __init__(self, checkpoint: str) -> None:
         """Name the checkpoint, a path or a URL as Spark takes it."""
-        local = checkpoint.removeprefix("file://").removeprefix("file:")
-        self._file = None if "://" in local else Path(local) / _KEPT_FILE
+        local = local_path(checkpoint)
+        self._file = None if local is None else Path(local) / _KEPT_FILE
 
     def load(self, pipeline: str) -> Progress:
         """Return where to count from."""
@@ -133,6 +144,12 @@ class KeptProgress:
             return
         text = json.dumps({"batch": progress.batch, "held": progress.held})
         write_whole(self._file, text)
+
+
+def local_path(checkpoint: str) -> str | None:
+    """Return where a checkpoint is on this machine, None when it is elsewhere."""
+    local = checkpoint.removeprefix("file://").removeprefix("file:")
+    return None if "://" in local else local
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -43,9 +43,11 @@ def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
         for name, kind in all_of_them.items()
         if name not in rows.columns
     }
-    rows = rows.withColumns(missing).observe(OUT, *counts_out())
+    has_let_go = _LET_GO in rows.columns
+    is_let_go = f.col(_LET_GO).isNotNull() if has_let_go else f.lit(False)
+    rows = rows.withColumns(missing).observe(OUT, *counts_out(is_let_go))
     to = _destination(config, rows)
-    if _LET_GO not in rows.columns:
+    if not has_let_go:
         return rows.withColumn(TO, to)
     return rows.withColumn(TO, f.when(f.col(_LET_GO).isNull(), to)).drop(_LET_GO)
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Protocol
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.pipeline.build import session_settings, start
 from mayfly.pipeline.check import Problem, check
 from mayfly.pipeline.failures import JAVA_ENDED
 from mayfly.pipeline.parts import AVAILABLE_NOW, PipelineConfig
 from mayfly.pipeline.progress import KeptProgress, Progress
+from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.stops import Stops
 from mayfly.pipeline.supervise import DEFAULT_LIMITS, Ending, Limits, Supervisor, Watcher
 from mayfly.spark.session import create_session
@@ -63,7 +65,13 @@ def run(
     # Twice: Spark has its own way with SIGINT from the moment its session begins.
     with stops.listening(), _session(config, master) as spark, stops.listening():
         begun = kept.load(config.name)
-        ending = Supervisor(lambda: start(config, spark), stops, watchers, begun, limits).run()
+        readers = Readers(config.checkpoint, spark, told.say)
+
+        def start_query() -> StreamingQuery:
+            return start(config, spark, readers)
+
+        supervisor = Supervisor(start_query, stops, watchers, begun, limits, claims=readers)
+        ending = supervisor.run()
     watchers.show(ending.progress, is_up=False)
     return ending
 

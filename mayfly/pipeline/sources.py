@@ -59,6 +59,7 @@ def queue_options(source: ClaimedSource) -> dict[str, str]:
         "maxRowsPerBatch": source.rows_per_batch,
         "maxBytesPerBatch": source.bytes_per_batch,
         "partitions": source.partitions,
+        "epoch": source.epoch,
     }
     return {name: str(value) for name, value in given.items() if value is not None}
 

@@ -68,6 +68,33 @@ class Watcher(Protocol):
         """The query has failed and is started again after a while."""
 
 
+class Claims(Protocol):
+    """What the query has claimed of queues, and what may be done to it."""
+
+    def end_written(self) -> bool:
+        """End what the checkpoint says is written; tell whether all of it is ended."""
+
+    def quiesce(self) -> None:
+        """Have nothing more claimed, so that the batch in work is the last one."""
+
+    def give_back(self) -> None:
+        """Give back what is in no batch; the query has ended."""
+
+
+class NoClaims:
+    """A query that claims nothing, or looks after its claims itself."""
+
+    def end_written(self) -> bool:
+        """All of it is ended."""
+        return True
+
+    def quiesce(self) -> None:
+        """Nothing is claimed."""
+
+    def give_back(self) -> None:
+        """Nothing is claimed."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """When to give up on a batch, and on a query.
@@ -124,8 +151,11 @@ class Supervisor:
         watcher: Watcher,
         progress: Progress,
         limits: Limits = DEFAULT_LIMITS,
+        *,
+        claims: Claims | None = None,
     ) -> None:
         """Count on from ``progress``; ``start`` starts the query from its checkpoint."""
+        self._claims = NoClaims() if claims is None else claims
         self._start = start
         self._pace = pace
         self._watcher = watcher
@@ -157,6 +187,9 @@ class Supervisor:
             self._pace.wait(wait_ms)
 
     def _ending(self, end: End, text: str = "") -> Ending:
+        self._end_written()
+        if self._has_started and end is not End.FAILED:
+            self._claims.give_back()
         return Ending(end, self._progress, text)
 
     def _asked_end(self) -> End:
@@ -208,16 +241,27 @@ class Supervisor:
             return False
         # The last is most often the only new one, and the list is dear to get.
         is_next = last["batchId"] == self._batch + 1
-        for event in [last] if is_next else query.recentProgress:
-            if event["batchId"] > self._batch:
-                self._batch = event["batchId"]
-                self._progress = self._progress.with_batch(event)
-                self._watcher.batch(self._progress)
+        events = [last] if is_next else query.recentProgress
+        new = [event for event in events if event["batchId"] > self._batch]
+        for event in new:
+            self._batch = event["batchId"]
+            self._progress = self._progress.with_batch(event)
+            if event is new[-1]:
+                self._end_written()
+            self._watcher.batch(self._progress)
         self._failures = 0
         return True
 
+    def _end_written(self) -> None:
+        """End what is written; delayed messages have gone to their queues then."""
+        if self._claims.end_written():
+            self._progress = self._progress.all_let_go()
+
     def _stop(self, query: Query) -> End | Failure:
         """Stop between two batches, or at once when that is asked for."""
+        self._claims.quiesce()
+        # What has been claimed by now is in work, or was finished a moment ago.
+        self._take(query)
         batch = self._batch
         while (
             self._pace.asked_count == 1

@@ -92,6 +92,29 @@ def end(manager: Manager, request: Request) -> Answer:
 
 
 @_translated
+def end_written(manager: Manager, request: Request) -> Answer:
+    """End what claims hold that a checkpoint says is written."""
+    consumer, instance_id, until = fields_of(request, consumer=str, instance_id=str, until=int)
+    return {"messages": manager.claims.end_written(consumer, instance_id, until)}
+
+
+@_translated
+def quiesce(manager: Manager, request: Request) -> Answer:
+    """Give a reader no further claim."""
+    consumer, epoch = fields_of(request, consumer=str, epoch=int)
+    manager.claims.quiesce(consumer, epoch)
+    return {}
+
+
+@_translated
+def renew(manager: Manager, request: Request) -> Answer:
+    """Hear of a reader that lives."""
+    consumer, epoch = fields_of(request, consumer=str, epoch=int)
+    manager.claims.renew(consumer, epoch)
+    return {}
+
+
+@_translated
 def edges(manager: Manager, request: Request) -> Answer:
     """Tell which rows claims hold."""
     consumer, epoch, after, until = fields_of(
@@ -104,8 +127,8 @@ def edges(manager: Manager, request: Request) -> Answer:
 @_translated
 def release(manager: Manager, request: Request) -> Answer:
     """Give back what a consumer has claimed."""
-    (consumer,) = fields_of(request, consumer=str)
-    return {"messages": manager.claims.release(consumer)}
+    consumer, epoch = fields_of(request, consumer=str, epoch=_OPTIONAL_INT)
+    return {"messages": manager.claims.release(consumer, epoch)}
 
 
 @_translated

@@ -197,6 +197,11 @@ ACTIONS: dict[str, ActionVerb] = {
     claims.ATTACH: ActionVerb("act as a consumer of a queue", flight_claims.attach),
     claims.CLAIM: ActionVerb("claim the next messages", flight_claims.claim),
     claims.END: ActionVerb("end what claims hold", flight_claims.end),
+    claims.END_WRITTEN: ActionVerb(
+        "end what a checkpoint says is written", flight_claims.end_written
+    ),
+    claims.QUIESCE: ActionVerb("claim nothing more for a reader that ends", flight_claims.quiesce),
+    claims.RENEW: ActionVerb("hear of a reader that lives", flight_claims.renew),
     claims.EDGES: ActionVerb("which rows claims hold", flight_claims.edges),
     claims.MARK: ActionVerb("what tells messages put by now from later", flight_claims.mark),
     claims.RELEASE: ActionVerb("give claimed messages back", flight_claims.release),

@@ -64,6 +64,13 @@ class Folder:
         """Tell whether there is anything of that name."""
         return bool(self._files.exists(self._new_path(self.path, name)))
 
+    def names(self, folder: str) -> list[str]:
+        """Return the names of what is in a folder of it, none when it is not there."""
+        if not self.has(folder):
+            return []
+        found = self._files.listStatus(self._new_path(self.path, folder))
+        return [str(status.getPath().getName()) for status in found]
+
     def read(self, name: str) -> str | None:
         """Return the text of a file, None when there is none."""
         if not self.has(name):

@@ -47,6 +47,10 @@ class Given:
             raise OptionError(f"option {name}: {value!r} is not a whole number above 0")
         return int(value)
 
+    def optional_number(self, name: str) -> int | None:
+        """Return a whole number above 0, None when it is missing; raises OptionError."""
+        return self.number(name, 1) if name.lower() in self._left else None
+
     def flag(self, name: str) -> bool:
         """Return whether an option is "true"; false when it is missing; raises OptionError."""
         value = self.text(name, "false").lower()

@@ -8,6 +8,7 @@ ends then. Until then a batch that Spark repeats is the same batch.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -29,8 +30,19 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mayfly.bulk.claims import Attached, Filters, QueueClient
+from mayfly.bulk.batch_log import ClaimOffset, claim_offset
+from mayfly.bulk.claims import (
+    STAGING_QUEUE,
+    Attached,
+    ConsumerFenced,
+    ConsumerUnknown,
+    Filters,
+    QueueClient,
+)
+from mayfly.bulk.errors import BulkError
 from mayfly.bulk.schema import MESSAGE
+from mayfly.lifetime.claims import CLAIM_RENEWAL_MS
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.spark.errors import CheckpointError, OptionError
 from mayfly.spark.options import Given
 
@@ -38,7 +50,6 @@ from mayfly.spark.options import Given
 MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)
 #: A task for fewer rows costs more than it brings.
 _ROWS_PER_PARTITION_MIN = 10_000
-_OFFSET_VERSION = 1
 _ID_BYTES = 24
 
 
@@ -48,7 +59,8 @@ class QueueOptions(NamedTuple):
     url, queue: required. consumer: names the reader of a stream, required there. tokenFile: file
     with the token, else MAYFLY_TOKEN. manager: where the server serves several. maxRowsPerBatch,
     maxBytesPerBatch: of payload, one message at least. partitions: tasks of a batch at most.
-    pushFilters: "true" lets the queue manager apply filters of a table.
+    pushFilters: "true" lets the queue manager apply filters of a table. epoch: a pipeline has
+    attached the consumer itself, under this one.
     """
 
     url: str
@@ -60,6 +72,7 @@ class QueueOptions(NamedTuple):
     batch_bytes_max: int
     partition_count: int
     pushes_filters: bool
+    epoch: int | None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> QueueOptions:
@@ -77,6 +90,7 @@ class QueueOptions(NamedTuple):
             batch_bytes_max=given.number("maxBytesPerBatch", 256 * 1024 * 1024),
             partition_count=given.number("partitions", 4),
             pushes_filters=given.flag("pushFilters"),
+            epoch=given.optional_number("epoch"),
         )
         given.refuse_the_rest()
         return parsed
@@ -185,8 +199,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._consumer: str = options.consumer
         self._attached: Attached | None = None
+        #: Renews the claims on delayed messages, which lapse.
+        self._renewal: Renewal | None = None
         #: Under AvailableNow, what tells messages that are there now from later ones.
         self._mark: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to the workers without the thread, which stays where the query is planned."""
+        return {**self.__dict__, "_renewal": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Return where a stream without a checkpoint begins: behind what was ended before."""
@@ -252,8 +272,48 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _attach(self, client: QueueClient) -> Attached:
         """Act as the consumer from now on; earlier readers of its name are refused."""
         if self._attached is None:
-            self._attached = client.attach(self._consumer, self._options.queue)
+            epoch = self._options.epoch
+            if epoch is None:
+                self._attached = client.attach(self._consumer, self._options.queue)
+            else:
+                self._attached = client.attached(self._consumer, epoch)
+            if self._attached.queue == STAGING_QUEUE:
+                self._renewal = Renewal(self._options, self._attached)
         return self._attached
+
+    def stop(self) -> None:
+        """Renew nothing any more: the query has ended."""
+        if self._renewal is not None:
+            self._renewal.stop()
+
+
+class Renewal:
+    """A thread that renews claims for as long as the query's process lives."""
+
+    def __init__(
+        self, options: QueueOptions, attached: Attached, every_ms: int = CLAIM_RENEWAL_MS
+    ) -> None:
+        """Begin; the claims have been renewed a moment ago."""
+        self._options = options
+        self._every_seconds = every_ms / SECOND_MS
+        self._attached = attached
+        self._is_stopped = threading.Event()
+        threading.Thread(target=self._run, name="mayfly-renewal", daemon=True).start()
+
+    def stop(self) -> None:
+        """Renew nothing any more."""
+        self._is_stopped.set()
+
+    def _run(self) -> None:
+        while not self._is_stopped.wait(self._every_seconds):
+            try:
+                with self._options.connect() as client:
+                    client.renew(self._attached)
+            except (ConsumerFenced, ConsumerUnknown):
+                return
+            except BulkError:
+                # The server may be back at the next try; the query says what is wrong.
+                continue
 
 
 def _shares(after: int, until: int, share_count: int) -> list[tuple[int, int]]:
@@ -270,25 +330,23 @@ def _is_identifier(value: Any) -> bool:
 
 
 def _offset(attached: Attached, claim: int) -> dict[str, Any]:
-    return {
-        "version": _OFFSET_VERSION,
-        "claim": claim,
-        "consumer": attached.consumer,
-        "queue": attached.queue,
-        "instance": attached.instance_id,
-    }
+    return _offset_of(attached, claim).as_json()
 
 
-def _claim_of(offset: dict[str, Any], attached: Attached) -> int:
+def _offset_of(attached: Attached, claim: int) -> ClaimOffset:
+    return ClaimOffset(attached.consumer, attached.queue, attached.instance_id, claim)
+
+
+def _claim_of(given: dict[str, Any], attached: Attached) -> int:
     """Return the claim of an offset after checking whose it is."""
-    claim = offset.get("claim")
-    if offset.get("version") != _OFFSET_VERSION or not isinstance(claim, int):
-        raise CheckpointError(f"offset {offset} is not one of a queue, version {_OFFSET_VERSION}")
-    here = _offset(attached, claim)
-    for name, what in (("instance", "store"), ("queue", "queue"), ("consumer", "consumer")):
-        if offset.get(name) != here[name]:
+    offset = claim_offset(given)
+    if offset is None:
+        raise CheckpointError(f"offset {given} is not one of a queue, version 1")
+    here = _offset_of(attached, offset.claim)
+    for name, what in (("instance_id", "store"), ("queue", "queue"), ("consumer", "consumer")):
+        if getattr(offset, name) != getattr(here, name):
             raise CheckpointError(
-                f"the checkpoint belongs to {what} {offset.get(name)}, but this is {what} "
-                f"{here[name]} of queue manager {attached.manager}: use a new checkpoint"
+                f"the checkpoint belongs to {what} {getattr(offset, name)}, but this is {what} "
+                f"{getattr(here, name)} of queue manager {attached.manager}: use a new checkpoint"
             )
-    return claim
+    return offset.claim

@@ -52,6 +52,7 @@ class Work(NamedTuple):
     from_ms: int
     to_ms: int
     rows: int = 1
+    let_go: int = 0
 
 
 class Timetable:
@@ -89,7 +90,9 @@ class Timetable:
     def recentProgress(self) -> Sequence[Mapping[str, Any]]:
         at_ms = self._at_ms()
         done = [work for work in self._works if work.to_ms <= at_ms]
-        return [event(work.batch, work.rows, released=work.rows) for work in done]
+        return [
+            event(work.batch, work.rows, released=work.rows, let_go=work.let_go) for work in done
+        ]
 
     def exception(self) -> BaseException | None:
         return self._error if self._is_over() else None
@@ -113,6 +116,7 @@ class Seen:
         self._hand = hand
         self.starts_ms: list[int] = []
         self.batches: list[int] = []
+        self.progress: list[Progress] = []
         self.restarts: list[tuple[str, int]] = []
 
     def started(self, progress: Progress) -> None:
@@ -120,6 +124,7 @@ class Seen:
 
     def batch(self, progress: Progress) -> None:
         self.batches.append(progress.batch)
+        self.progress.append(progress)
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
         assert progress.restarts == len(self.restarts) + 1

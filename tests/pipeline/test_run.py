@@ -22,8 +22,9 @@ from mayfly.pipeline.build import start
 from mayfly.pipeline.config import load
 from mayfly.pipeline.parts import AVAILABLE_NOW
 from mayfly.pipeline.progress import KeptProgress, Progress
+from mayfly.pipeline.readers import Readers
 from mayfly.pipeline.stops import Stops
-from mayfly.pipeline.supervise import End, Limits, Supervisor
+from mayfly.pipeline.supervise import End, Ending, Limits, Supervisor
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
@@ -151,6 +152,100 @@ def test_a_source_that_fails_is_read_on_from_the_checkpoint(
         assert len(outage.said) == 2
         assert all(f"no Mayfly server answers at {outage.url}" in said for said in outage.said)
         assert bodies(tmp_path / "out") == dict.fromkeys(range(300), 1)
+        assert manager.verify().ok
+
+
+FROM_STAGING = """
+[[source]]
+kind = "staging"
+url = "{url}"
+token_file = "{token_file}"
+consumer = "releaser"
+rows_per_batch = 100
+"""
+
+
+class Stop:
+    """Asks for the end of a pipeline in the midst of a backlog, and notes what is on Q1 then."""
+
+    def __init__(self, manager: QueueManager, stops: Stops) -> None:
+        self._manager = manager
+        self._stops = stops
+        self.released_and_there: list[tuple[int, int]] = []
+        self.said: list[str] = []
+
+    def started(self, progress: Progress) -> None:
+        """Nothing to do."""
+
+    def batch(self, progress: Progress) -> None:
+        self.released_and_there.append((progress.released, self._manager.curdepth("Q1")))
+        if progress.rows_in >= 200 and not self._stops.asked_count:
+            self._stops.ask()
+
+    def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
+        raise AssertionError(failure)
+
+    def run(self, file: Path, spark: SparkSession) -> Ending:
+        config, begun = load(file), Progress("calls")
+        readers = Readers(config.checkpoint, spark, self.said.append)
+        supervisor = Supervisor(
+            lambda: start(config, spark, readers), self._stops, self, begun, claims=readers
+        )
+        return supervisor.run()
+
+
+def test_a_pipeline_that_is_stopped_leaves_nothing_claimed_that_is_written(
+    spark: SparkSession, tmp_path: Path, token_file: Path
+) -> None:
+    """Nor anything else: what a release could put back is at the sink or on its queue, once."""
+    with (
+        queue_manager(tmp_path / "QM1") as manager,
+        FlightServer(manager, port=0, token=TOKEN) as server,
+    ):
+        put(manager, *range(1_000))
+        file = write_pipeline(tmp_path, from_queue(server.url, token_file))
+        stop = Stop(manager, Stops())
+        ended = stop.run(file, spark)
+        assert (ended.end, stop.said) == (End.STOPPED, [])
+        [standing] = manager.claims.standings()
+        assert (standing.message_count, manager.counts("Q1").locked) == (0, 0)
+        assert manager.claims.release("billing") == 0
+        assert manager.curdepth("Q1") == 1_000 - ended.progress.rows_in
+        written = bodies(tmp_path / "out")
+        assert (written.total(), len(written)) == (ended.progress.rows_in,) * 2
+        again = Stop(manager, Stops())
+        assert again.run(file, spark).end is End.STOPPED
+        assert set(bodies(tmp_path / "out").values()) == {1}
+        assert bodies(tmp_path / "out").total() + manager.curdepth("Q1") == 1_000
+        assert manager.verify().ok
+
+
+def test_DDELAY_released_is_counted_when_the_messages_are_on_their_queues(
+    spark: SparkSession, tmp_path: Path, token_file: Path
+) -> None:
+    """After the stop a second pipeline, with a name of its own, takes over what is left."""
+    with (
+        queue_manager(tmp_path / "QM1") as manager,
+        FlightServer(manager, port=0, token=TOKEN) as server,
+    ):
+        assert manager.mqsc("ALTER QMGR DDELAY(SPARK)").ok
+        with manager.session(transacted=True) as session:
+            for number in range(500):
+                session.put("Q1", b"%d" % number, delay_ms=1, persistent=True)
+            session.commit()
+        source = FROM_STAGING.format(url=server.url, token_file=token_file)
+        stop = Stop(manager, Stops())
+        ended = stop.run(write_pipeline(tmp_path, source), spark)
+        assert (ended.end, stop.said) == (End.STOPPED, [])
+        assert all(released == there for released, there in stop.released_and_there)
+        released = ended.progress.released
+        assert (released, ended.progress.releasing) == (manager.curdepth("Q1"), 0)
+        assert [s.message_count for s in manager.claims.standings()] == [0]
+        (tmp_path / "other").mkdir()
+        other = source.replace("releaser", "other")
+        stop = Stop(manager, Stops())
+        ended = stop.run(write_pipeline(tmp_path / "other", other), spark)
+        assert manager.curdepth("Q1") == released + ended.progress.released
         assert manager.verify().ok
 
 

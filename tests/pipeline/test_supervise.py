@@ -8,7 +8,7 @@ import pytest
 
 from mayfly.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.pipeline.progress import Progress
-from mayfly.pipeline.supervise import DEFAULT_LIMITS, End, Ending, Limits, Supervisor
+from mayfly.pipeline.supervise import DEFAULT_LIMITS, Claims, End, Ending, Limits, Supervisor
 from mayfly.spark.errors import CheckpointError
 from tests.pipeline.queries import Hand, Seen, Timetable, Work
 
@@ -29,9 +29,33 @@ class Run:
         self.queries.append(next(self._makers)(self.hand))
         return self.queries[-1]
 
-    def run(self, limits: Limits = DEFAULT_LIMITS) -> Ending:
+    def run(self, limits: Limits = DEFAULT_LIMITS, claims: Claims | None = None) -> Ending:
         progress = Progress("calls")
-        return Supervisor(self.start, self.hand, self.seen, progress, limits).run()
+        supervisor = Supervisor(self.start, self.hand, self.seen, progress, limits, claims=claims)
+        return supervisor.run()
+
+
+class Held:
+    """Claims of queries that go by a timetable; a queue manager that is away ends none."""
+
+    def __init__(self, run: Run, *, away_until_ms: int = 0) -> None:
+        self._run = run
+        self._away_until_ms = away_until_ms
+        self.calls: list[tuple[str, int]] = []
+
+    def _call(self, name: str) -> None:
+        assert name != "give back" or not self._run.queries[-1].isActive
+        self.calls.append((name, self._run.hand.time_ms))
+
+    def end_written(self) -> bool:
+        self._call("end")
+        return self._run.hand.time_ms >= self._away_until_ms
+
+    def quiesce(self) -> None:
+        self._call("quiesce")
+
+    def give_back(self) -> None:
+        self._call("give back")
 
 
 def fails(*works: Work, ends_ms: int = 50, error: Exception = GONE) -> Callable[[Hand], Timetable]:
@@ -175,3 +199,39 @@ def test_a_batch_that_fails_while_the_end_waits_for_it_is_told() -> None:
     ended = run.run()
     assert (ended.end, ended.text) == (End.FAILED, str(GONE))
     assert run.seen.restarts == []
+
+
+def test_claims_are_ended_after_each_batch_and_given_back_when_the_query_has_stopped() -> None:
+    """The end is asked for in the midst of the second batch."""
+    run = Run(Hand(500), goes_on(Work(0, 0, 150), Work(1, 400, 700), Work(2, 700, 900)))
+    held = Held(run)
+    ended = run.run(claims=held)
+    assert (ended.end, run.seen.batches) == (End.STOPPED, [0, 1])
+    assert held.calls == [
+        ("end", 200),
+        ("quiesce", 500),
+        ("end", 700),
+        ("end", 700),
+        ("give back", 700),
+    ]
+
+
+def test_claims_of_a_query_that_failed_or_never_started_are_left_alone() -> None:
+    """Somebody else may read under the name."""
+    for maker in (fails(error=WrongToken("wrong")), raises(WrongToken("wrong"))):
+        run = Run(Hand(), maker)
+        held = Held(run)
+        assert run.run(claims=held).end is End.FAILED
+        assert {name for name, _ in held.calls} == {"end"}
+
+
+def test_released_counts_delayed_messages_only_once_their_claims_have_ended() -> None:
+    """Their queue manager is away until the second batch; a third ends after it is gone again."""
+    works = [Work(n, n * 200, n * 200 + 100, rows=n + 1, let_go=n + 1) for n in range(2)]
+    run = Run(Hand(), ends(*works, ends_ms=700))
+    progress = run.run(claims=Held(run, away_until_ms=400)).progress
+    assert [(p.released, p.releasing) for p in run.seen.progress] == [(0, 1), (3, 0)]
+    assert (progress.rows_in, progress.rows_out, progress.held) == (3, 3, 0)
+    run = Run(Hand(), ends(*works, ends_ms=700))
+    progress = run.run(claims=Held(run, away_until_ms=IDLE_MS)).progress
+    assert (progress.released, progress.releasing) == (0, 3)

@@ -16,20 +16,31 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from mayfly import QueueManager
-from mayfly.bulk.claims import ClaimsReleased, ConsumerFenced, ConsumerOfOtherQueue
+from mayfly.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims
+from mayfly.bulk.claims import (
+    STAGING_QUEUE,
+    ClaimsReleased,
+    ConsumerFenced,
+    ConsumerOfOtherQueue,
+)
 from mayfly.bulk.errors import ServerNotReachable
+from mayfly.lifetime.claims import CLAIM_LAPSE_MS
 from mayfly.servers.flight import FlightServer
+from mayfly.spark.checkpoints import Folder
 from mayfly.spark.errors import CheckpointError, OptionError
 from mayfly.spark.queue_source import (
     MESSAGE_TYPE,
     FilteredQueueReader,
     QueueOptions,
     QueueStreamReader,
+    Renewal,
     RowRange,
     queue_reader,
 )
+from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
+from tests.facts import wait_until
 
 URL = "grpc://127.0.0.1:9414"
 
@@ -221,6 +232,32 @@ def test_a_reader_travels_without_connection_or_token(
     assert TOKEN.encode() not in pickle.dumps(reader)
 
 
+def test_DDELAY_a_reader_of_the_staging_queue_renews_its_claims_until_it_stops(
+    tmp_path: Path, token_file: Path
+) -> None:
+    clock = VirtualClock(1_700_000_000_000)
+    with (
+        QueueManager("QM1", tmp_path / "QM1", clock=clock) as manager,
+        FlightServer(manager, port=0, token=TOKEN) as server,
+    ):
+        assert manager.mqsc("DEFINE QLOCAL(Q1)\nALTER QMGR DDELAY(SPARK)").ok
+        with manager.session() as session:
+            session.put("Q1", b"1", delay_ms=10)
+        clock.advance(10)
+        reader = stream_reader(server, token_file, queue=STAGING_QUEUE)
+        end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(10))
+        assert payloads(reader, reader.initialOffset(), end) == [1]
+        attached = manager.claims.standings()[0]
+        options = parse(url=server.url, tokenFile=str(token_file), queue=STAGING_QUEUE)
+        with options.connect() as client:
+            renewal = Renewal(options, client.attached("billing", attached.epoch), every_ms=5)
+        clock.advance(CLAIM_LAPSE_MS - 1)
+        lapse_ms = clock.now_ms() + CLAIM_LAPSE_MS
+        wait_until(lambda: manager.claims.next_lapse_ms() == lapse_ms)
+        renewal.stop()
+        reader.stop()
+
+
 def test_nobody_there_names_the_url(token_file: Path) -> None:
     reader = QueueStreamReader(parse(url="grpc://127.0.0.1:1", tokenFile=str(token_file)))
     with pytest.raises(ServerNotReachable, match=r"no Mayfly server answers at grpc://127\.0"):
@@ -337,6 +374,13 @@ def test_a_stream_takes_each_message_once_and_goes_on_from_its_checkpoint(
     pipeline = Pipeline(spark, manager_server, token_file, tmp_path)
     pipeline.run()
     assert (pipeline.numbers(), pipeline.batches()) == (list(range(10)), 3)
+    offset = ClaimOffset("billing", "Q1", manager.ledger.instance_id, 3)
+    assert written_claims(LocalFiles(pipeline.checkpoint)) == [WrittenClaims(offset, None)]
+    folder = Folder(spark, str(pipeline.checkpoint))
+    assert written_claims(folder) == [WrittenClaims(offset, None)]
+    (pipeline.checkpoint / "commits" / "2").rename(tmp_path / "2")
+    assert written_claims(folder) == [WrittenClaims(offset._replace(claim=2), 2)]
+    (tmp_path / "2").rename(pipeline.checkpoint / "commits" / "2")
     # The last batch has ended, too: Spark has asked for its successor and found none.
     assert manager.counts("Q1") == (0, 0, 0, 0, 0)
     put(manager, *range(10, 13))

@@ -413,6 +413,59 @@ def test_after_a_release_a_reader_without_a_checkpoint_begins_anew(
     assert Reader(manager).drain() == [b"1", b"2"]
 
 
+def test_what_a_checkpoint_says_is_written_is_ended_whoever_reads_now(
+    manager: QueueManager, session: Session
+) -> None:
+    """Its query was stopped; the rest is given back, and the checkpoint can be continued."""
+    put(session, 1, 2, 3)
+    reader = Reader(manager)
+    for _ in range(3):
+        reader.at = reader.claim(Limit(1, 2**40)).until
+    other = Reader(manager)
+    instance_id = manager.claims.instance_id
+    assert manager.claims.end_written("billing", instance_id, 2) == 2
+    assert manager.claims.end_written("billing", instance_id, 2) == 0
+    assert [life.outcome for life in lives(manager, "Q1")] == ["got", "got"]
+    other.at = 2
+    assert other.read(3) == [b"3"]
+    assert manager.claims.release("billing") == 1
+    assert manager.claims.end_written("billing", instance_id, 3) == 0
+    assert manager.curdepth("Q1") == 1
+    again = Reader(manager)
+    again.at = 2
+    assert again.claim().message_count == 1
+    assert manager.verify().ok
+
+
+def test_a_checkpoint_of_another_store_or_of_later_claims_ends_nothing(
+    manager: QueueManager, session: Session
+) -> None:
+    put(session, 1)
+    Reader(manager).claim()
+    end = manager.claims.end_written
+    assert error_of(lambda: end("billing", "another", 1)) == "other-instance"
+    assert error_of(lambda: end("billing", manager.claims.instance_id, 2)) == "claims-ahead"
+    assert error_of(lambda: end("nobody", manager.claims.instance_id, 0)) == "consumer-unknown"
+    assert manager.counts("Q1").locked == 1
+
+
+def test_a_quiesced_reader_is_given_nothing_more_and_reads_what_it_has(
+    manager: QueueManager, session: Session
+) -> None:
+    put(session, 1, 2, 3)
+    reader = Reader(manager)
+    reader.claim(Limit(1, 2**40))
+    reader.claims.claim("billing", reader.epoch, 1, Limit(1, 2**40))
+    manager.claims.quiesce("billing", reader.epoch)
+    reader.at = 1
+    assert reader.claim() == Claimed(1, 0), "neither what is claimed nor what is there"
+    assert reader.read(2) == [b"2"]
+    assert manager.claims.release("billing", reader.epoch) == 2
+    assert error_of(lambda: manager.claims.quiesce("billing", reader.epoch)) == "consumer-fenced"
+    assert error_of(lambda: manager.claims.release("billing", reader.epoch)) == "consumer-fenced"
+    assert Reader(manager).drain() == [b"1", b"2", b"3"]
+
+
 # Who may
 
 

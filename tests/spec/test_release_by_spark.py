@@ -15,6 +15,7 @@ from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
 from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
+from mayfly.lifetime.claims import CLAIM_LAPSE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -266,6 +267,109 @@ def test_claims_given_back_can_be_changed_and_claimed_again(
     assert session.schedule.cancel(first) == Receipt.CANCELLED
     assert releaser(any_manager).drain() == [b"2"]
     assert bodies(session, "Q1") == [b"2"]
+
+
+def renewed_at(qm: QueueManager, clock: VirtualClock) -> tuple[Reader, int]:
+    """Claim what is due, with a renewal 59 s later; return the reader and the moment of lapse."""
+    reader = releaser(qm)
+    reader.claim()
+    clock.advance(CLAIM_LAPSE_MS - 1_000)
+    qm.claims.renew("releaser", reader.epoch)
+    return reader, clock.now_ms() + CLAIM_LAPSE_MS
+
+
+@pytest.mark.parametrize(("early_ms", "found"), [(1, 0), (0, 2), (-1, 2)])
+def test_DDELAY_a_claim_that_nobody_renews_lapses_and_another_pipeline_takes_over(
+    any_manager: QueueManager,
+    session: Session,
+    clock: VirtualClock,
+    persistent: bool,
+    early_ms: int,
+    found: int,
+) -> None:
+    for body in (b"1", b"2"):
+        session.put("Q1", body, delay_ms=10, persistent=persistent)
+    clock.advance(10)
+    _gone, lapse_ms = renewed_at(any_manager, clock)
+    clock.advance(lapse_ms - clock.now_ms() - early_ms)
+    other = Reader(any_manager, "other", STAGING)
+    assert other.claim().message_count == found
+    assert any_manager.claims.standings()[1].message_count == 2 - found
+    other.drain()
+    assert bodies(session, "Q1") == [b"1", b"2"][:found]
+    assert any_manager.verify().ok
+
+
+@pytest.mark.parametrize("call", ["read", "claim", "end", "attach"])
+def test_DDELAY_every_call_of_a_reader_renews_its_claims(
+    any_manager: QueueManager, session: Session, clock: VirtualClock, call: str
+) -> None:
+    session.put("Q1", b"x", delay_ms=10)
+    clock.advance(10)
+    reader = releaser(any_manager)
+    until = reader.claim().until
+    clock.advance(CLAIM_LAPSE_MS - 1)
+    if call == "read":
+        reader.read(until)
+    elif call == "claim":
+        reader.claims.claim("releaser", reader.epoch, until, ALL)
+    elif call == "end":
+        reader.end(0)
+    else:
+        releaser(any_manager)
+    clock.advance(CLAIM_LAPSE_MS - 1)
+    assert any_manager.claims.standings()[0].message_count == 1
+    clock.advance(1)
+    assert any_manager.claims.standings()[0].message_count == 0
+
+
+def test_DDELAY_a_reader_whose_claims_have_lapsed_goes_on_with_its_checkpoint(
+    any_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """Its batch comes again without rows, and the messages come with a later claim, once."""
+    session.put("Q1", b"x", delay_ms=10)
+    clock.advance(10)
+    reader, lapse_ms = renewed_at(any_manager, clock)
+    rows = any_manager.claims.edges("releaser", reader.epoch, 0, 1)
+    clock.advance(lapse_ms - clock.now_ms())
+    with pytest.raises(ClaimError) as error:
+        any_manager.claims.page("releaser", reader.epoch, rows, max_bytes=2**20, max_rows=10)
+    assert error.value.reason == "claims-lapsed"
+    assert reader.read(1) == []
+    assert reader.end(1) == 0
+    assert bodies(session, "Q1") == []
+    assert reader.drain() == [b"x"]
+    assert bodies(session, "Q1") == [b"x"]
+
+
+def test_DDELAY_claims_are_renewed_by_the_opening_of_their_queue_manager(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
+        local(qm)
+        alter_manager(qm, DDELAY=SPARK)
+        with qm.session() as session:
+            session.put("Q1", b"x", delay_ms=10, persistent=True)
+        clock.advance(10)
+        releaser(qm).claim()
+    clock.advance(10 * CLAIM_LAPSE_MS)
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
+        clock.advance(CLAIM_LAPSE_MS - 1)
+        assert qm.claims.standings()[0].message_count == 1
+        clock.advance(1)
+        assert qm.claims.standings()[0].message_count == 0
+        assert releaser(qm).drain() == [b"x"]
+        with qm.session() as session:
+            assert bodies(session, "Q1") == [b"x"]
+
+
+def test_claims_of_an_ordinary_queue_never_lapse(
+    any_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    session.put("Q1", b"x", persistent=True)
+    Reader(any_manager).claim()
+    clock.advance(100 * CLAIM_LAPSE_MS)
+    assert any_manager.claims.standings()[0].message_count == 1
 
 
 def test_DDELAY_embedded_again_leaves_what_is_claimed_to_the_pipeline_until_it_is_given_back(

@@ -47,6 +47,11 @@ class Claims:
         self._consumers: dict[str, Consumer] = {}
         self._attaching = threading.Lock()
 
+    @property
+    def instance_id(self) -> str:
+        """The store that offsets of these claims belong to."""
+        return self._core.store.ledger.instance_id
+
     def load(self) -> None:
         """Take up what the store holds."""
         core = self._core
@@ -57,6 +62,7 @@ class Claims:
             by_id[claim.consumer_id].claims.append(claim)
         for consumer in by_id.values():
             self._holding(consumer.queue).load(consumer)
+            consumer.renewed_ms = core.now_ms()
 
     def standings(self) -> list[Standing]:
         """Return how every consumer stands, by name, when what it has under way is done.
@@ -100,6 +106,7 @@ class Claims:
             row = consumer.row
             self._holding(queue).save(consumer, row._replace(epoch=row.epoch + 1))
             self._consumers[name] = consumer
+            consumer.renewed_ms = self._core.now_ms()
             return consumer.standing()
 
     def mark(self) -> int:
@@ -114,12 +121,14 @@ class Claims:
         """Claim the next messages in get order and return where the claims after ``after`` end.
 
         Claims that are there already come first; with none and nothing to claim, ``until`` is
-        ``after`` and nothing is written. A claim is of one message at least, however large. Raises
-        MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE while another has the queue for himself, or
-        ClaimError.
+        ``after`` and nothing is written, as for a reader that is quiesced. A claim is of one
+        message at least, however large. Raises MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE while another
+        has the queue for himself, or ClaimError.
         """
         with self._held(name, epoch) as consumer:
             consumer.check_checkpoint(after)
+            if consumer.quiesced_epoch == epoch:
+                return Claimed(after, 0)
             # Released claims that nobody has read are passed over.
             until, rows, body_bytes = consumer.given(after, limit.row_count, limit.body_bytes)
             while until == consumer.row.last_number:
@@ -146,6 +155,65 @@ class Claims:
                 ended += self._holding(consumer.queue).end_group(consumer, group)
         return ended
 
+    def end_written(self, name: str, instance_id: str, until: int) -> int:
+        """End all claims up to ``until``, which a checkpoint says are written; return messages.
+
+        That they are is true whoever reads under the name now, so no epoch is asked for; claims
+        that are closed already stay as they are. ``instance_id`` is the store that the checkpoint
+        was made with. Raises ClaimError.
+        """
+        ended = 0
+        consumer = self._known(name)
+        with consumer.lock:
+            self._core.check_running()
+            if instance_id != self.instance_id:
+                raise ClaimError(
+                    "other-instance",
+                    f"the checkpoint belongs to store {instance_id}, but queue manager "
+                    f"{self._core.name} is store {self.instance_id}",
+                )
+            consumer.check_not_ahead(until)
+            while group := consumer.group(until, CLAIM_ROWS_MAX, CLAIM_BYTES_MAX):
+                ended += self._holding(consumer.queue).end_group(consumer, group)
+        return ended
+
+    def quiesce(self, name: str, epoch: int) -> None:
+        """Give a reader no further claim, so that it can end; raises ClaimError.
+
+        What it has claimed it still reads; who attaches next is given claims again.
+        """
+        with self._held(name, epoch) as consumer:
+            consumer.quiesced_epoch = epoch
+
+    def renew(self, name: str, epoch: int) -> None:
+        """Say that a reader lives, as every other call of it does; raises ClaimError."""
+        self._fenced(name, epoch)
+
+    def next_lapse_ms(self) -> int | None:
+        """Return when the next claims lapse unless their reader is heard of."""
+        moments = [consumer.lapses_at_ms for consumer in [*self._consumers.values()]]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def end_lapsed(self) -> None:
+        """Give back the claims that have lapsed: what they hold is due again, for any reader.
+
+        Their reader is not fenced. Should it live, it finds nothing in them and goes on.
+        """
+        now_ms = self._core.now_ms()
+        for consumer in [*self._consumers.values()]:
+            lapses_at_ms = consumer.lapses_at_ms
+            if lapses_at_ms is None or now_ms < lapses_at_ms:
+                continue
+            if not consumer.lock.acquire(blocking=False):
+                # A call of its reader is under way, which takes long.
+                consumer.renewed_ms = now_ms
+                continue
+            try:
+                self._give_back(consumer)
+            finally:
+                consumer.lock.release()
+        self._core.run_deferred()
+
     def edges(self, name: str, epoch: int, after: int, until: int) -> tuple[int, int]:
         """Return the rows ``(after, until]`` that claims ``(after, until]`` hold."""
         with self._held(name, epoch) as consumer:
@@ -165,20 +233,21 @@ class Claims:
         self._fenced(name, epoch)
         after, until = rows
         if after < until and not found.message_count:
-            raise ClaimError(
-                "claims-closed", f"rows after {after} of consumer {name} are no longer claimed"
-            )
+            reason = "claims-lapsed" if consumer.may_lapse else "claims-closed"
+            raise ClaimError(reason, f"rows after {after} of consumer {name} are no longer claimed")
         return found
 
-    def release(self, name: str) -> int:
+    def release(self, name: str, epoch: int | None = None) -> int:
         """Give back what a consumer has claimed, each to its place with its backout count raised.
 
-        Who reads under its name is fenced. Returns how many messages there were.
+        Who reads under its name is fenced. Returns how many messages there were. With an epoch it
+        raises ClaimError for a reader that is fenced itself.
         """
-        released = 0
         self._core.check_running()
         consumer = self._known(name)
         with consumer.lock:
+            if epoch is not None:
+                consumer.check_epoch(epoch)
             row, holding = consumer.row, self._holding(consumer.queue)
             fenced = row._replace(epoch=row.epoch + 1)
             if row.closed_number < row.last_number:
@@ -186,8 +255,7 @@ class Claims:
                     released_after=row.closed_number, released_until=row.last_number
                 )
             holding.save(consumer, fenced)
-            while group := consumer.group(row.last_number, CLAIM_ROWS_MAX, CLAIM_BYTES_MAX):
-                released += holding.release_group(consumer, group)
+            released = self._give_back(consumer)
             if row.closed_number < row.last_number:
                 # A new reader begins behind a number that no old checkpoint has.
                 number = row.last_number + 1
@@ -197,18 +265,28 @@ class Claims:
         self._core.run_deferred()
         return released
 
+    def _give_back(self, consumer: Consumer) -> int:
+        """Give back all open claims of a consumer, whose lock is held; return the messages."""
+        released, holding = 0, self._holding(consumer.queue)
+        last_number = consumer.row.last_number
+        while group := consumer.group(last_number, CLAIM_ROWS_MAX, CLAIM_BYTES_MAX):
+            released += holding.release_group(consumer, group)
+        return released
+
     @contextmanager
     def _held(self, name: str, epoch: int) -> Iterator[Consumer]:
         consumer = self._known(name)
         with consumer.lock:
             self._core.check_running()
             consumer.check_epoch(epoch)
+            consumer.renewed_ms = self._core.now_ms()
             yield consumer
 
     def _fenced(self, name: str, epoch: int) -> Consumer:
         self._core.check_running()
         consumer = self._known(name)
         consumer.check_epoch(epoch)
+        consumer.renewed_ms = self._core.now_ms()
         return consumer
 
     def _known(self, name: str) -> Consumer:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
+from mayfly.engine.objects.registry import STAGING_QUEUE
+from mayfly.lifetime.claims import claim_lapses_at_ms
 from mayfly.store.claims import ClaimRow, ConsumerRow
 
 
 class ClaimError(Exception):
     """A consumer is refused; ``reason`` is for programs.
 
-    consumer-unknown, consumer-queue, consumer-fenced, claims-closed, claims-released, claims-ahead.
+    consumer-unknown, consumer-queue, consumer-fenced, claims-closed, claims-released,
+    claims-ahead, claims-lapsed, other-instance.
     """
 
     def __init__(self, reason: str, text: str) -> None:
@@ -42,11 +45,28 @@ class Consumer:
         self.lock = threading.Lock()
         #: The open claims, by number.
         self.claims: list[ClaimRow] = []
+        #: When its reader was last heard of.
+        self.renewed_ms = 0
+        #: The epoch whose reader is given no further claim.
+        self.quiesced_epoch = 0
 
     @property
     def queue(self) -> str:
         """The local queue it reads."""
         return self.row.queue
+
+    @property
+    def may_lapse(self) -> bool:
+        """Whether its claims lapse when nobody renews them: those of the staging queue do.
+
+        The queue manager itself lets each of their messages go once, so none is lost or doubled.
+        """
+        return self.row.queue == STAGING_QUEUE
+
+    @property
+    def lapses_at_ms(self) -> int | None:
+        """When its open claims lapse unless its reader is heard of; None when nothing lapses."""
+        return claim_lapses_at_ms(self.renewed_ms) if self.may_lapse and self.claims else None
 
     @property
     def message_count(self) -> int:
@@ -88,13 +108,8 @@ class Consumer:
 
         What was ended behind it would be missing, what was released up to it would come twice.
         """
+        self.check_not_ahead(number)
         row = self.row
-        if number > row.last_number:
-            raise ClaimError(
-                "claims-ahead",
-                f"the checkpoint has read to claim {number} of consumer {row.name}, whose last is "
-                f"{row.last_number}: the queue manager was restored from an older copy",
-            )
         if row.released_after < number <= row.released_until:
             raise ClaimError(
                 "claims-released",
@@ -102,11 +117,21 @@ class Consumer:
                 f"{row.queue} again: use a new checkpoint",
             )
         was_released = row.released_after <= number and row.closed_number <= row.released_until + 1
-        if number < row.closed_number and not was_released:
+        if number < row.closed_number and not was_released and not self.may_lapse:
             raise ClaimError(
                 "claims-closed",
                 f"the checkpoint has read to claim {number} of consumer {row.name}, but claims up "
                 f"to {row.closed_number} are ended: it is an older copy; use a new checkpoint",
+            )
+
+    def check_not_ahead(self, number: int) -> None:
+        """Raise ClaimError for a claim that there has never been."""
+        row = self.row
+        if number > row.last_number:
+            raise ClaimError(
+                "claims-ahead",
+                f"the checkpoint has read to claim {number} of consumer {row.name}, whose last is "
+                f"{row.last_number}: the queue manager was restored from an older copy",
             )
 
     def given(self, after: int, row_count: int, body_bytes: int) -> tuple[int, int, int]:

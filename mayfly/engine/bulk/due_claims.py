@@ -116,6 +116,8 @@ class DueRows(Holding):
                 ]
                 self._hide(keys)
                 self._processor.pass_over(keys[-1])
+                # The claim lapses at a moment that the clock does not know yet.
+                core.must_wake = True
             self._processor.look_ahead()
         core.run_deferred()
         if not taken:

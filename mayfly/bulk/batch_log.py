@@ -1,0 +1,121 @@
+"""What the checkpoint of a Spark query says of claims: up to which one they are written.
+
+Spark writes ``offsets/N`` before batch N begins and ``commits/N`` when all of it is written. The
+offset of a queue is the last claim of the batch. A claim up to the offset of the last committed
+batch is written; one behind it may be written or not while its batch is unfinished.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+_VERSION = 1
+OFFSETS, COMMITS = "offsets", "commits"
+
+
+class ClaimOffset(NamedTuple):
+    """The offset of a queue: the last claim that was read, and whose it is."""
+
+    consumer: str
+    queue: str
+    instance_id: str
+    claim: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form that Spark keeps."""
+        return {
+            "version": _VERSION,
+            "claim": self.claim,
+            "consumer": self.consumer,
+            "queue": self.queue,
+            "instance": self.instance_id,
+        }
+
+
+def claim_offset(value: Any) -> ClaimOffset | None:
+    """Return what ``ClaimOffset.as_json`` gave; None for anything else."""
+    match value:
+        case {
+            "version": 1,
+            "claim": int(claim),
+            "consumer": str(consumer),
+            "queue": str(queue),
+            "instance": str(instance_id),
+        }:
+            return ClaimOffset(consumer, queue, instance_id, claim)
+    return None
+
+
+class LogFiles(Protocol):
+    """The files of a checkpoint; names count from its folder."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of what is in a folder, none when it is not there."""
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, None when it is not there."""
+
+
+class LocalFiles:
+    """A checkpoint on this machine; raises OSError for a file that cannot be read."""
+
+    def __init__(self, folder: Path) -> None:
+        """Name it."""
+        self._folder = folder
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of what is in a folder, none when it is not there."""
+        found = self._folder / folder
+        return [file.name for file in found.iterdir()] if found.is_dir() else []
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, None when it is not there."""
+        file = self._folder / name
+        return file.read_text("utf-8", errors="replace") if file.is_file() else None
+
+
+class WrittenClaims(NamedTuple):
+    """Up to which claim of a consumer a query has written, 0 for none.
+
+    ``unfinished_batch`` is the batch that was begun and not committed, if it holds later claims.
+    """
+
+    offset: ClaimOffset
+    unfinished_batch: int | None
+
+
+def written_claims(files: LogFiles) -> list[WrittenClaims]:
+    """Return what a checkpoint says of each queue that its query reads; none before a batch."""
+    # The commits first: a batch that is committed meanwhile counts as unfinished, not the reverse.
+    commits, offsets = (_batches(files, folder) for folder in (COMMITS, OFFSETS))
+    if not offsets:
+        return []
+    newest = max(offsets)
+    committed = max(commits & offsets, default=None)
+    written = [] if committed is None else _claim_offsets(files, committed)
+    found = []
+    for begun in _claim_offsets(files, newest):
+        nothing = begun._replace(claim=0)
+        offset = next((one for one in written if one._replace(claim=0) == nothing), nothing)
+        is_unfinished = newest != committed and begun.claim > offset.claim
+        found.append(WrittenClaims(offset, newest if is_unfinished else None))
+    return found
+
+
+def _batches(files: LogFiles, folder: str) -> set[int]:
+    return {int(name) for name in files.names(folder) if name.isdecimal()}
+
+
+def _claim_offsets(files: LogFiles, batch: int) -> list[ClaimOffset]:
+    # A line with a version, one about the batch, then one for each source in its own form.
+    lines = (files.read(f"{OFFSETS}/{batch}") or "").splitlines()
+    return [offset for line in lines if (offset := claim_offset(_json(line))) is not None]
+
+
+def _json(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
