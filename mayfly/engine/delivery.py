@@ -13,7 +13,7 @@ from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.wrapping import header_bytes, wrapped
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import LifeRecord, State
-from mayfly.lifetime.window import Window
+from mayfly.lifetime.window import Window, capped_from
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
 from mayfly.mqi.descriptor import Descriptor
@@ -136,6 +136,19 @@ def arrive(core: Core, work: Work, path: Path, prepared: Prepared, row: StoredMe
     """Reserve room for a row and add it to a work."""
     core.reserve(path.queue)
     core.arrive(work, path.queue, row, persistent=prepared.persistent)
+
+
+def send(core: Core, work: Work, path: Path, message: Outgoing) -> None:
+    """Add to a work the put of a message that the queue manager itself sends: report, dead letter.
+
+    The caps of the path shorten its life, from now on (X1, X3). Raises as :func:`check_room`; call
+    it with the latch held.
+    """
+    prepared, window, _ids, body = message
+    size_bytes = size_on(path, prepared.descriptor, len(body))
+    check_room(core, path, size_bytes, persistent=prepared.persistent)
+    capped = capped_from(window, core.now_ms(), path.cap_ms)
+    arrive(core, work, path, prepared, new_row(core, path, message._replace(window=capped)))
 
 
 def life_of(

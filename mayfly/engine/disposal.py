@@ -11,15 +11,11 @@ from mayfly.engine.delay.staging import count_staged, original_row
 from mayfly.engine.delivery import (
     Ids,
     Outgoing,
-    arrive,
-    check_room,
     life_of,
     new_id,
-    new_row,
-    size_on,
+    send,
 )
 from mayfly.engine.descriptors import Context, Prepared, prepare
-from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
@@ -138,18 +134,15 @@ def dead_letter(
 ) -> None:
     """Add a message to the dead-letter queue behind an MQDLH (Q1); its life goes on (E21, Q2).
 
-    Raises the reason why it cannot go there; MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
+    A CAPEXPRY of that queue may end it sooner (X3). Raises the reason why it cannot go there;
+    MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     prepared, window, ids, body = message
     path = core.registry.resolve_target(core.registry.queue_manager.text("DEADQ"))
     descriptor, header = dead_letter_of(core, prepared.descriptor, reason, target)
-    size_bytes = size_on(path, descriptor, len(header) + len(body))
-    check_room(core, path, size_bytes, persistent=prepared.persistent)
-    dead = as_given(core, descriptor)
     # It can be got at once, whatever delay it once had.
     immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
-    row = new_row(core, path, Outgoing(dead, immediate, ids, header + body))
-    arrive(core, work, path, dead, row)
+    send(core, work, path, Outgoing(as_given(core, descriptor), immediate, ids, header + body))
 
 
 def dead_letter_of(
@@ -180,13 +173,4 @@ def _put_report(core: Core, work: Work, report: Report, window: Window, ids: Ids
     # R6: with the authority of whose message it is about.
     check_putter(core, report.descriptor.user_identifier, name)
     prepared = as_given(core, report.descriptor)
-    size_bytes = size_on(path, report.descriptor, len(report.body))
-    check_room(core, path, size_bytes, persistent=prepared.persistent)
-    capped = _capped(window, path)
-    row = new_row(core, path, Outgoing(prepared, capped, ids, report.body))
-    arrive(core, work, path, prepared, row)
-
-
-def _capped(window: Window, path: Path) -> Window:
-    left_ms = None if window.expire_at_ms is None else window.expire_at_ms - window.put_ms
-    return window_at_put(window.put_ms, left_ms, 0, path.cap_ms)
+    send(core, work, path, Outgoing(prepared, window, ids, report.body))

@@ -101,6 +101,19 @@ def window_at_put(
     return Window(put_ms, deliver_at_ms, expire_at_ms)
 
 
+def capped_from(window: Window, now_ms: int, cap_ms: int | None) -> Window:
+    """Return the window of a message that is put elsewhere now, under a cap that it meets there.
+
+    The cap counts from that put (X1, X3); a deadline that comes before stays (E21).
+    """
+    if cap_ms is None:
+        return window
+    end_ms = now_ms + cap_ms
+    if window.expire_at_ms is not None and window.expire_at_ms <= end_ms:
+        return window
+    return window._replace(expire_at_ms=end_ms)
+
+
 def check_life_ms(life_ms: int | None, longest_ms: int = LONGEST_LIFE_MS) -> None:
     """Raise MQRC_EXPIRY_ERROR unless a lifetime in ms is None or within 1 .. ``longest_ms``."""
     if life_ms is not None and not (type(life_ms) is int and 0 < life_ms <= longest_ms):

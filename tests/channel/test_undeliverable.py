@@ -49,6 +49,20 @@ def test_Q1_E21_it_becomes_a_dead_letter_there_and_its_life_goes_on(
     assert bodies(two, DEAD) == []
 
 
+@pytest.mark.parametrize(("life_ms", "left_ms"), [(None, 3_000), (9_000, 3_000), (7_000, 2_000)])
+def test_X3_the_cap_of_the_dead_letter_queue_counts_there(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, life_ms: int | None, left_ms: int
+) -> None:
+    done(two, f"ALTER QLOCAL({DEAD}) CAPEXPRY(30)")
+    put(one, b"x", queue="MISSING@QM2", time_to_live_ms=life_ms)
+    clock.advance(5_000)
+    one.channels.start(CHANNEL)
+    [message] = messages(two, DEAD)
+    assert message.remaining_ms == left_ms
+    clock.advance(left_ms)
+    assert bodies(two, DEAD) == []
+
+
 @pytest.mark.parametrize(("late_ms", "is_letter"), [(1_999, False), (2_000, True)])
 def test_a_full_queue_is_tried_again_MRRTY_times_every_MRTMR_ms(
     one: QueueManager, two: QueueManager, clock: VirtualClock, late_ms: int, is_letter: bool

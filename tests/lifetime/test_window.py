@@ -9,6 +9,7 @@ from mayfly.lifetime.window import (
     LONGEST_LIFE_MS,
     MAXIMUM_EXPIRY_TENTHS,
     Window,
+    capped_from,
     check_life_ms,
     is_due,
     is_expired,
@@ -143,6 +144,24 @@ def test_D7_D31_X3_accepted_windows_hold_what_was_promised(
     assert window.expire_at_ms == (put_ms + min(limits) if limits else None)
     if window.expire_at_ms is not None:
         assert put_ms <= window.deliver_at_ms <= window.expire_at_ms
+
+
+@pytest.mark.parametrize(
+    ("expire_at_ms", "cap_ms", "end_ms"),
+    [
+        (None, None, None),
+        (None, 5_000, 15_000),
+        (14_999, 5_000, 14_999),
+        (15_000, 5_000, 15_000),
+        (15_001, 5_000, 15_000),
+        (15_001, None, 15_001),
+    ],
+)
+def test_X3_a_cap_met_on_the_way_counts_from_then(
+    expire_at_ms: int | None, cap_ms: int | None, end_ms: int | None
+) -> None:
+    window = Window(1_000, 2_000, expire_at_ms)
+    assert capped_from(window, 10_000, cap_ms) == Window(1_000, 2_000, end_ms)
 
 
 @given(put_times, st.integers(1, LONGEST_LIFE_MS), st.integers(-1_000, LONGEST_LIFE_MS + 1_000))

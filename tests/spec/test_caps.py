@@ -7,15 +7,17 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine.attributes.attribute import QALIAS
-from mayfly.engine.forwarding import forward
+from mayfly.engine.forwarding import bury, forward
 from mayfly.engine.objects import administration
+from mayfly.engine.pubsub.retained import RETAINED_QUEUE
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from tests.spec.pubsub_scene import admin_sub, topic
+from tests.spec.pubsub_scene import admin_sub, available_only, topic
 from tests.spec.scene import (
     BROWSE,
+    DEAD,
     INPUT,
     REPLIES,
     STAGING,
@@ -123,6 +125,94 @@ def test_X4_D31_cap_set_during_the_delay_does_not_touch_a_staged_message(
     alter(queue_manager, "Q1", CAPEXPRY=10)
     clock.advance(5_000)
     assert shown_tenths(session, "Q1") == c.MQEI_UNLIMITED
+
+
+def _fail_to_release(qm: QueueManager, session: Session, life_ms: int | None) -> None:
+    session.put("Q1", b"x", delay_ms=1_000, time_to_live_ms=life_ms)
+    alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+
+
+def _fail_to_report(qm: QueueManager, session: Session, life_ms: int | None) -> None:
+    """Report the arrival with the life that the message has."""
+    report = c.MQRO_COA | c.MQRO_PASS_DISCARD_AND_EXPIRY
+    session.put("Q1", b"x", report=report, reply_to_q="NOBODY", time_to_live_ms=life_ms)
+
+
+def _fail_to_publish(qm: QueueManager, session: Session, life_ms: int | None) -> None:
+    alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+    admin_sub(qm, "S", "a", "Q1")
+    session.publish("a", b"x", time_to_live_ms=life_ms)
+
+
+def _fail_to_publish_later(qm: QueueManager, session: Session, life_ms: int | None) -> None:
+    available_only(qm)
+    alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+    admin_sub(qm, "S", "a", "Q1")
+    session.publish("a", b"x", delay_ms=1_000, time_to_live_ms=life_ms)
+
+
+def _bury(qm: QueueManager, session: Session, life_ms: int | None) -> None:
+    session.put("Q1", b"x", time_to_live_ms=life_ms)
+    with qm.session(transacted=True) as other:
+        message = other.get("Q1")
+        assert message is not None
+        bury(qm, other, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+
+
+#: What dead-letters a message, and how long after its put.
+WAYS_TO_FAIL = (
+    (_fail_to_release, 1_000),
+    (_fail_to_report, 0),
+    (_fail_to_publish, 0),
+    (_fail_to_publish_later, 1_000),
+    (_bury, 0),
+)
+
+
+@pytest.mark.parametrize(
+    ("fail", "after_ms"), WAYS_TO_FAIL, ids=[fail.__name__ for fail, _after_ms in WAYS_TO_FAIL]
+)
+@pytest.mark.parametrize("by_alias", [False, True], ids=["queue", "alias"])
+@pytest.mark.parametrize("life_ms", [None, 60_000, 6_000, 5_999, 1_001])
+def test_X1_X3_the_cap_of_the_dead_letter_queue_counts_from_the_put_there_whoever_puts(
+    queue_manager: QueueManager,
+    session: Session,
+    clock: VirtualClock,
+    fail: Callable[[QueueManager, Session, int | None], None],
+    after_ms: int,
+    by_alias: bool,
+    life_ms: int | None,
+) -> None:
+    """A dead letter keeps its deadline (E21) unless the cap comes before it."""
+    local(queue_manager)
+    alter(queue_manager, DEAD, CAPEXPRY=-1 if by_alias else 50)
+    alias(queue_manager, "DEAD.ALIAS", DEAD, CAPEXPRY=50)
+    alter_manager(queue_manager, DEADQ="DEAD.ALIAS" if by_alias else DEAD)
+    fail(queue_manager, session, life_ms)
+    clock.advance(after_ms)
+    [letter] = session.browse(DEAD)
+    own_ms = 5_000 if life_ms is None else life_ms - after_ms
+    left_ms = min(own_ms, 5_000)
+    assert letter.remaining_ms == left_ms
+    clock.advance(left_ms - 1)
+    assert next(session.browse(DEAD)).remaining_ms == 1
+    clock.advance(1)
+    assert session.get(DEAD) is None
+
+
+def test_X3_a_retained_publication_obeys_the_cap_of_its_queue(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    session.publish("a", b"first", retain=True)
+    alter(queue_manager, RETAINED_QUEUE, CAPEXPRY=50)
+    assert shown_tenths(session, RETAINED_QUEUE) == c.MQEI_UNLIMITED
+    session.publish("a", b"second", retain=True)
+    clock.advance(4_999)
+    message = session.subscribe("a").get()
+    assert message is not None
+    assert (message.body, message.remaining_ms) == (b"second", 1)
+    clock.advance(1)
+    assert session.subscribe("a").get() is None
 
 
 def test_X9_no_scan_by_default(

@@ -34,7 +34,7 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.times import put_date, put_time
-from mayfly.lifetime.window import is_expired, remaining_ms, window_at_put
+from mayfly.lifetime.window import capped_from, is_expired, remaining_ms, window_at_put
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
@@ -108,7 +108,8 @@ def retain(
     except MQError as error:
         said = f"{RETAINED_QUEUE} refuses it: {error}"
         raise mq_error(rc.MQRC_PUT_NOT_RETAINED, said) from error
-    row = copy_row(new_row(core, path, Outgoing(silent, window, ids, body)), topic)
+    capped = capped_from(window, now_ms, path.cap_ms)
+    row = copy_row(new_row(core, path, Outgoing(silent, capped, ids, body)), topic)
     if only_here:
         row = row._replace(target_number=_ONLY_HERE)
     arrive(core, work, path, silent, row)
