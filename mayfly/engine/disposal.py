@@ -25,7 +25,7 @@ from mayfly.lifetime.life import Event, LifeRecord, State, next_state
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
 from mayfly.lifetime.transmission import shorter_life_ms
 from mayfly.lifetime.window import Window, remaining_ms, window_at_put
-from mayfly.mqi.constants import MQAT_QMGR, MQPMO_SET_ALL_CONTEXT
+from mayfly.mqi.constants import MQAT_QMGR, MQPMO_SET_ALL_CONTEXT, MQRO_DISCARD_MSG
 from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.store.units import StoredMessage
@@ -100,11 +100,20 @@ def behind_transit(core: Core, queue: LocalQueue, original: Original) -> Origina
     return Original(inner, embedded.msg_id, embedded.correl_id, embedded.body, left_ms)
 
 
-def send_report(core: Core, work: Work, cause: Cause, original: Original, reason: int = 0) -> bool:
+def send_report(
+    core: Core,
+    work: Work,
+    cause: Cause,
+    original: Original,
+    reason: int = 0,
+    *,
+    always_kept: bool = False,
+) -> bool:
     """Add the report of a cause to a work if it is owed; False when it could not be delivered.
 
     An undeliverable report goes to the dead-letter queue (R4); where that fails, too, it is dropped
-    and the work goes on (R5).
+    and the work goes on (R5). One that says MQRO_DISCARD_MSG itself is discarded instead, which
+    settles it; ``always_kept`` sends it to the dead-letter queue all the same (D22).
     """
     if not is_owed(cause, original.descriptor):
         return True
@@ -115,6 +124,9 @@ def send_report(core: Core, work: Work, cause: Cause, original: Original, reason
         _put_report(core, work, report, window, ids)
     except MQError as failure:
         target = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
+        if report.descriptor.report & MQRO_DISCARD_MSG and not always_kept:
+            _LOG.info("%s report to %r discarded as it asks: %s", cause.name, target, failure)
+            return True
         try:
             prepared = as_given(core, report.descriptor)
             message = Outgoing(prepared, window, ids, report.body)

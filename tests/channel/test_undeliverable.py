@@ -154,6 +154,19 @@ def test_R5_a_message_whose_exception_report_reaches_no_queue_stays_where_it_is(
     assert (standing(one).status, one.curdepth(XMITQ)) == ("RUNNING", 0)
 
 
+@pytest.mark.parametrize("dead_letter_queue", ["", DEAD])
+def test_R4_a_discarded_report_does_not_hold_a_channel_up(
+    one: QueueManager, two: QueueManager, dead_letter_queue: str
+) -> None:
+    """Passed on by PASS_DISCARD_AND_EXPIRY, MQRO_DISCARD_MSG says what becomes of the report."""
+    done(two, f"ALTER QMGR DEADQ('{dead_letter_queue}')\nDELETE QLOCAL(QM1)")
+    report = c.MQRO_EXCEPTION | c.MQRO_DISCARD_MSG | c.MQRO_PASS_DISCARD_AND_EXPIRY
+    put(one, b"x", queue="MISSING@QM2", report=report, reply_to_q="BACK")
+    one.channels.start(CHANNEL)
+    assert (standing(one).status, one.curdepth(XMITQ)) == ("RUNNING", 0)
+    assert (bodies(two, DEAD), bodies(one, "BACK")) == ([], [])
+
+
 def test_MCAUSER_is_asked_for_its_authority(one: QueueManager, two: QueueManager) -> None:
     done(two, "DEFINE QLOCAL(CLOSED)")
     done(two, "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('mca') AUTHADD(CONNECT,SETALL)")

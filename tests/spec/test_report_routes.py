@@ -3,6 +3,7 @@
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine.forwarding import report_exception
 from mayfly.engine.session import Session
 from mayfly.lifetime.reports import Cause
 from mayfly.mqi import constants as c
@@ -25,11 +26,13 @@ from tests.spec.scene import (
     DEAD,
     INPUT,
     REPLIES,
+    STAGING,
     End,
     alter,
     alter_manager,
     body,
     ends,
+    put_md,
     take,
 )
 
@@ -139,6 +142,54 @@ def test_R4_undeliverable_report_goes_to_the_dead_letter_queue(
     assert dead.descriptor.feedback == FEEDBACK[cause]
     assert dead.correl_id == MSG_ID
     assert manager.curdepth("Q1") == (1 if cause is Cause.COA else 0)
+
+
+@pytest.mark.parametrize("cause", [Cause.EXPIRATION, Cause.COA, Cause.COD])
+@pytest.mark.parametrize("dead_letter_queue", ["", DEAD])
+def test_R4_a_report_that_says_MQRO_DISCARD_MSG_is_discarded_where_nobody_takes_it(
+    manager: QueueManager, cause: Cause, dead_letter_queue: str
+) -> None:
+    """It does not stay in the network; its original goes its way all the same."""
+    alter(manager, REPLIES, MAXDEPTH=0)
+    alter_manager(manager, DEADQ=dead_letter_queue)
+    passes = c.MQRO_PASS_DISCARD_AND_EXPIRY
+    cause_report(manager, cause, asking(cause, passes | c.MQRO_DISCARD_MSG))
+    assert manager.curdepth(DEAD) == 0
+    assert manager.curdepth("Q1") == (1 if cause is Cause.COA else 0)
+    # Without MQRO_DISCARD_MSG there is nothing to pass on.
+    cause_report(manager, cause, asking(cause, passes))
+    assert manager.curdepth(DEAD) == bool(dead_letter_queue)
+
+
+def test_R4_D22_the_report_of_a_failed_release_goes_to_the_dead_letter_queue_all_the_same(
+    manager: QueueManager,
+) -> None:
+    """Only the message is discarded as it asks; so it is documented of the delay processor."""
+    alter(manager, REPLIES, MAXDEPTH=0)
+    discards = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
+    cause_report(manager, Cause.EXCEPTION, asking(Cause.EXCEPTION, discards))
+    assert ends(manager, STAGING)[0].outcome == "discarded"
+    with manager.session() as session:
+        [letter] = session.browse(DEAD)
+    assert letter.descriptor.feedback == rc.MQRC_PUT_INHIBITED
+    assert letter.descriptor.report == c.MQRO_DISCARD_MSG
+    assert DLH.unpack(letter.body)["Reason"] == rc.MQRC_Q_FULL
+
+
+@pytest.mark.parametrize("persistence", [c.MQPER_NOT_PERSISTENT, c.MQPER_PERSISTENT])
+def test_R5_an_exception_report_that_is_discarded_as_it_asks_holds_no_message_up(
+    manager: QueueManager, unit: Session, persistence: int
+) -> None:
+    alter(manager, REPLIES, MAXDEPTH=0)
+    alter_manager(manager, DEADQ="")
+    discards = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
+    descriptor = asking(Cause.EXCEPTION, discards)._replace(persistence=persistence)
+    put_md(unit, "Q1", b"x", descriptor, options=c.MQPMO_SET_ALL_CONTEXT)
+    message = unit.get("Q1")
+    assert message is not None
+    assert report_exception(manager, unit, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+    unit.commit()
+    assert manager.curdepth(REPLIES) == 0
 
 
 @pytest.mark.parametrize("dead_letter_queue", ["", "NOWHERE", DEAD])

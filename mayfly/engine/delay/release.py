@@ -235,7 +235,8 @@ class Release:
                 if not is_copy:
                     return None
                 outcome = _DISCARDED
-        is_sent = send_report(core, work, Cause.EXCEPTION, original, reason)
+        # Of this one the rule is that it goes to the dead-letter queue, whatever it asks for (D22).
+        is_sent = send_report(core, work, Cause.EXCEPTION, original, reason, always_kept=True)
         # A persistent message does not go while its report can reach no queue (D22).
         if not is_sent and descriptor.persistence == MQPER_PERSISTENT:
             return None
