@@ -10,6 +10,7 @@ from mayfly import __version__
 from mayfly.cli.advise import advise
 from mayfly.cli.browse import browse
 from mayfly.cli.claims import claims
+from mayfly.cli.clock import clock
 from mayfly.cli.cluster import cluster
 from mayfly.cli.demo import demo
 from mayfly.cli.dlq import dlq
@@ -66,6 +67,7 @@ for command in (mqsc, put, get, browse, why, verify, serve, demo, replay, advise
     app.command()(command)
 app.add_typer(ledger)
 app.add_typer(claims)
+app.add_typer(clock)
 app.add_typer(schedule)
 app.add_typer(pipeline)
 app.add_typer(dlq)

@@ -29,6 +29,7 @@ from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.named import NAMED_KINDS
 from mayfly.engine.objects.registry import check_name
 from mayfly.engine.opened import drop_ownerless
+from mayfly.engine.own_time import OwnTime, follow_wall, own_time, say_when_ahead
 from mayfly.engine.pubsub.retained import load_retained
 from mayfly.engine.pubsub.subscription_administration import end_expired, load_subscriptions
 from mayfly.engine.pubsub.topic_administration import set_up_topics
@@ -88,6 +89,7 @@ class Manager(Core):
         self.registry.authority.opener = user[:USER_CHARACTERS]
         self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
         self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
+        say_when_ahead(self)
         self.triggering = Triggering(self)
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan, self._books = ExpiryScan(self), Bookkeeping(self)
@@ -168,6 +170,14 @@ class Manager(Core):
         """Recount everything and compare; see ``counting.verify``."""
         self.check_running()
         return verify(self)
+
+    def own_time(self) -> OwnTime:
+        """Return own time, the wall clock and what lies between; see ``own_time.own_time``."""
+        return own_time(self)
+
+    def follow_wall(self) -> OwnTime:
+        """Follow the wall clock forward; see ``own_time.follow_wall``."""
+        return follow_wall(self)
 
     def delay_processor_status(self) -> str:
         """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""

@@ -21,11 +21,13 @@ _MINUTE_MS = 60_000
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
 #: Differences up to this are a time service slewing the wall clock, not a step.
-_SLEW_MS = 1_000
+SLEW_MS = 1_000
 #: The time in a store, from which a restart goes on (E4), is never older after a commit, ...
 STORED_TIME_STEP_MS = 1_000
 #: ... nor while a queue manager is idle and anything in the store has a deadline or a delay.
 STORED_TIME_IDLE_MS = 10_000
+#: Own time that is to be met by a wall clock behind it loses one part in this many.
+_SLOWED_BY = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOG = logging.getLogger("mayfly.clock")
 
@@ -93,7 +95,9 @@ class SystemClock:
     Elapsed time comes from the boot clock, which runs on through suspend. The wall clock is
     followed forward up to ``tolerance_ms``; a larger step forward is counted and not followed until
     an operator calls :meth:`accept_wall`, so that one bad time server cannot expire everything. A
-    step backwards is never followed: nothing comes back to life and nothing is released early.
+    step backwards is never followed: nothing comes back to life and nothing is released early. Up
+    to a second it is made up for by a clock that is slower by a hundredth: a wait of 3,000 ms takes
+    3,031 ms at most.
     """
 
     def __init__(
@@ -108,7 +112,9 @@ class SystemClock:
         self.step_count = 0
         self._wall_ns = wall_ns
         self._elapsed_ns = elapsed_ns
-        self._offset_ns = wall_ns() - elapsed_ns()
+        #: Own time minus elapsed time; and since which elapsed time own time is slowed down, None
+        #: while it is not. One tuple, so that a thread never reads halves of two changes.
+        self._anchor: tuple[int, int | None] = (wall_ns() - elapsed_ns(), None)
         self._last_ms = 0
         self._seen_difference_ms = 0
         self._drivers: dict[int, _Driver] = {}
@@ -117,10 +123,11 @@ class SystemClock:
         """Return milliseconds since the epoch, UTC; never less than an earlier answer."""
         wall_ns = self._wall_ns()
         elapsed_ns = self._elapsed_ns()
-        own_ns = elapsed_ns + self._offset_ns
+        anchor = self._anchor
+        own_ns = _own_ns(elapsed_ns, anchor)
         difference_ms = (wall_ns - own_ns) // _NS_PER_MS
-        if difference_ms or self._seen_difference_ms:
-            own_ns = self._follow(elapsed_ns, own_ns, difference_ms)
+        if difference_ms or self._seen_difference_ms or anchor[1] is not None:
+            own_ns = self._follow(elapsed_ns, own_ns, difference_ms, anchor)
         now_ms = own_ns // _NS_PER_MS
         if now_ms < self._last_ms:
             return self._last_ms
@@ -129,12 +136,12 @@ class SystemClock:
 
     def difference_ms(self) -> int:
         """Return wall clock minus own time: how far the two have parted."""
-        return (self._wall_ns() - self._elapsed_ns() - self._offset_ns) // _NS_PER_MS
+        return (self._wall_ns() - _own_ns(self._elapsed_ns(), self._anchor)) // _NS_PER_MS
 
     def accept_wall(self) -> None:
-        """Follow the wall clock to where it is now, however far ahead."""
+        """Follow the wall clock to where it is now, however far ahead; never back."""
         if self.difference_ms() > 0:
-            self._offset_ns = self._wall_ns() - self._elapsed_ns()
+            self._anchor = (self._wall_ns() - self._elapsed_ns(), None)
             self._seen_difference_ms = 0
 
     def attach(self, driven: Driven) -> None:
@@ -153,27 +160,32 @@ class SystemClock:
         if driver is not None:
             driver.wake()
 
-    def _follow(self, elapsed_ns: int, own_ns: int, difference_ms: int) -> int:
-        if abs(difference_ms) > _SLEW_MS:
+    def _follow(
+        self, elapsed_ns: int, own_ns: int, difference_ms: int, anchor: tuple[int, int | None]
+    ) -> int:
+        if abs(difference_ms) > SLEW_MS:
             self._note_step(difference_ms)
         else:
             # The wall clock is back: the next step is a new one, even if it is the same again.
             self._seen_difference_ms = 0
-        if -_SLEW_MS <= difference_ms < 0:
-            # Held by now_ms until the wall clock has caught up.
-            return own_ns + difference_ms * _NS_PER_MS
-        if 0 < difference_ms <= self.tolerance_ms:
-            own_ns += difference_ms * _NS_PER_MS
-            # Set, not added to: two threads that meet the same step follow it once.
-            self._offset_ns = own_ns - elapsed_ns
-            self._seen_difference_ms = 0
+        is_slowed = anchor[1] is not None
+        if -SLEW_MS <= difference_ms < 0:
+            if not is_slowed:
+                self._anchor = (anchor[0], elapsed_ns)
             return own_ns
+        is_followed = 0 < difference_ms <= self.tolerance_ms
+        if is_followed:
+            own_ns += difference_ms * _NS_PER_MS
+            self._seen_difference_ms = 0
+        if is_followed or is_slowed:
+            # Set, not added to: two threads that meet the same step follow it once.
+            self._anchor = (own_ns - elapsed_ns, None)
         return own_ns
 
     def _note_step(self, difference_ms: int) -> None:
-        if abs(difference_ms - self._seen_difference_ms) <= _SLEW_MS:
+        if abs(difference_ms - self._seen_difference_ms) <= SLEW_MS:
             return
-        if abs(difference_ms - self.difference_ms()) > _SLEW_MS:
+        if abs(difference_ms - self.difference_ms()) > SLEW_MS:
             # Held up between its looks at the two clocks, a thread sees a step that is none.
             return
         self._seen_difference_ms = difference_ms
@@ -184,6 +196,13 @@ class SystemClock:
             difference_ms,
             "followed" if followed else "own time kept",
         )
+
+
+def _own_ns(elapsed_ns: int, anchor: tuple[int, int | None]) -> int:
+    offset_ns, slowed_since_ns = anchor
+    if slowed_since_ns is None:
+        return elapsed_ns + offset_ns
+    return elapsed_ns + offset_ns - (elapsed_ns - slowed_since_ns) // _SLOWED_BY
 
 
 class _Driver:

@@ -11,6 +11,7 @@ import pyarrow.flight as flight
 
 from mayfly.bulk.claims import QueueClient
 from mayfly.engine.counting import Verification
+from mayfly.engine.own_time import OwnTime
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 from mayfly.mqsc.result import CommandResult, Message, MqscResult
 from mayfly.served.calls import Calls
@@ -79,6 +80,16 @@ class ServedQueueManager(QueueClient):
         """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""
         with self._calls() as calls:
             return str(calls.call("delay-processor-status")[0])
+
+    def own_time(self) -> OwnTime:
+        """Return its own time beside the clock of its machine (docs/CLOCKS.md)."""
+        with self._calls() as calls:
+            return OwnTime(*calls.call("own-time")[0])
+
+    def follow_wall(self) -> OwnTime:
+        """Let it follow its machine's clock forward; MQRC_ENVIRONMENT_ERROR where it is ahead."""
+        with self._calls() as calls:
+            return OwnTime(*calls.call("follow-wall")[0])
 
     @contextmanager
     def letter_handler(self, rules: str, *, queue: str = "") -> Iterator[ServedLetterHandler]:

@@ -8,6 +8,7 @@ from typing import Any
 from mayfly.engine.delay.schedule import ScheduleFilter
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
+from mayfly.engine.own_time import follow_wall, own_time
 from mayfly.engine.session import Session
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqsc import run_script
@@ -51,6 +52,16 @@ def _why(manager: Manager, _session: Session, request: Request) -> Any:
 def _verify(manager: Manager, _session: Session, request: Request) -> Any:
     fields_of(request)
     return manager.verify()
+
+
+def _own_time(manager: Manager, _session: Session, request: Request) -> Any:
+    fields_of(request)
+    return own_time(manager)
+
+
+def _follow_wall(manager: Manager, _session: Session, request: Request) -> Any:
+    fields_of(request)
+    return follow_wall(manager)
 
 
 def _put(_manager: Manager, session: Session, request: Request) -> bytes:
@@ -187,6 +198,8 @@ SESSION_VERBS: dict[str, SessionVerb] = {
     "delay-processor-status": _status,
     "verify": _verify,
     "why": _why,
+    "own-time": _own_time,
+    "follow-wall": _follow_wall,
     "put": _put,
     "get": _get,
     "browse": _browse,

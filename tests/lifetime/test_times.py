@@ -136,13 +136,48 @@ def test_own_tolerance() -> None:
 
 @pytest.mark.parametrize("slew_ms", [1, 500, 1_000])
 def test_small_difference_is_a_slew_and_no_step(slew_ms: int) -> None:
-    """Forward it is followed; backwards the clock stands until the wall has caught up."""
+    """Forward it is followed; backwards own time is slower until the wall has caught up."""
     machine = Machine()
     assert machine.step(slew_ms) == slew_ms
     assert machine.step(-slew_ms) == slew_ms
-    assert machine.run(slew_ms - 1) == slew_ms
-    assert machine.run(2) == slew_ms + 1
+    assert machine.run(100 * slew_ms - 100) == 100 * slew_ms - 99
+    assert machine.clock.difference_ms() == -1
+    assert machine.run(100) == 100 * slew_ms
+    assert machine.clock.difference_ms() == 0
+    assert machine.run(1_000) == 100 * slew_ms + 1_000
     assert machine.clock.step_count == 0
+
+
+@pytest.mark.parametrize("back_ms", [1, 930, 1_000])
+def test_a_wait_takes_a_hundredth_longer_at_most_when_the_wall_steps_back_a_second(
+    back_ms: int,
+) -> None:
+    """It took 3,930 ms when the clock stood still for as long as the step was."""
+    machine = Machine()
+    machine.step(-back_ms)
+    over_ms = machine.now() + 3_000
+    waited_ms = 0
+    while machine.now() < over_ms:
+        machine.run(1)
+        waited_ms += 1
+    assert waited_ms == 3_000 + min(back_ms, 31)
+
+
+def test_a_step_back_while_own_time_is_slowed_keeps_what_it_has_lost() -> None:
+    machine = Machine()
+    machine.step(-900)
+    assert machine.run(10_000) == 9_900
+    assert machine.step(-60_000) == 9_900
+    assert machine.run(1_000) == 10_900
+    assert machine.clock.step_count == 1
+
+
+def test_a_step_forward_while_own_time_is_slowed_is_followed() -> None:
+    machine = Machine()
+    machine.step(-900)
+    assert machine.run(10_000) == 9_900
+    assert machine.step(900) == 10_000
+    assert machine.run(1_000) == 11_000
 
 
 @given(

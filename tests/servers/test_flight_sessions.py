@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.flight as flight
 import pytest
 
-from mayfly import MQError, QueueManager
+from mayfly import MQError, QueueManager, SystemClock
 from mayfly.bulk.errors import (
     BadRequest,
     ServerFailed,
@@ -571,3 +571,29 @@ def wait_until(is_so: Callable[[], bool]) -> None:
             return
         pause.wait(0.01)
     raise AssertionError("it has not come about within a minute")
+
+
+def test_clock_step_is_accepted_on_a_served_queue_manager() -> None:
+    """Forward at once; back it is refused, as programs would see time go back."""
+    wall_ms = [START_MS]
+    system = SystemClock(wall_ns=lambda: wall_ms[0] * 1_000_000, elapsed_ns=lambda: 0)
+    with (
+        QueueManager("QM1", clock=system) as manager,
+        FlightServer(manager, port=0, token=TOKEN) as server,
+        ServedQueueManager(server.url, token=TOKEN) as served,
+    ):
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        with served.session() as session:
+            session.put("Q1", b"dies", time_to_live_ms=60_000)
+        wall_ms[0] += 7_200_000
+        found = served.own_time()
+        assert found == manager.own_time()
+        assert (found.difference_ms, found.expiring_count) == (7_200_000, 1)
+        assert served.follow_wall() == found
+        with served.session() as session:
+            assert session.get("Q1") is None
+        wall_ms[0] -= 7_200_000
+        assert served.own_time().difference_ms == -7_200_000
+        with pytest.raises(MQError) as caught:
+            served.follow_wall()
+        assert caught.value.reason == rc.MQRC_ENVIRONMENT_ERROR

@@ -1,0 +1,133 @@
+"""``mayfly clock``: a queue manager's own time beside the wall clock, and how they meet again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.show import moment, print_json
+from mayfly.engine.own_time import OwnTime, come_back
+from mayfly.lifetime.times import SECOND_MS, SLEW_MS
+from mayfly.queue_manager import QueueManager
+
+clock = typer.Typer(
+    name="clock",
+    help="A queue manager's own time beside the wall clock: show it, accept the wall clock.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@clock.command()
+def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -> None:
+    """Show both times, and what accepting the wall clock would do.
+
+    A queue manager keeps its own time where the wall clock steps back, or forward by more than an
+    hour, and where its folder has seen a later time than the wall clock's.
+
+    \b
+    Example:
+      mayfly clock show QM1
+    """
+    with operated(name, path) as queue_manager:
+        found = queue_manager.own_time()
+    if as_json:
+        print_json({**found._asdict(), "difference_ms": found.difference_ms})
+    else:
+        print(*_lines(name, found), sep="\n")
+
+
+@clock.command()
+def accept(
+    name: Name, *, is_sure: YesOption = False, path: PlaceOption = None, as_json: JsonOption = False
+) -> None:
+    """Let a queue manager's own time be the wall clock's, after saying what that does.
+
+    Forward it works at any time. Back it works while the queue manager is not served: what has
+    expired by its own time is discarded first, with reports, so that nothing comes back to life.
+    Exit code 1 when nothing was done.
+
+    \b
+    Example:
+      mayfly clock accept QM1 --yes
+    """
+    with operated(name, path) as queue_manager:
+        found = queue_manager.own_time()
+        if abs(found.difference_ms) <= SLEW_MS:
+            raise CommandFailed(ExitCode.NOTHING, f"nothing to accept: {_apart(name, found)}")
+        is_back = found.difference_ms < 0
+        if is_back and not isinstance(queue_manager, QueueManager):
+            raise CommandFailed(
+                ExitCode.USAGE,
+                f"{_apart(name, found)}; time goes back only while it is not served: "
+                "end mayfly serve, accept, serve again",
+            )
+        _ask(name, found, is_sure=is_sure)
+        if is_back and isinstance(queue_manager, QueueManager):
+            come_back(queue_manager)
+        else:
+            queue_manager.follow_wall()
+    if as_json:
+        print_json({**found._asdict(), "difference_ms": found.difference_ms})
+    else:
+        print(f"{name} has the time of the wall clock")
+
+
+def _ask(name: str, found: OwnTime, *, is_sure: bool) -> None:
+    """Say what accepting does; raise CommandFailed unless somebody is sure."""
+    for line in _lines(name, found):
+        typer.echo(line, err=True)
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise CommandFailed(ExitCode.USAGE, "nothing was done: add --yes to accept it")
+    typer.echo("accept the wall clock? [y/N] ", nl=False, err=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandFailed(ExitCode.NOTHING, "nothing was done")
+
+
+def _lines(name: str, found: OwnTime) -> Iterator[str]:
+    yield f"own time    {moment(found.own_ms)} UTC"
+    yield f"wall clock  {moment(found.wall_ms)} UTC, {found.step_count} steps since the start"
+    yield _apart(name, found)
+    difference_ms = found.difference_ms
+    if difference_ms > SLEW_MS:
+        yield "accepting the wall clock, forward:"
+        yield f"  {found.due_count:,} delayed messages are released at once"
+        yield f"  {found.expiring_count:,} messages expire at once"
+    elif difference_ms < -SLEW_MS:
+        apart = _length(-difference_ms)
+        yield "accepting the wall clock, back:"
+        yield f"  {found.expired_count:,} expired messages are discarded first"
+        yield (
+            f"  {found.put_ahead_count:,} messages that were put later than the wall clock says "
+            "are moved back with their deadlines"
+        )
+        yield (
+            f"  other deadlines and delivery times come {apart} later; "
+            f"{found.waiting_count:,} messages have one"
+        )
+
+
+def _apart(name: str, found: OwnTime) -> str:
+    difference_ms = found.difference_ms
+    if abs(difference_ms) <= SLEW_MS:
+        return f"{name} has the time of the wall clock"
+    place = "behind" if difference_ms > 0 else "ahead of"
+    return f"{name} is {_length(abs(difference_ms))} {place} the wall clock"
+
+
+def _length(duration_ms: int) -> str:
+    """Return a duration as days, hours, minutes and seconds, from the first that is not 0."""
+    minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
+    shown = [f"{count} {unit}" for count, unit in parts if count]
+    return " ".join(shown) or "0 s"

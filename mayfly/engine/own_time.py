@@ -1,0 +1,139 @@
+"""The time of a queue manager beside the clock of its machine: how far apart, and how they meet.
+
+A queue manager keeps its own time where the wall clock steps too far forward, or steps back; a
+restart goes on from the time in the store. An operator who trusts the wall clock again accepts it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.queues import PERSISTENT, VOLATILE
+from mayfly.lifetime.times import SLEW_MS, SystemClock
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import STAGING_NUMBER, queue_range, staging_key
+from mayfly.store.message_times import count_deadlines, count_put_after, move_puts_back
+from mayfly.store.units import Unit
+
+if TYPE_CHECKING:
+    from mayfly.engine.manager import Manager
+
+
+_LOG = logging.getLogger("mayfly.clock")
+
+
+class OwnTime(NamedTuple):
+    """Both times in ms since 1970, UTC, and what accepting the wall clock would do to messages.
+
+    ``expiring_count`` and ``due_count`` are the messages whose deadline or delivery time lies
+    between the two times; ``expired_count`` those that have expired and are not discarded yet;
+    ``put_ahead_count`` those on ordinary queues that were put at a time that the wall clock has not
+    reached; ``waiting_count`` those with a deadline or a delivery time later than both.
+    """
+
+    own_ms: int
+    wall_ms: int
+    step_count: int
+    expiring_count: int
+    due_count: int
+    expired_count: int
+    put_ahead_count: int
+    waiting_count: int
+
+    @property
+    def difference_ms(self) -> int:
+        """Wall clock minus own time: less than 0 where the queue manager is ahead."""
+        return self.wall_ms - self.own_ms
+
+
+def say_when_ahead(manager: Manager) -> None:
+    """Warn that a queue manager that is being opened goes on from a time that is still to come."""
+    if manager.ahead_ms > SLEW_MS:
+        _LOG.warning(
+            "%s is %d ms ahead of the wall clock, by the time in its folder; "
+            "'mayfly clock accept' brings it back",
+            manager.name,
+            manager.ahead_ms,
+        )
+
+
+def own_time(manager: Manager) -> OwnTime:
+    """Return own time, wall clock and what lies between them; reads each message once."""
+    # Another clock than the machine's is the wall clock itself, and takes no steps.
+    system = manager.clock if isinstance(manager.clock, SystemClock) else None
+    with manager.latch:
+        manager.check_running()
+        own_ms = manager.now_ms()
+        stepped_ms = 0 if system is None else system.difference_ms()
+        wall_ms = own_ms + stepped_ms - manager.ahead_ms
+        early_ms, late_ms = min(own_ms, wall_ms), max(own_ms, wall_ms)
+        _low, staging_end = queue_range(STAGING_NUMBER)
+        between, behind = staging_key(early_ms + 1, 0), staging_key(late_ms + 1, 0)
+        sides = [manager.messages(side) for side in (VOLATILE, PERSISTENT)]
+        return OwnTime(
+            own_ms,
+            wall_ms,
+            0 if system is None else system.step_count,
+            sum(count_deadlines(m, early_ms, late_ms) for m in sides),
+            sum(m.count(between, behind) for m in sides),
+            sum(count_deadlines(m, 0, own_ms) for m in sides),
+            sum(count_put_after(m, wall_ms) for m in sides),
+            sum(count_deadlines(m, late_ms, None) + m.count(behind, staging_end) for m in sides),
+        )
+
+
+def follow_wall(manager: Manager) -> OwnTime:
+    """Follow the wall clock forward to where it is, however far; return the times from before.
+
+    What falls due on the way is done at once: releases, and what expires is discarded when it is
+    met. Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead: time does not go back while
+    programs use it, see :func:`come_back`. MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+    """
+    found = _checked(manager)
+    if found.difference_ms < 0:
+        raise mq_error(
+            rc.MQRC_ENVIRONMENT_ERROR,
+            f"{manager.name} is ahead of the clock of its machine by {-found.difference_ms} ms; "
+            "time goes back only while nothing else uses the queue manager",
+        )
+    if found.difference_ms and isinstance(manager.clock, SystemClock):
+        with manager.latch:
+            manager.clock.accept_wall()
+            manager.ahead_ms = 0
+        manager.wake()
+    return found
+
+
+def come_back(manager: Manager) -> OwnTime:
+    """Go back to the wall clock and close the queue manager; return the times from before.
+
+    Nothing comes back to life: what has expired by the old time is discarded first, with the
+    reports that it owes. A message that was put at a time that the wall clock has not reached is
+    moved back with its deadline, so that it lives as long as its putter has said. Other deadlines
+    and delivery times stay, and come later by the difference. Raises MQRC_FUNCTION_NOT_SUPPORTED in
+    a queue-sharing group, MQRC_STORAGE_MEDIUM_FULL.
+    """
+    found = _checked(manager)
+    manager.run_due()
+    ExpiryScan(manager).discard_all()
+    unit = Unit()
+    unit.statements.append(move_puts_back(found.wall_ms, -found.difference_ms))
+    unit.notes_time = True
+    with manager.latch:
+        manager.ahead_ms += found.difference_ms
+    # The time that this transaction notes is the wall clock's.
+    manager.store.group.commit(unit)
+    manager.close()
+    return found
+
+
+def _checked(manager: Manager) -> OwnTime:
+    if manager.home is not None:
+        raise mq_error(
+            rc.MQRC_FUNCTION_NOT_SUPPORTED,
+            f"{manager.name} has its time from its queue-sharing group",
+        )
+    return own_time(manager)
