@@ -46,8 +46,10 @@ def read_config(file: Path) -> dict[str, int]:
             raise AdviseError(f"{file}: {key} is given twice")
         if key in KEYS:
             found[KEYS[key]] = _number(key, value, file)
-        elif key.isupper():
-            properties[key] = _number(key, value, file) if key == _SWITCH else str(value)
+        elif key.isupper() or "." in key:
+            # A port has any name, and with it the property that ends with it any case.
+            is_switch = key.upper() == _SWITCH
+            properties[key] = _number(key, value, file) if is_switch else str(value)
         else:
             raise AdviseError(f"{file}: {key!r} is unknown; known are {_SWITCH}, {', '.join(KEYS)}")
     return found | _of_port(properties, file)

@@ -6,6 +6,7 @@ Each call of it is one transaction, which a timeout may mark for rollback; see d
 from mayfly.listener.activation import ActivationSpec
 from mayfly.listener.port import ListenerPort
 from mayfly.listener.server_session import current_transaction
+from mayfly.listener.service import MessageListenerService
 from mayfly.listener.statistics import Statistics
 from mayfly.listener.timeouts import check_timeouts
 from mayfly.listener.transactions import (
@@ -18,6 +19,7 @@ from mayfly.listener.transactions import (
 __all__ = [
     "ActivationSpec",
     "ListenerPort",
+    "MessageListenerService",
     "Statistics",
     "Status",
     "Transaction",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from mayfly.engine.manager import Manager
 from mayfly.jms.destinations import Destination
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint
+from mayfly.listener.migration import translated
 from mayfly.listener.settings import (
     MOST_CONVERSATIONS,
     OnMessage,
@@ -53,6 +56,8 @@ class ActivationSpec(Endpoint):
         reconnectionRetryCount 5 and reconnectionRetryInterval 300000. Raises ValueError for an
         unknown property or a wrong value, InvalidDestinationException for no destination.
         """
+        #: What :meth:`of_listener_port` could not translate: property of the port -> why.
+        self.not_translated: Mapping[str, str] = {}
         super().__init__(
             manager,
             Settings(
@@ -65,6 +70,44 @@ class ActivationSpec(Endpoint):
                 **_fields(properties or {}),
             ),
         )
+
+    @classmethod
+    def of_listener_port(
+        cls,
+        manager: Manager,
+        *,
+        name: str = "",
+        destination: str | Destination,
+        on_message: OnMessage,
+        max_sessions: int = 1,
+        selector: str | None = None,
+        conversations_per_connection: int = MOST_CONVERSATIONS,
+        properties: Properties | None = None,
+        total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
+        max_retries: int | None = None,
+    ) -> ActivationSpec:
+        """Return what replaces a listener port; the arguments are those of ListenerPort.
+
+        The property table of the port becomes one of the resource adapter: ``not_translated`` of
+        the result names what that cannot say, and why. Raises as ListenerPort.
+        """
+        translation = translated(properties or {}, port_name=name)
+        own: dict[str, str | int] = {"maxPoolDepth": max_sessions}
+        if selector is not None:
+            own[_SELECTOR] = selector
+        made = cls(
+            manager,
+            destination=destination,
+            on_message=on_message,
+            properties=translation.properties | own,
+            conversations_per_connection=conversations_per_connection,
+            total_tran_lifetime_timeout_s=total_tran_lifetime_timeout_s,
+            max_retries=max_retries,
+        )
+        made.not_translated = MappingProxyType(translation.not_translated)
+        for given, why in translation.not_translated.items():
+            _LOG.warning("%s is not translated: %s", given, why)
+        return made
 
 
 def _fields(properties: Properties) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
+from mayfly.listener.thread_pool import ThreadPool
 from mayfly.listener.waits import Wait, numbers
 
 
@@ -30,9 +31,11 @@ class _Found(NamedTuple):
 class ASF(Run):
     """A dispatcher and its workers; what they share is under the latch."""
 
-    def __init__(self, manager: Manager, settings: Settings, tally: Tally) -> None:
+    def __init__(
+        self, manager: Manager, settings: Settings, tally: Tally, pool: ThreadPool
+    ) -> None:
         """Begin without a session."""
-        super().__init__(manager, settings, tally)
+        super().__init__(manager, settings, tally, pool)
         #: Those that have a session.
         self._workers: list[_Worker] = []
         #: Those without a message: with a thread that waits, or without one.
@@ -54,8 +57,12 @@ class ASF(Run):
         self.begin()
         try:
             self._open_worker()
-            self.spawn(self._dispatch)
+            with self.manager.latch:
+                self.pool.add(self)
+            self.spawn(self._dispatch, is_session=False)
         except BaseException:
+            with self.manager.latch:
+                self.pool.remove(self)
             self.give_up([worker.session for worker in self._workers])
             raise
         self._wait.begun.wait()
@@ -77,19 +84,34 @@ class ASF(Run):
         self._wait.interrupt()
 
     def release(self, worker: _Worker) -> bool:
-        """Let a worker have the next message; False when there will be none.
+        """Let a worker have the next message; False when its thread is to end.
 
-        One whose session was closed is forgotten: another is opened for the next message.
+        One whose session was closed is forgotten: another is opened for the next message. Where
+        another port waits for a thread of the pool it has this one: the session stays without.
         """
         with self.manager.latch:
             is_free = not self.is_over and worker.session.is_open
             if is_free:
                 self._free.append(worker)
+                worker.has_thread = not self.pool.is_wanted_beside(self)
                 self.manager.waits.offer(self._number)
             else:
                 self.forget(worker)
+            goes_on = is_free and worker.has_thread
         self.manager.run_deferred()
-        return is_free
+        return goes_on
+
+    def wake(self) -> None:
+        """Let the dispatcher look for a message again, under the latch."""
+        self.manager.waits.offer(self._number)
+
+    def give_up_idle(self) -> bool:
+        """Let the thread of a free worker end, under the latch; False when none has one."""
+        for worker in self._free:
+            if worker.has_thread and not worker.is_unwanted:
+                worker.let_thread_end()
+                return True
+        return False
 
     def leave(self, worker: _Worker) -> bool:
         """Let the thread of an unused worker end, under the latch; False when it is to work.
@@ -134,6 +156,7 @@ class ASF(Run):
             self._wait.begun.set()
             with self.manager.latch:
                 self.is_over = True
+                self.pool.remove(self)
             self._close_free()
 
     def _next(self) -> None:
@@ -156,10 +179,18 @@ class ASF(Run):
             return _Found() if len(self._workers) < self.settings.max_sessions else None
         # Who has a thread comes first.
         self._asked = worker = max(self._free, key=lambda free: free.has_thread)
+        if not worker.has_thread and not self.pool.has_room():
+            # The message stays on its queue, where it may expire and others may get it.
+            if worker.session.may_find:
+                self.pool.ask(self)
+            return None
         message = worker.session.take(is_own_thread)
         if not isinstance(message, QueueMessage):
             return message
         self._free.remove(worker)
+        if not worker.has_thread:
+            self.pool.take()
+            self._reserved_count += 1
         return _Found(worker, message)
 
     def _open_worker(self) -> None:
@@ -191,6 +222,13 @@ class _Worker:
         self.wait = Wait(run.manager)
         self._number = next(numbers)
         self._message: QueueMessage | None = None
+        #: Whether its thread is to end, for another port; the session stays.
+        self.is_unwanted = False
+
+    def let_thread_end(self) -> None:
+        """Let its thread end instead of waiting for a message, under the latch."""
+        self.is_unwanted = True
+        self._run.manager.waits.offer(self._number)
 
     def hand_over(
         self, message: QueueMessage | None, spawn: Callable[[Callable[[], None]], None]
@@ -237,12 +275,16 @@ class _Worker:
         core, run = self._run.manager, self._run
         until_ms = run.settings.reap_ms(run.begun_ms, core.now_ms())
         while True:
-            self.wait.until(lambda _is_own_thread: self._message, (self._number,), until_ms)
+            self.wait.until(self._come, (self._number,), until_ms)
             with core.latch:
                 message, self._message = self._message, None
+                self.is_unwanted = False
                 if message is not None or run.leave(self):
                     return message
             until_ms = None
+
+    def _come(self, _is_own_thread: bool) -> object:
+        return self._message or self.is_unwanted or None
 
     def _end(self) -> None:
         # Who is not forgotten may have been handed a message, and another thread, by now.

@@ -12,6 +12,7 @@ from mayfly.listener.non_asf import NonASF
 from mayfly.listener.runs import Run
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Statistics, Tally
+from mayfly.listener.thread_pool import ThreadPool
 from mayfly.listener.timeouts import check_timeouts
 
 _LOG = logging.getLogger("mayfly.listener")
@@ -20,9 +21,15 @@ _LOG = logging.getLogger("mayfly.listener")
 class Endpoint:
     """Starts and stops the threads that call on_message; any thread may do either."""
 
-    def __init__(self, manager: Manager, settings: Settings) -> None:
-        """Take the settings; timeouts that cannot be safe are warned of (L10)."""
+    def __init__(
+        self, manager: Manager, settings: Settings, pool: ThreadPool | None = None
+    ) -> None:
+        """Take the settings; timeouts that cannot be safe are warned of (L10).
+
+        Its sessions have their threads from ``pool``; None is one of its own, without a limit.
+        """
         self._manager, self._settings = manager, settings
+        self._pool = ThreadPool() if pool is None else pool
         self._tally = Tally()
         self._lock = threading.Lock()
         self._run: Run | None = None
@@ -55,7 +62,7 @@ class Endpoint:
                 self._run.join()
             mode = NonASF if self._settings.receive_timeout_ms else ASF
             # An on_message may stop it before its start has returned.
-            run = self._run = mode(self._manager, self._settings, self._tally)
+            run = self._run = mode(self._manager, self._settings, self._tally, self._pool)
             try:
                 run.start()
             except BaseException:

@@ -7,15 +7,18 @@ from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
+from mayfly.listener.thread_pool import ThreadPool
 from mayfly.listener.waits import Wait
 
 
 class NonASF(Run):
     """As many threads as sessions, which compete for the messages (L8)."""
 
-    def __init__(self, manager: Manager, settings: Settings, tally: Tally) -> None:
+    def __init__(
+        self, manager: Manager, settings: Settings, tally: Tally, pool: ThreadPool
+    ) -> None:
         """Begin without a session."""
-        super().__init__(manager, settings, tally)
+        super().__init__(manager, settings, tally, pool)
         self._waits: list[Wait] = []
 
     def start(self) -> None:
@@ -23,6 +26,7 @@ class NonASF(Run):
         self.begin()
         sessions: list[ServerSession] = []
         try:
+            self.reserve_threads(self.settings.max_sessions)
             while len(sessions) < self.settings.max_sessions:
                 sessions.append(self.open_session())
             self._waits = [Wait(self.manager) for _ in sessions]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from mayfly.engine.manager import Manager
 from mayfly.jms.destinations import Destination
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
@@ -13,7 +15,11 @@ from mayfly.listener.settings import (
     Settings,
     destination_named,
     of_listener_port,
+    ports_named,
 )
+from mayfly.listener.thread_pool import ThreadPool
+
+_LOG = logging.getLogger("mayfly.listener")
 
 
 class ListenerPort(Endpoint):
@@ -28,6 +34,7 @@ class ListenerPort(Endpoint):
         self,
         manager: Manager,
         *,
+        name: str = "",
         destination: str | Destination,
         on_message: OnMessage,
         max_sessions: int = 1,
@@ -36,25 +43,36 @@ class ListenerPort(Endpoint):
         properties: Properties | None = None,
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
         max_retries: int | None = None,
+        pool: ThreadPool | None = None,
     ) -> None:
         """Take a queue or topic, by its name or URI, and what is called with each JMS message.
 
         ``properties`` are the custom properties of the message listener service
-        (docs/LISTENERS.md); ``conversations_per_connection`` is 1 to 10 (L4); a lifetime of 0 is
-        no limit; ``max_retries`` is how often one message may fail and be delivered again before
-        the port stops, None for ever. Raises ValueError for an unknown property or a wrong value,
-        which it names, InvalidDestinationException for no destination.
+        (docs/LISTENERS.md); one that ends with the name of a port is for the port of this ``name``
+        alone, in any case. ``conversations_per_connection`` is 1 to 10 (L4); a lifetime of 0 is no
+        limit; ``max_retries`` is how often one message may fail and be delivered again before the
+        port stops, None for ever; ``pool`` is where its sessions have their threads from, None for
+        no limit. Raises ValueError for an unknown property or a wrong value, which it names,
+        InvalidDestinationException for no destination.
         """
+        given = properties or {}
+        if not name and ports_named(given):
+            _LOG.warning(
+                "properties for the ports %s reach no port: this one has no name",
+                ", ".join(ports_named(given)),
+            )
         super().__init__(
             manager,
             Settings(
                 destination=destination_named(destination),
                 on_message=on_message,
+                name=name,
                 max_sessions=max_sessions,
                 selector=selector,
                 conversations_per_connection=conversations_per_connection,
                 total_tran_lifetime_timeout_s=total_tran_lifetime_timeout_s,
                 max_retries=max_retries,
-                **of_listener_port(properties or {}),
+                **of_listener_port(given, name),
             ),
+            pool,
         )

@@ -13,6 +13,7 @@ from mayfly.listener.conversations import Conversations
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
+from mayfly.listener.thread_pool import ThreadPool
 from mayfly.listener.transactions import TransactionService
 from mayfly.listener.waits import Wait
 from mayfly.mqi import reasons as rc
@@ -26,15 +27,21 @@ FAILURES = (MQError, JMSException, StoreError)
 class Run(ABC):
     """The threads of a port; the last of them that ends closes what they shared."""
 
-    def __init__(self, manager: Manager, settings: Settings, tally: Tally) -> None:
+    def __init__(
+        self, manager: Manager, settings: Settings, tally: Tally, pool: ThreadPool
+    ) -> None:
         """Take what there is to do; nothing is opened yet."""
         self.manager, self.settings, self.tally = manager, settings, tally
+        #: Where its sessions have their threads from.
+        self.pool = pool
         self._conversations = Conversations(manager, settings)
         self.transactions: TransactionService
         self.is_stopping = False
         #: All of them, those included that have ended; under the latch like all that follows.
         self._threads: list[threading.Thread] = []
         self._running_count = 0
+        #: Threads taken from the pool that are not started yet.
+        self._reserved_count = 0
 
     @property
     def connection_count(self) -> int:
@@ -76,15 +83,32 @@ class Run(ABC):
             on_timeout=lambda _transaction: self.tally.add("timed_out"),
         )
 
-    def spawn(self, work: Callable[[], None]) -> None:
-        """Start a thread; the run ends when all have ended.
+    def reserve_threads(self, count: int) -> None:
+        """Take threads from the pool for sessions that :meth:`spawn` is about to start.
+
+        Raises JMSException with MQRC_RESOURCE_PROBLEM when it has fewer left.
+        """
+        with self.manager.latch:
+            if not self.pool.has_room(count):
+                said = (
+                    f"{self.settings.title} needs {count} threads for its sessions; "
+                    f"{self.pool.free_count} of {self.pool.max_threads} are free"
+                )
+                raise JMSException(said, rc.MQRC_RESOURCE_PROBLEM)
+            self.pool.take(count)
+            self._reserved_count += count
+
+    def spawn(self, work: Callable[[], None], *, is_session: bool = True) -> None:
+        """Start a thread, for a session one that is reserved; the run ends when all have ended.
 
         Raises JMSException with MQRC_RESOURCE_PROBLEM when the machine has none left.
         """
         thread = threading.Thread(
-            target=self._run, args=(work,), name="mayfly-listener", daemon=True
+            target=self._run, args=(work, is_session), name="mayfly-listener", daemon=True
         )
         with self.manager.latch:
+            if is_session:
+                self._reserved_count -= 1
             self._threads = [one for one in self._threads if one.is_alive() or not one.ident]
             self._threads.append(thread)
             self._running_count += 1
@@ -94,6 +118,7 @@ class Run(ABC):
             with self.manager.latch:
                 self._threads.remove(thread)
                 self._running_count -= 1
+                self._give_back(1 if is_session else 0)
             reason = rc.MQRC_RESOURCE_PROBLEM
             raise JMSException(f"a session has no thread: {error}", reason) from error
 
@@ -103,6 +128,9 @@ class Run(ABC):
         self.join()
         for session in sessions:
             session.close()
+        with self.manager.latch:
+            count, self._reserved_count = self._reserved_count, 0
+            self._give_back(count)
         self.transactions.close()
 
     def request_stop(self) -> None:
@@ -121,13 +149,20 @@ class Run(ABC):
             for thread in alive:
                 thread.join()
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _give_back(self, count: int) -> None:
+        """Give threads back to the pool, under the latch."""
+        if count:
+            self.pool.give_back(count)
+
+    def _run(self, work: Callable[[], None], is_session: bool) -> None:
         try:
             work()
         finally:
             with self.manager.latch:
                 self._running_count -= 1
                 is_last = not self._running_count
+                self._give_back(1 if is_session else 0)
+            self.manager.run_deferred()
             if is_last:
                 self.is_stopping = True
                 self.transactions.close()
@@ -147,14 +182,14 @@ class Recovery:
 
     def pause(self, failure: Exception) -> bool:
         """Wait for the next try; False when there is none: the run is stopped then."""
-        run, destination = self._run, self._run.settings.destination
+        run, title = self._run, self._run.settings.title
         manager, interval_ms = run.manager, run.settings.retry_interval_ms
         if not self._may_retry():
             if not run.is_stopping:
-                _LOG.error("the port of %s stops: %s", destination, failure)
+                _LOG.error("%s stops: %s", title, failure)
                 run.request_stop()
             return False
-        _LOG.warning("the port of %s tries again in %d ms: %s", destination, interval_ms, failure)
+        _LOG.warning("%s tries again in %d ms: %s", title, interval_ms, failure)
         self._retry_count += 1
         until_ms = manager.now_ms() + interval_ms
         try:

@@ -42,6 +42,7 @@ class ServerSession:
         self.session: Session
         self.session, self._consumer = conversations.open()
         handle = self._consumer.open_handle()
+        self._queue = handle.queue
         self._source = handle.source()
         #: Under which messages of its queue come.
         self.number = handle.queue.number
@@ -50,6 +51,11 @@ class ServerSession:
     def is_open(self) -> bool:
         """Whether nobody has closed the session, or its connection."""
         return self.session.is_open
+
+    @property
+    def may_find(self) -> bool:
+        """Whether its queue holds messages at all, suitable or not; under the latch."""
+        return self._queue.depth > 0
 
     def receive(self, wait: Wait, until_ms: int) -> QueueMessage | None:
         """Take the next suitable message into the unit of work, waiting for it; else None.

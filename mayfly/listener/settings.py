@@ -12,7 +12,8 @@ from mayfly.jms.messages import Message
 from mayfly.lifetime.times import ms_of_seconds
 
 _LOG = logging.getLogger("mayfly.listener")
-_LARGEST = 2_147_483_647
+#: Of any number.
+LARGEST = 2_147_483_647
 #: As many as may share one connection (L4).
 MOST_CONVERSATIONS = 10
 _TOPIC = "topic://"
@@ -27,12 +28,14 @@ Properties = Mapping[str, str | int]
 class Settings:
     """Everything a port is set to.
 
-    ``receive_timeout_ms`` 0 is ASF; ``reap_interval_ms`` and ``unused_timeout_ms`` 0 keep idle
-    sessions of ASF for ever; ``max_retries`` None never stops the port because of a message.
+    ``name`` is empty for a port without one. ``receive_timeout_ms`` 0 is ASF. 0 for
+    ``reap_interval_ms`` and ``unused_timeout_ms`` keeps idle sessions of ASF for ever;
+    ``max_retries`` None never stops the port because of a message.
     """
 
     destination: Destination
     on_message: OnMessage
+    name: str = ""
     max_sessions: int
     selector: str | None
     conversations_per_connection: int = MOST_CONVERSATIONS
@@ -48,16 +51,23 @@ class Settings:
         """Raise ValueError or TypeError for a wrong value, which it names."""
         if not callable(self.on_message):
             raise TypeError(f"on_message {self.on_message!r} cannot be called")
-        _check_number("max_sessions", self.max_sessions, 1)
-        _check_number(
+        if not isinstance(self.name, str):
+            raise TypeError(f"name {self.name!r} is no text")
+        check_number("max_sessions", self.max_sessions, 1)
+        check_number(
             "conversations_per_connection",
             self.conversations_per_connection,
             1,
             MOST_CONVERSATIONS,
         )
-        _check_number("total_tran_lifetime_timeout_s", self.total_tran_lifetime_timeout_s, 0)
+        check_number("total_tran_lifetime_timeout_s", self.total_tran_lifetime_timeout_s, 0)
         if self.max_retries is not None:
-            _check_number("max_retries", self.max_retries, 0)
+            check_number("max_retries", self.max_retries, 0)
+
+    @property
+    def title(self) -> str:
+        """The port as messages for people say it."""
+        return f"port {self.name}" if self.name else f"the port of {self.destination}"
 
     def reap_ms(self, since_ms: int, idle_ms: int) -> int | None:
         """Return when a session idle since ``idle_ms`` is taken away, None for never.
@@ -79,15 +89,17 @@ def destination_named(destination: str | Destination) -> Destination:
     return topic_of(destination) if is_topic else queue_of(destination)
 
 
-def of_listener_port(properties: Properties) -> dict[str, int]:
+def of_listener_port(properties: Properties, port_name: str = "") -> dict[str, int]:
     """Return the custom properties of the message listener service as fields of Settings.
 
+    Those that end with the name of a port, in any case, are for the port of that name alone.
     Raises ValueError for a property that is unknown or given twice, and for a value out of its
     range, which it names.
     """
     found: dict[str, int] = {}
     keys: set[str] = set()
-    # The unused timeout of one port is longer by its name, and wins over that of all.
+    fields: set[str] = set()
+    # The unused timeout of this port is longer by its name, and wins over that of all.
     for name in sorted(properties, key=lambda name: len(str(name))):
         key, value = str(name).strip().upper(), properties[name]
         if key in keys:
@@ -97,9 +109,29 @@ def of_listener_port(properties: Properties) -> dict[str, int]:
             _LOG.warning("%s is accepted and means nothing here", name)
             continue
         field, lowest, factor = _PORT.get(key) or _unused_timeout(name, key)
-        found[field] = number_of(name, value, lowest) * factor
-    _warn_of_pool_properties(found)
+        number = number_of(name, value, lowest) * factor
+        fields.add(field)
+        if named_port(key) in ("", port_name.upper()):
+            found[field] = number
+    # L12: only ASF has a pool of sessions.
+    if found.get("receive_timeout_ms") and fields & {"reap_interval_ms", "unused_timeout_ms"}:
+        _LOG.warning(
+            "SERVER.SESSION.POOL.* is accepted and ignored: NON.ASF.RECEIVE.TIMEOUT is not 0"
+        )
     return found
+
+
+def ports_named(properties: Properties) -> list[str]:
+    """Return the names of ports that properties end with, sorted and as they are written."""
+    length = len(_UNUSED_TIMEOUT_PREFIX)
+    keys = [str(name).strip() for name in properties]
+    return sorted(key[length:] for key in keys if named_port(key.upper()))
+
+
+def named_port(key: str) -> str:
+    """Return the name of the port that a property in capitals ends with; empty: it is for all."""
+    prefix = _UNUSED_TIMEOUT_PREFIX
+    return key.removeprefix(prefix) if key.startswith(prefix) else ""
 
 
 def number_of(name: str, value: object, lowest: int) -> int:
@@ -108,10 +140,11 @@ def number_of(name: str, value: object, lowest: int) -> int:
         if not _NUMBER.fullmatch(value):
             raise ValueError(f"{name} {value!r} is not a whole number")
         value = int(value)
-    return _check_number(name, value, lowest)
+    return check_number(name, value, lowest)
 
 
-def _check_number(name: str, value: object, lowest: int, highest: int = _LARGEST) -> int:
+def check_number(name: str, value: object, lowest: int, highest: int = LARGEST) -> int:
+    """Return a number within its range; raises ValueError or TypeError, which name it."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} {value!r} is no number")
     if not lowest <= value <= highest:
@@ -149,11 +182,3 @@ def _unused_timeout(name: str, key: str) -> tuple[str, int, int]:
         return _UNUSED_TIMEOUT
     known = ", ".join(sorted({*_PORT, *_UNUSED}))
     raise ValueError(f"property {name!r} is not known; known are {known}")
-
-
-def _warn_of_pool_properties(found: dict[str, int]) -> None:
-    # L12: only ASF has a pool of sessions.
-    if found.get("receive_timeout_ms") and found.keys() & {"reap_interval_ms", "unused_timeout_ms"}:
-        _LOG.warning(
-            "SERVER.SESSION.POOL.* is accepted and ignored: NON.ASF.RECEIVE.TIMEOUT is not 0"
-        )

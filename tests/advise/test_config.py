@@ -37,6 +37,21 @@ def test_toml_with_dots_in_its_keys(tmp_path: Path) -> None:
         }
 
 
+def test_properties_for_a_port_by_its_name_in_any_case(tmp_path: Path) -> None:
+    """They change nothing of the advice; a wrong value of theirs is named all the same."""
+    file = tmp_path / "port.properties"
+    prefix = "SERVER.SESSION.POOL.UNUSED.TIMEOUT"
+    for name in ("myPort", "MYPORT", "my.port"):
+        file.write_text(f"NON.ASF.RECEIVE.TIMEOUT=110000\n{prefix}.{name}=30\n")
+        assert read_config(file) == {"receive_timeout_ms": 110_000}
+    toml = tmp_path / "port.toml"
+    toml.write_text(f"non.asf.receive.timeout = 5\n{prefix}.myPort = 30\n")
+    assert read_config(toml) == {"receive_timeout_ms": 5}
+    file.write_text(f"{prefix}.myPort=soon\n")
+    with pytest.raises(AdviseError, match="myPort 'soon' is not a whole number"):
+        read_config(file)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

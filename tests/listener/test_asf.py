@@ -211,7 +211,13 @@ def test_ASF_reaping_loses_no_message(manager: QueueManager, clock: VirtualClock
             clock.advance(500)
 
     ticker = threading.Thread(target=let_time_pass)
-    port = port_of(manager, properties=ASF | pool, max_sessions=4, total_tran_lifetime_timeout_s=0)
+    port = port_of(
+        manager,
+        name="lpname",
+        properties=ASF | pool,
+        max_sessions=4,
+        total_tran_lifetime_timeout_s=0,
+    )
     with started(port):
         ticker.start()
         for number in range(300):

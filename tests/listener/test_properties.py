@@ -8,6 +8,7 @@ import pytest
 
 from mayfly import QueueManager, jms
 from mayfly.listener import ActivationSpec
+from mayfly.listener.migration import translated
 from mayfly.testing import VirtualClock
 from tests.listener.scene import Calls, idle, ignore, next_end_ms, port_of, put, started, until
 
@@ -33,7 +34,7 @@ def test_L12_pool_properties_are_ignored_with_a_warning_in_non_asf(
 def test_L12_pool_properties_are_no_reason_to_warn_in_asf(
     manager: QueueManager, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    port_of(manager, properties={name: "1"}, receive_timeout_ms=0)
+    port_of(manager, name=name.split(".")[-1], properties={name: "1"}, receive_timeout_ms=0)
     assert caplog.text == ""
 
 
@@ -103,13 +104,47 @@ def test_a_wrong_argument_is_named(
         port_of(manager, **options)
 
 
+@pytest.mark.parametrize(
+    ("port_name", "unused_s"), [("P1", 5), ("p1", 5), ("P2", 50), ("P3", 500), ("", 500)]
+)
+def test_the_unused_timeout_of_a_port_reaches_that_port(
+    manager: QueueManager,
+    clock: VirtualClock,
+    caplog: pytest.LogCaptureFixture,
+    port_name: str,
+    unused_s: int,
+) -> None:
+    properties: dict[str, str | int] = {
+        "SERVER.SESSION.POOL.UNUSED.TIMEOUT.P2": 50,
+        "SERVER.SESSION.POOL.UNUSED.TIMEOUT.P1": 5,
+        "SERVER.SESSION.POOL.UNUSED.TIMEOUT": 500,
+        "SERVER.SESSION.POOL.REAP.TIME": 1,
+    }
+    port = port_of(manager, name=port_name, properties=properties, receive_timeout_ms=0)
+    unreached = "properties for the ports P1, P2 reach no port: this one has no name"
+    assert (unreached in caplog.text) is (port_name == "")
+    with started(port):
+        put(manager, "x")
+        until(port, lambda now: now.receiving == 1)
+        clock.advance(unused_s * 1_000 - 1)
+        assert port.statistics().threads == 1
+        clock.advance(1)
+        until(port, lambda now: now.threads == 0)
+
+
+def test_a_wrong_value_for_another_port_is_refused_all_the_same(manager: QueueManager) -> None:
+    with pytest.raises(ValueError, match=r"TIMEOUT\.P2 'soon' is not a whole number"):
+        port_of(manager, name="P1", properties={"SERVER.SESSION.POOL.UNUSED.TIMEOUT.P2": "soon"})
+
+
 def test_the_longer_name_wins(manager: QueueManager, clock: VirtualClock) -> None:
     properties: dict[str, str | int] = {
         "SERVER.SESSION.POOL.UNUSED.TIMEOUT.P1": 5,
         "SERVER.SESSION.POOL.UNUSED.TIMEOUT": 500,
         "SERVER.SESSION.POOL.REAP.TIME": 1,
     }
-    with started(port_of(manager, properties=properties, receive_timeout_ms=0)) as port:
+    port = port_of(manager, name="P1", properties=properties, receive_timeout_ms=0)
+    with started(port):
         put(manager, "x")
         until(port, lambda now: now.committed == 1 and next_end_ms(manager) is not None)
         assert next_end_ms(manager) == clock.now_ms() + 5_000
@@ -191,3 +226,148 @@ def test_properties_that_an_activation_specification_ignores(
     ActivationSpec(manager, destination="Q1", on_message=ignore, properties=properties)
     assert "startTimeout is accepted and means nothing here" in caplog.text
     assert "poolTimeout is accepted and ignored" in caplog.text
+
+
+def migrated(manager: QueueManager, **options: Any) -> ActivationSpec:
+    """Return the activation specification that replaces a listener port."""
+    return ActivationSpec.of_listener_port(manager, destination="Q1", on_message=ignore, **options)
+
+
+def test_L13_a_non_asf_port_becomes_an_activation_specification_by_one_call(
+    manager: QueueManager, clock: VirtualClock
+) -> None:
+    calls = Calls()
+    spec = ActivationSpec.of_listener_port(
+        manager,
+        destination="Q1",
+        on_message=calls,
+        max_sessions=2,
+        selector="colour = 'red'",
+        properties={"NON.ASF.RECEIVE.TIMEOUT": "110000", "MAX.RECOVERY.RETRIES": "3"},
+    )
+    assert dict(spec.not_translated) == {}
+    with started(spec):
+        assert (spec.statistics().threads, spec.statistics().receiving) == (2, 2)
+        clock.advance(109_999)
+        assert spec.statistics().idle_rollbacks == 0
+        clock.advance(1)
+        idle(spec, 2)
+        put(manager, "blue", properties={"colour": "blue"})
+        put(manager, "red", properties={"colour": "red"})
+        assert calls.text() == "red"
+
+
+def test_L13_the_pool_of_an_asf_port_is_translated_to_ms(
+    manager: QueueManager, clock: VirtualClock
+) -> None:
+    """SERVER.SESSION.POOL.* are seconds, poolTimeout is ms; the look of a session is its own."""
+    spec = migrated(
+        manager,
+        name="orders",
+        properties={
+            "SERVER.SESSION.POOL.UNUSED.TIMEOUT.Orders": 25,
+            "SERVER.SESSION.POOL.UNUSED.TIMEOUT": 500,
+            "SERVER.SESSION.POOL.REAP.TIME": 10,
+        },
+    )
+    assert dict(spec.not_translated) == {
+        "SERVER.SESSION.POOL.REAP.TIME": "an activation specification looks at each session by "
+        "itself"
+    }
+    with started(spec):
+        put(manager, "x")
+        until(spec, lambda now: now.receiving == 1)
+        clock.advance(24_999)
+        assert spec.statistics().threads == 1
+        clock.advance(1)
+        until(spec, lambda now: now.threads == 0)
+
+
+@pytest.mark.parametrize(
+    ("properties", "name", "why"),
+    [
+        ({"MQJMS.POOLING.TIMEOUT": "1"}, "MQJMS.POOLING.TIMEOUT", "connections are not pooled"),
+        ({"DYNAMIC.CONFIGURATION.ENABLED": "true"}, "DYNAMIC.CONFIGURATION.ENABLED", "another"),
+        (
+            {"SERVER.SESSION.POOL.UNUSED.TIMEOUT.P2": 5},
+            "SERVER.SESSION.POOL.UNUSED.TIMEOUT.P2",
+            "it is for the port P2",
+        ),
+        (
+            {"SERVER.SESSION.POOL.UNUSED.TIMEOUT": 5},
+            "SERVER.SESSION.POOL.UNUSED.TIMEOUT",
+            "kept for ever",
+        ),
+        (
+            {"SERVER.SESSION.POOL.UNUSED.TIMEOUT": 5, "NON.ASF.RECEIVE.TIMEOUT": 1},
+            "SERVER.SESSION.POOL.UNUSED.TIMEOUT",
+            "L12",
+        ),
+        (
+            {
+                "SERVER.SESSION.POOL.UNUSED.TIMEOUT": 2_147_484,
+                "SERVER.SESSION.POOL.REAP": 1,
+            },
+            "SERVER.SESSION.POOL.UNUSED.TIMEOUT",
+            "more ms than poolTimeout can say",
+        ),
+        (
+            {"RECOVERY.RETRY.INTERVAL": 2_147_484},
+            "RECOVERY.RETRY.INTERVAL",
+            "2147484 s are more ms than reconnectionRetryInterval can say",
+        ),
+    ],
+)
+def test_L13_what_cannot_be_translated_is_named(
+    manager: QueueManager,
+    caplog: pytest.LogCaptureFixture,
+    properties: dict[str, str | int],
+    name: str,
+    why: str,
+) -> None:
+    spec = migrated(manager, name="P1", properties=properties)
+    assert why in spec.not_translated[name]
+    assert f"{name} is not translated" in caplog.text
+
+
+def test_L13_a_wrong_property_of_the_port_is_named_before_anything_is_made(
+    manager: QueueManager,
+) -> None:
+    with pytest.raises(ValueError, match=r"property 'NON\.ASF\.TIMEOUT' is not known"):
+        migrated(manager, properties={"NON.ASF.TIMEOUT": 1})
+    with pytest.raises(ValueError, match="maxPoolDepth 0 is not within 1"):
+        migrated(manager, max_sessions=0)
+
+
+@pytest.mark.parametrize(
+    ("properties", "table"),
+    [
+        ({}, {"reconnectionRetryInterval": 60_000}),
+        ({"RECOVERY.RETRY.INTERVAL": "5"}, {"reconnectionRetryInterval": 5_000}),
+        (
+            {"NON.ASF.BMT.ROLLBACK.ENABLED": "true", "non.asf.receive.timeout": "1"},
+            {
+                "reconnectionRetryInterval": 60_000,
+                "nonASFRollbackEnabled": "true",
+                "nonASFTimeout": 1,
+            },
+        ),
+        (
+            {
+                "MAX.RECOVERY.RETRIES": 0,
+                "SERVER.SESSION.POOL.UNUSED.TIMEOUT": 2_147_483,
+                "SERVER.SESSION.POOL.REAP": 1,
+            },
+            {
+                "reconnectionRetryInterval": 60_000,
+                "reconnectionRetryCount": 0,
+                "poolTimeout": 2_147_483_000,
+            },
+        ),
+    ],
+)
+def test_L13_the_table_is_that_of_the_resource_adapter(
+    properties: dict[str, str | int], table: dict[str, str | int]
+) -> None:
+    """A port that says nothing waits 60 s between its tries, a specification 5 minutes."""
+    assert translated(properties).properties == table
