@@ -112,7 +112,7 @@ def check(
       mayfly pipeline check calls.toml --without-spark
     """
     with _errors():
-        problems = _problems(_loaded(file), without_spark=without_spark)
+        problems = _problems(file, without_spark=without_spark)
     wrong = [problem for problem in problems if not problem.is_warning]
     if as_json:
         print_json({"ok": not wrong, "problems": [problem._asdict() for problem in problems]})
@@ -158,9 +158,15 @@ def _loaded(file: Path) -> PipelineConfig:
     return load(file)
 
 
-def _problems(config: PipelineConfig, *, without_spark: bool) -> list[Problem]:
+def _problems(file: Path, *, without_spark: bool) -> list[Problem]:
+    from mayfly.pipeline.check import Problem
     from mayfly.pipeline.check import check as find_problems
+    from mayfly.pipeline.errors import PipelineError
 
+    try:
+        config = _loaded(file)
+    except PipelineError as error:
+        return [Problem(error.where or str(file), error.text)]
     # What is wrong in the file itself is known before Java starts.
     found = find_problems(config, None)
     if without_spark or any(not problem.is_warning for problem in found):

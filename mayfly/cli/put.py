@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -21,6 +22,9 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.cli.user import user
 from mayfly.cli.values import duration_ms, message_id, report_option
+from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
 Body = Annotated[str | None, typer.Argument(help="The body as text; without it, stdin.")]
@@ -110,5 +114,27 @@ def _content(body: str | None, file: Path | None) -> bytes:
     if body is not None and file is not None:
         raise CommandFailed(ExitCode.USAGE, "give the body as text or with --file, not both")
     if file is not None:
-        return file.read_bytes()
-    return sys.stdin.buffer.read() if body is None else body.encode()
+        found = file.stat()
+        if stat.S_ISREG(found.st_mode) and found.st_size > LONGEST_MESSAGE_BYTES:
+            raise _too_long(f"--file {file}")
+        with file.open("rb") as source:
+            return _read(source, f"--file {file}")
+    if body is None:
+        return _read(sys.stdin.buffer, "the standard input")
+    # A word of the command line that is not UTF-8 goes through as the bytes that it was.
+    return body.encode(errors="surrogateescape")
+
+
+def _read(source: BinaryIO, name: str) -> bytes:
+    """Return all of a source, which may be a device without end."""
+    content = source.read(LONGEST_MESSAGE_BYTES + 1)
+    if len(content) > LONGEST_MESSAGE_BYTES:
+        raise _too_long(name)
+    return content
+
+
+def _too_long(name: str) -> MQError:
+    return mq_error(
+        rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR,
+        f"{name} has more than {LONGEST_MESSAGE_BYTES:,} bytes, the most that MAXMSGL can be",
+    )

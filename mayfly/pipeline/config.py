@@ -59,7 +59,7 @@ def load(path: Path) -> PipelineConfig:
     """
     try:
         values = tomllib.loads(path.read_bytes().decode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PipelineError(path, "", f"is not TOML: {error}") from error
     top = Table(values, path)
     sources = _parts(top, "source", SOURCES)

@@ -115,7 +115,7 @@ def test_a_wrong_token_or_server_ends_run_at_once(mayfly: Invoke, tmp_path: Path
     assert "grpc://127.0.0.1:1" in one_line(answer.stderr)
 
 
-@pytest.mark.parametrize("command", ["run", "check", "explain"])
+@pytest.mark.parametrize("command", ["run", "explain"])
 def test_a_key_that_is_not_known_is_named(mayfly: Invoke, tmp_path: Path, command: str) -> None:
     file = written(tmp_path, "grpc://127.0.0.1:1", more='triger = "1 second"\n')
     answer = mayfly("pipeline", command, file)
@@ -123,6 +123,32 @@ def test_a_key_that_is_not_known_is_named(mayfly: Invoke, tmp_path: Path, comman
     line = one_line(answer.stderr)
     assert file in line
     assert "triger" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("triger = 1", "triger", "is no key here, did you mean 'trigger'?"),
+        ("= = =", "FILE", "is not TOML: Invalid statement (at line 1, column 1)"),
+        ("a = " + "[" * 100_000, "FILE", "is not TOML: "),
+        ("a = '\ud800'", "FILE", "is not TOML: 'utf-8' codec can't decode"),
+    ],
+    ids=range(4),
+)
+def test_a_file_that_is_wrong_is_a_problem_that_check_finds(
+    mayfly: Invoke, tmp_path: Path, text: str, where: str, said: str
+) -> None:
+    """Exit code 1, as for every other problem; --json lists it."""
+    file = tmp_path / "calls.toml"
+    more = PIPELINE.format(url="grpc://127.0.0.1:1", queue="Q1")
+    file.write_bytes(f"{text}\n{more}".encode(errors="surrogatepass"))
+    answer = mayfly("pipeline", "check", str(file))
+    assert answer.exit_code == ExitCode.NOTHING
+    assert one_line(answer.stderr) == f"mayfly: 1 problem in {file}"
+    answer = mayfly("pipeline", "check", str(file), "--json")
+    [problem] = json.loads(answer.stdout)["problems"]
+    assert (answer.exit_code, problem["where"]) == (1, where.replace("FILE", str(file)))
+    assert said in problem["text"]
 
 
 def test_a_file_that_is_not_there_is_named(mayfly: Invoke, tmp_path: Path) -> None:

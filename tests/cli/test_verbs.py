@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 
@@ -65,6 +66,30 @@ def test_a_body_from_stdin_or_a_file_comes_out_byte_by_byte(queue: Invoke, tmp_p
     shown = json.loads(queue("get", "QM1", "Q1", "--json").stdout)
     assert shown["body_hex"] == "ff00"
     assert "body" not in shown
+
+
+def test_a_body_of_the_command_line_that_is_no_text_goes_through_as_it_is(queue: Invoke) -> None:
+    """Python hands such bytes over as lone surrogates."""
+    assert queue("put", "QM1", "Q1", os.fsdecode(b"caf\xe9\xff")).exit_code == 0
+    assert queue("get", "QM1", "Q1").stdout_bytes == b"caf\xe9\xff\n"
+
+
+def test_a_body_longer_than_any_message_is_refused_before_it_is_read(
+    queue: Invoke, tmp_path: Path
+) -> None:
+    """A device has no end; the size of a file is looked at first."""
+    sparse = tmp_path / "sparse"
+    with sparse.open("wb") as file:
+        file.truncate(2**33)
+    for path in (sparse, Path("/dev/zero")):
+        answer = queue("put", "QM1", "Q1", "--file", str(path))
+        assert answer.exit_code == ExitCode.MQ
+        assert one_line(answer.stderr) == (
+            f"mayfly: MQRC_MSG_TOO_BIG_FOR_Q_MGR (2031): --file {path} has more than 104,857,600 "
+            "bytes, the most that MAXMSGL can be"
+        )
+    missing = queue("put", "QM1", "Q1", "--file", str(tmp_path / "missing"))
+    assert (missing.exit_code, "missing: No such file" in missing.stderr) == (ExitCode.FILE, True)
 
 
 def test_json_tells_the_descriptor_and_the_lifetime(queue: Invoke) -> None:
