@@ -1,35 +1,61 @@
-"""The command line as a whole: which commands there are."""
+"""The command line as a whole: which commands there are. A command is imported when it is run."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 from mayfly import __version__
-from mayfly.cli.advise import advise
-from mayfly.cli.browse import browse
-from mayfly.cli.claims import claims
-from mayfly.cli.clock import clock
-from mayfly.cli.cluster import cluster
-from mayfly.cli.demo import demo
-from mayfly.cli.dlq import dlq
-from mayfly.cli.get import get
-from mayfly.cli.ledger import ledger
-from mayfly.cli.mqsc import mqsc
 from mayfly.cli.outcomes import EXIT_CODES, Commands
-from mayfly.cli.pipeline import pipeline
-from mayfly.cli.put import put
-from mayfly.cli.replay import replay
-from mayfly.cli.schedule import schedule
-from mayfly.cli.serve import serve
-from mayfly.cli.trigger import trigger
-from mayfly.cli.verify import verify
-from mayfly.cli.why import why
+
+#: Command or group of commands -> the first sentence of its help; its module has the same name.
+COMMANDS = {
+    "mqsc": "Run MQSC commands, as runmqsc does.",
+    "put": "Put one message on a queue and print its id.",
+    "get": "Take the next message off a queue and print it.",
+    "browse": "Show the messages of a queue, and leave them there.",
+    "why": "Say where a message is, or what became of it: in one sentence, then step by step.",
+    "verify": "Prove that no message is lost or counted twice.",
+    "serve": "Keep queue managers open; serve their ledgers, queues to pipelines, receiver "
+    "channels.",
+    "demo": "Live through a day of real flights twice, then replay their year in Spark.",
+    "replay": "Replay what happened under other settings, and say what would have changed.",
+    "advise": "Say which receive timeout and transaction lifetime are safe for a non-ASF listener.",
+    "cluster": "Run a Spark master and workers on 127.0.0.1 until interrupted or terminated.",
+    "ledger": "Bring a ledger into a lake of Parquet files, and ask the lake about it.",
+    "claims": "See what consumers of queues have claimed, and give it back.",
+    "clock": "A queue manager's own time beside the wall clock: show it, accept the wall clock.",
+    "schedule": "See and change what waits for its delivery time.",
+    "pipeline": "Run a pipeline of queues, files and topics that is written down in a TOML file.",
+    "dlq": "See what is dead-lettered, and say by rules what becomes of it.",
+    "trigger": "Start programs when queues have work for them.",
+}
+
+
+class _CommandsOnDemand(Commands):
+    """Knows the commands by the table, and imports the one that is run."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that was named, and the arguments that are its own."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else command_named(name), rest
+
+
+def command_named(name: str) -> Any:
+    """Import a command, or a group of commands, and return it."""
+    found = getattr(import_module(f"mayfly.cli.{name}"), name)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
 
 app = typer.Typer(
     name="mayfly",
-    cls=Commands,
+    cls=_CommandsOnDemand,
     help="Mayfly: a message queue manager in which every message has a lifetime.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
@@ -63,12 +89,9 @@ def _mayfly(
     del version
 
 
-for command in (mqsc, put, get, browse, why, verify, serve, demo, replay, advise, cluster):
-    app.command()(command)
-app.add_typer(ledger)
-app.add_typer(claims)
-app.add_typer(clock)
-app.add_typer(schedule)
-app.add_typer(pipeline)
-app.add_typer(dlq)
-app.add_typer(trigger)
+def _name_only() -> None:
+    """Stand for a command in the list of commands."""
+
+
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help)(_name_only)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from mayfly import QueueManager
+from mayfly.cli.app import COMMANDS as COMMANDS_OF_THE_APP
+from mayfly.cli.app import command_named
 from mayfly.cli.ledger import _print_reports
 from mayfly.cli.outcomes import ExitCode
 from mayfly.lifetime.life import OUTCOMES
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION_WITH_DATA
 from mayfly.spark.report import QueueReport
 from mayfly.store.database import DATABASE_FILE
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, environment
 
 COMMANDS = ["mqsc", "put", "get", "browse", "why", "verify", "serve", "demo"]
 LEDGER_COMMANDS = ["run", "report", "verify", "compact", "export"]
@@ -45,6 +49,46 @@ def test_help_lists_the_commands_and_the_exit_codes(mayfly: Invoke) -> None:
         assert f"\n    {code.value:<3}  " in answer.output
     for name in [*COMMANDS, "ledger"]:
         assert f"\n  {name} " in answer.output
+
+
+@pytest.mark.parametrize("name", COMMANDS_OF_THE_APP)
+def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
+    """The list has the first sentence of each, so that it need not import them all."""
+    first, _, _rest = (command_named(name).help or "").partition("\n\n")
+    assert first.strip() == COMMANDS_OF_THE_APP[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "unwanted"),
+    [
+        (["--help"], {"apsw", "lark", "mayfly.engine", "mayfly.store", "pyarrow", "pyspark"}),
+        (["--version"], {"apsw", "lark", "mayfly.engine", "mayfly.store", "pyarrow", "pyspark"}),
+        (["put", "--help"], {"pyarrow", "pandas", "pyspark", "mayfly.cli.get", "mayfly.cli.dlq"}),
+        (["serve", "--help"], {"pandas", "pyspark", "mayfly.cli.demo", "mayfly.cli.ledger"}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_imports_what_it_runs_and_nothing_else(
+    home: Path, words: list[str], unwanted: set[str]
+) -> None:
+    code = (
+        "import sys; from mayfly.cli import main\n"
+        f"sys.argv = ['mayfly', *{words}]\n"
+        "try: main()\n"
+        "except SystemExit as end: code = end.code\n"
+        "print(code, *sys.modules)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    exit_code, *imported = answer.stdout.splitlines()[-1].split()
+    assert exit_code == "0"
+    assert not unwanted & set(imported)
 
 
 def test_put_prints_the_id_and_get_takes_the_message_once(queue: Invoke) -> None:
