@@ -25,13 +25,17 @@ demo: $(READY)
 test: lint
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-# Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
-soak: $(READY)
-	@$(BIN)/python -m pytest -q -m soak
-
-# The state machines and models with other examples each time, ten times over.
+# The state machines and models.
 MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py) \
   tests/channel/test_conservation.py
+
+# Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
+# Then every example of the state machines, of which make test takes a quarter.
+soak: $(READY)
+	@$(BIN)/python -m pytest -q -m soak
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile soak $(MODELS)
+
+# Those with other examples each time, ten times over.
 search: $(READY)
 	@for round in 1 2 3 4 5 6 7 8 9 10; do \
 	  $(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile search $(MODELS) || exit 1; \

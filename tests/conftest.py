@@ -7,8 +7,10 @@ import pytest
 from hypothesis import settings
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
-# on the program alone: it always takes the same examples, and make search takes others.
+# on the program alone: it always takes the same examples, of each state machine a quarter
+# (tests/examples.py). make soak takes all of those, and make search takes others.
 settings.register_profile("mayfly", deadline=None, derandomize=True)
+settings.register_profile("soak", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.load_profile("mayfly")
 

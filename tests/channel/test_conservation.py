@@ -31,6 +31,7 @@ from tests.channel.scene import (
     through,
 )
 from tests.channel.test_doubt import IN_DOUBT, PLACES
+from tests.examples import examples
 
 
 def after_a_crash(manager: QueueManager, folder: Path) -> None:
@@ -218,4 +219,4 @@ class TwoManagers(RuleBasedStateMachine):
 
 
 TestTwoManagers = pytest.mark.slow(TwoManagers.TestCase)
-TestTwoManagers.settings = settings(max_examples=8, stateful_step_count=20)
+TestTwoManagers.settings = settings(max_examples=examples(8), stateful_step_count=20)

@@ -83,7 +83,7 @@ def check(manager: QueueManager, deadlines: dict[bytes, int]) -> Counter[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3))])
 def test_Q2_kills_at_any_moment_lose_and_double_no_letter(tmp_path: Path, seed: int) -> None:
     random = Random(int(os.environ.get("MAYFLY_KILL_SEED") or seed))
     folder, progress = tmp_path / "folder", set[int]()

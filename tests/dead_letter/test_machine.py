@@ -23,6 +23,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.dead_letter.scene import PLAIN, bury, handler, named
+from tests.examples import examples
 from tests.spec.scene import DEAD, STAGING, alter, alter_manager, local
 
 INTERVAL_MS, LIFE_MS = 1_000, 1_500
@@ -274,5 +275,5 @@ class HandlerMachine(RuleBasedStateMachine):
 @pytest.mark.slow
 def test_handler_does_what_the_model_says() -> None:
     run_state_machine_as_test(
-        HandlerMachine, settings=settings(max_examples=100, stateful_step_count=30)
+        HandlerMachine, settings=settings(max_examples=examples(100), stateful_step_count=30)
     )

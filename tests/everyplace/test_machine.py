@@ -42,6 +42,7 @@ from tests.everyplace.network_model import (
     is_no,
 )
 from tests.everyplace.scene import START_MS, quick_folder
+from tests.examples import examples
 
 #: Pushed from A to B, fetched by A from B, and put by A on B's queue at once.
 PUSHED, FETCHED, REMOTE = "PUSHED", "FETCHED", "REMOTE"
@@ -481,7 +482,7 @@ def test_T9_once_and_nothing_left_behind_whatever_network_and_clocks_do(
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=example_count,
+            max_examples=examples(example_count),
             stateful_step_count=40,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),

@@ -39,6 +39,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqi.reasons import MQRC_Q_FULL, MQRC_SYNCPOINT_NOT_AVAILABLE
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import START_MS, quick_folder, reopened
+from tests.examples import examples
 
 Q, Q1, REPLIES = "Q", "Q1", "REPLIES"
 MOST = 3
@@ -296,5 +297,5 @@ def test_what_goes_to_mq_and_back_ends_once_at_its_millisecond(
     machine: type[AdapterMachine], example_count: int
 ) -> None:
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=example_count, stateful_step_count=30)
+        machine, settings=settings(max_examples=examples(example_count), stateful_step_count=30)
     )

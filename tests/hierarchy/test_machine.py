@@ -23,6 +23,7 @@ from mayfly.engine.pubsub.topic_strings import levels_of, matches
 from mayfly.engine.put import PutRequest
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from tests.examples import examples
 from tests.hierarchy.conftest import START_MS
 from tests.hierarchy.scene import connect, proxies, run
 
@@ -244,7 +245,7 @@ def test_D25_any_course_of_events() -> None:
     run_state_machine_as_test(
         TreeMachine,
         settings=settings(
-            max_examples=25,
+            max_examples=examples(25),
             stateful_step_count=25,
             suppress_health_check=list(HealthCheck),
         ),

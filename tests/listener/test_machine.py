@@ -27,6 +27,7 @@ from mayfly import QueueManager, jms
 from mayfly.listener import ListenerPort, Statistics, current_transaction
 from mayfly.mqi import constants as c
 from mayfly.testing import VirtualClock
+from tests.examples import examples
 from tests.listener.port_model import Letter, PortModel, Terms, Unit
 from tests.listener.scene import PATIENCE_SECONDS, port_of, until
 
@@ -254,5 +255,5 @@ class PortMachine(RuleBasedStateMachine):
 @pytest.mark.slow
 def test_a_port_does_what_its_model_does() -> None:
     run_state_machine_as_test(
-        PortMachine, settings=settings(max_examples=40, stateful_step_count=25)
+        PortMachine, settings=settings(max_examples=examples(40), stateful_step_count=25)
     )

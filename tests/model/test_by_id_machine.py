@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from mayfly.engine.finding import search
+from tests.examples import examples
 from tests.model.machine import QueueMachine
 
 
@@ -29,7 +30,7 @@ def test_T9_a_search_that_begins_behind_hidden_messages_misses_none(
     run_state_machine_as_test(
         QueueMachine,
         settings=settings(
-            max_examples=200,
+            max_examples=examples(200),
             stateful_step_count=40,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),

@@ -21,6 +21,7 @@ from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.search import ANY, Match, in_order
 from mayfly.engine.objects import administration
 from mayfly.testing.model import STAGING, Held, Put
+from tests.examples import examples
 from tests.model.machine import QueueMachine
 from tests.model.material import (
     ALIAS,
@@ -302,7 +303,7 @@ def row_of(m: Held) -> tuple[object, ...]:
 
 def limits(example_count: int) -> settings:
     return settings(
-        max_examples=example_count,
+        max_examples=examples(example_count),
         stateful_step_count=30,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -31,6 +31,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
+from tests.examples import examples
 
 IN_GROUP, LAST = c.MQMF_MSG_IN_GROUP, c.MQMF_LAST_MSG_IN_GROUP
 SEGMENT, LAST_SEGMENT = c.MQMF_SEGMENT, c.MQMF_LAST_SEGMENT
@@ -473,7 +474,7 @@ def see(
 @pytest.mark.slow
 def test_groups_are_put_got_and_browsed_as_the_model_says() -> None:
     limits = settings(
-        max_examples=200,
+        max_examples=examples(200),
         stateful_step_count=40,
         # Small state machines are slow to draw from; that says nothing about the queue manager.
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -25,6 +25,7 @@ from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
+from tests.examples import examples
 
 FIRST, NEXT, UNDER = c.MQGMO_BROWSE_FIRST, c.MQGMO_BROWSE_NEXT, c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 UNMARKED, GET_UNDER = c.MQGMO_UNMARKED_BROWSE_MSG, c.MQGMO_MSG_UNDER_CURSOR
@@ -358,5 +359,5 @@ class MarksMachine(RuleBasedStateMachine):
 def test_B7_marks_do_what_the_model_says() -> None:
     run_state_machine_as_test(
         MarksMachine,
-        settings=settings(max_examples=300, stateful_step_count=40),
+        settings=settings(max_examples=examples(300), stateful_step_count=40),
     )

@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from mayfly import QueueManager
+from tests.examples import examples
 from tests.model.machine import QueueMachine
 
 
 def limits(example_count: int) -> settings:
     return settings(
-        max_examples=example_count,
+        max_examples=examples(example_count),
         stateful_step_count=30,
         # Small state machines are slow to draw from; that says nothing about the queue manager.
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -26,6 +26,7 @@ from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import TM
 from mayfly.testing import VirtualClock
+from tests.examples import examples
 from tests.model.trigger_model import DEPTH, EVERY, FIRST, UNCOMMITTED, Held, Rules, TriggerModel
 from tests.spec.scene import INPUT, alter, alter_manager
 from tests.spec.trigger_scene import INITQ, OFF, ON, PROGRAM, control, triggering
@@ -345,11 +346,11 @@ class DurableTriggerMachine(TriggerMachine):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("machine", "examples"), [(TriggerMachine, 200), (DurableTriggerMachine, 30)]
+    ("machine", "example_count"), [(TriggerMachine, 200), (DurableTriggerMachine, 30)]
 )
 def test_triggers_are_made_when_the_model_says(
-    machine: type[TriggerMachine], examples: int
+    machine: type[TriggerMachine], example_count: int
 ) -> None:
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=examples, stateful_step_count=30)
+        machine, settings=settings(max_examples=examples(example_count), stateful_step_count=30)
     )

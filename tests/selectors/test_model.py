@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from mayfly.mqi.properties import Value
 from mayfly.selectors import compile_selector
+from tests.examples import examples
 
 UNKNOWN = Fraction(1, 2)
 TRUTHS: dict[Fraction, bool | None] = {Fraction(0): False, UNKNOWN: None, Fraction(1): True}
@@ -221,7 +222,7 @@ def is_like(text: str, pattern: str) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(tree=conditions, message=st.dictionaries(names, values))
 def test_a_selector_is_what_the_slow_evaluator_says(tree: Tree, message: dict[str, Value]) -> None:
     # The first part keeps it from being refused as always false, and is always true.
@@ -231,7 +232,7 @@ def test_a_selector_is_what_the_slow_evaluator_says(tree: Tree, message: dict[st
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(tree=conditions, message=st.dictionaries(names, values))
 def test_parentheses_that_are_not_needed_change_nothing(
     tree: Tree, message: dict[str, Value]
@@ -243,7 +244,7 @@ def test_parentheses_that_are_not_needed_change_nothing(
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     text=st.text(alphabet="ab", max_size=8),
     pattern=st.text(alphabet="ab_%", max_size=6),

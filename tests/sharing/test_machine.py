@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
+from tests.examples import examples
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.spec.scene import STAGING
 
@@ -165,7 +166,7 @@ def test_D29_any_course_of_events() -> None:
     run_state_machine_as_test(
         SharingMachine,
         settings=settings(
-            max_examples=12,
+            max_examples=examples(12),
             stateful_step_count=30,
             suppress_health_check=list(HealthCheck),
         ),

@@ -88,7 +88,7 @@ def test_a_kill_after_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3))])
 def test_kills_at_any_moment_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:
     random = Random(int(os.environ.get("MAYFLY_KILL_SEED", seed)))
     # More than all runs come to, on whatever machine.
