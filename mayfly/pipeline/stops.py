@@ -12,6 +12,9 @@ from mayfly.lifetime.times import SECOND_MS
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 _STEP_MS = 100
+#: A signal that comes so soon after another is the same request: ``timeout`` sends one to its child
+#: and one to the group of its child.
+_SAME_REQUEST_MS = 500
 
 
 class Stops:
@@ -20,6 +23,7 @@ class Stops:
     def __init__(self) -> None:
         """Begin with nobody having asked."""
         self._asked_count = 0
+        self._signalled_ms: int | None = None
         self._never = threading.Event()
 
     @property
@@ -31,6 +35,13 @@ class Stops:
         """Ask for the end."""
         # No lock: a signal handler may come while the thread it interrupts holds it.
         self._asked_count += 1
+
+    def signalled(self) -> None:
+        """Ask for the end, unless a signal has just done so."""
+        now_ms, before_ms = self.now_ms(), self._signalled_ms
+        self._signalled_ms = now_ms
+        if before_ms is None or now_ms - before_ms >= _SAME_REQUEST_MS:
+            self.ask()
 
     def now_ms(self) -> int:
         """Return milliseconds that only ever grow."""
@@ -45,7 +56,9 @@ class Stops:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Let SIGINT and SIGTERM ask; afterwards they mean again what they did before."""
-        before = [signal.signal(number, lambda _number, _frame: self.ask()) for number in _NUMBERS]
+        before = [
+            signal.signal(number, lambda _number, _frame: self.signalled()) for number in _NUMBERS
+        ]
         try:
             yield
         finally:

@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from mayfly.spark.jvm import ensure_java
@@ -103,8 +105,11 @@ def create_session(
         **(_FAST if fast else {}),
     }
     builder = SparkSession.builder
-    for name, value in {**defaults, **settings, **(conf or {})}.items():
+    all_settings = {**defaults, **settings, **(conf or {})}
+    for name, value in all_settings.items():
         builder = builder.config(name, value)
+    if submitted is None:
+        _start_java(all_settings)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF" if fast else "ERROR")
     spark.dataSource.register(MayflyDataSource)
@@ -117,6 +122,21 @@ def _submitted() -> dict[str, str] | None:
         return None
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Spark's Java, unless it runs, in a session of its own.
+
+    A signal to the group of this process (a supervisor's, ``timeout``'s, a terminal's) is for this
+    process, which then ends Spark in good order. Java itself ends with its standard input, which
+    this process holds open, however it ends.
+    """
+    if SparkContext._gateway is not None:
+        return
+    java_settings = SparkConf(loadDefaults=False).setAll([*settings.items()])
+    launch: Any = launch_gateway
+    gateway = launch(java_settings, {"start_new_session": True})
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _prepare_environment(master: str) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import socket
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,15 @@ def test_on_a_terminal_the_line_changes_with_each_batch() -> None:
     assert str(spinner.text) == "calls  started, the first batch takes a while"
     watcher.batch(STANDING._replace(rows_per_second=812.5))
     assert str(spinner.text) == f"{status(STANDING)}  batch 7  812 rows/s"
+
+
+def test_the_systemd_unit_that_ships_signals_the_pipeline_alone(mayfly: Invoke) -> None:
+    unit = ConfigParser(interpolation=None)
+    unit.read(Path(__file__).parents[2] / "examples" / "systemd" / "mayfly-pipeline@.service")
+    service = unit["Service"]
+    assert service["KillMode"] == "mixed"
+    program, *arguments = service["ExecStart"].split()
+    assert Path(program).name == "mayfly"
+    assert arguments[:3] == ["pipeline", "run", "/etc/mayfly/%i.toml"]
+    helped = mayfly("pipeline", "run", "--help").output
+    assert all(option in helped for option in arguments[3:])

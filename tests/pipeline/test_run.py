@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import urllib.request
@@ -29,7 +30,9 @@ from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
 from tests.cli.conftest import COMMAND, environment
+from tests.facts import wait_until
 from tests.ports import held_port
+from tests.spark.killing import descendants, kill_tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -298,11 +301,12 @@ def running(file: Path, *options: str) -> Iterator[Process]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     try:
         yield Process(process)
     finally:
-        process.kill()
+        kill_tree(process.pid)
         process.communicate()
 
 
@@ -358,6 +362,63 @@ def test_sigterm_ends_a_run_between_two_batches_and_the_next_goes_on(
         assert last["rows_in"] + ended.progress.rows_in == 500
         assert bodies(tmp_path / "out") == dict.fromkeys(range(500), 1)
         assert manager.verify().ok
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_sigterm_to_the_process_group_ends_a_run_in_good_order(
+    tmp_path: Path, token_file: Path
+) -> None:
+    """As ``timeout`` sends it: to its child and to the group."""
+    with (
+        queue_manager(tmp_path / "QM1") as manager,
+        FlightServer(manager, port=0, token=TOKEN) as server,
+    ):
+        put(manager, *range(5_000))
+        file = write_pipeline(tmp_path, from_queue(server.url, token_file))
+        with running(file) as process:
+            process.until("rows_in", 100)
+            started = descendants(process.process.pid)
+            os.killpg(process.process.pid, signal.SIGTERM)
+            code, wrong, said = process.end()
+        assert (code, wrong) == (0, "")
+        assert all(line["restarts"] == 0 for line in said)
+        wait_until(lambda: not any(map(is_alive, started)))
+        begun, done = (
+            {file.name for file in (tmp_path / "checkpoint" / name).glob("[0-9]*")}
+            for name in ("offsets", "commits")
+        )
+        assert begun == done
+        assert [standing.message_count for standing in manager.claims.standings()] == [0]
+        written = bodies(tmp_path / "out")
+        assert set(written.values()) == {1}
+        assert 0 < written.total() == 5_000 - manager.curdepth("Q1")
+        assert manager.verify().ok
+
+
+@pytest.mark.soak
+def test_java_ends_with_its_driver_also_when_that_is_killed(
+    tmp_path: Path, token_file: Path
+) -> None:
+    with (
+        queue_manager(tmp_path / "QM1") as manager,
+        FlightServer(manager, port=0, token=TOKEN) as server,
+    ):
+        put(manager, *range(100))
+        file = write_pipeline(tmp_path, from_queue(server.url, token_file))
+        with running(file) as process:
+            process.until("rows_in", 100)
+            started = descendants(process.process.pid)
+            assert started
+            assert process.process.pid not in map(os.getpgid, started)
+            process.process.kill()
+            wait_until(lambda: not any(map(is_alive, started)))
 
 
 def lay(folder: Path, first: int, *, delay_ms: int) -> None:

@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from mayfly.spark import MayflyDataSource, create_session
 from mayfly.spark.sink import SinkOptions, StreamSink, Written
+from tests.spark.killing import kill_tree
 
 CONF = {
     # Two executors, the driver and the daemons fit a laptop.
@@ -55,8 +55,7 @@ def kill(victim: str, group: int) -> None:
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
         os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
         return
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+    kill_tree(group)
     if victim == "driver":
         # Spark gives its Python processes a group of their own, and this is one of them.
         os.kill(os.getpid(), signal.SIGKILL)

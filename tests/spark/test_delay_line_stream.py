@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -21,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mayfly.spark.delay_line import due_shards
 from mayfly.spark.slots import DUE, NOW_COLUMN, PACKED, packer
 from tests.spark.delay_line_input import check_ended, commit_count, delay_line, ended, write_file
+from tests.spark.killing import kill_tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -54,8 +53,7 @@ def driver(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_tree(process.pid)
         process.wait()
 
 

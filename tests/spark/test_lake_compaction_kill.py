@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -18,6 +16,7 @@ from mayfly.spark.lake import rows_of
 from mayfly.spark.lake_check import verify_lake
 from mayfly.spark.lake_files import Lease, Manifest
 from mayfly.spark.report import ledger_report
+from tests.spark.killing import kill_tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
 _DEADLINE_TICKS = 2_400
@@ -49,8 +48,7 @@ def kill_after(seed: int, lake: Path, warehouse: Path, first: int) -> None:
             wait_for(process, 0.05)
         wait_for(process, rng.uniform(0, 0.5))
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_tree(process.pid)
         process.wait()
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from mayfly.spark.lake import ledger_to_lake
 from mayfly.spark.report import verify_lake
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import live, queue_manager
+from tests.spark.killing import kill_tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COMPARED = ["position", "kind", "queue", "msg_id", "ended_ms", "outcome", "puts", "present"]
@@ -41,8 +40,7 @@ def driver(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_tree(process.pid)
         process.wait()
 
 

@@ -26,6 +26,7 @@ from mayfly.spark.queue_source import MESSAGE_TYPE
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
 from tests.spark.drive_queue_source import COMMIT_MESSAGES
+from tests.spark.killing import kill_tree
 
 pytestmark = pytest.mark.slow
 DEADLINE_TICKS = 4_000
@@ -51,8 +52,7 @@ def process(
     try:
         yield child
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        kill_tree(child.pid)
         child.wait()
         assert child.stdout is not None
         child.stdout.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +18,7 @@ from mayfly.lifetime.life import OUTCOMES, State
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
+from tests.spark.killing import kill_tree
 from tests.spec.scene import bodies
 from tests.spec.stage_scene import stages_left
 
@@ -45,8 +44,7 @@ def driver(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_tree(process.pid)
         process.wait()
 
 

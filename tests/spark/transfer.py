@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import signal
 import subprocess
@@ -28,6 +27,7 @@ from mayfly.spark.cluster import Cluster
 from tests.bulk.books import TOKEN
 from tests.ports import held_port
 from tests.spark.drive_transfer import ROWS_PER_BATCH
+from tests.spark.killing import kill_tree
 from tests.spec.stage_scene import stages_left
 
 ROOT = Path(__file__).parents[2]
@@ -82,8 +82,7 @@ class Child:
     def kill(self) -> None:
         """Kill it and what it has begun, if it was started; none of it is left."""
         if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.group, signal.SIGKILL)
+            kill_tree(self.group)
             self._wait_for_end()
 
     def wait_until(self, is_reached: Callable[[], bool], what: str) -> None:
