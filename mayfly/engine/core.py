@@ -76,6 +76,8 @@ class Core:
         #: The thread that closes the queue manager; once set, it alone may still run works.
         self.closer: int | None = None
         self.waits = Waits()
+        #: Servers through which other processes call: their threads are not Python's to count.
+        self.server_count = 0
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
         self.staging_due_ms: int | None = None
         #: How often the staging queue was defined, or enabled again: a stopped processor restarts.

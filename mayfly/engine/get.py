@@ -150,7 +150,7 @@ def _outcome_of(
     """
     try:
         core.run_deferred()
-        outcome: tuple[GetResult, Work | None] | None = waiter.wait()
+        outcome: tuple[GetResult, Work | None] | None = waiter.wait(core)
         with core.latch:
             if not holder.is_ended:
                 return outcome

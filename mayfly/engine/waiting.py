@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mayfly.lifetime.virtual_clock import check_wait
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+
+if TYPE_CHECKING:
+    from mayfly.engine.core import Core
 
 #: What ``take`` returns when it would hold the latch for too long to find out.
 LOOK_YOURSELF = object()
@@ -70,8 +74,13 @@ class Waiter:
             self.error = error
             self._decided.set()
 
-    def wait(self) -> Any:
-        """Block until decided; return what was taken or raise the error; None: look yourself."""
+    def wait(self, core: Core) -> Any:
+        """Block until decided; return what was taken or raise the error; None: look yourself.
+
+        Raises RuntimeError where it is certain that nobody will decide it, see ``check_wait``.
+        """
+        if not self._decided.is_set() and not core.server_count:
+            check_wait(core.clock)
         self._decided.wait()
         if self.error is not None:
             raise self.error

@@ -60,7 +60,7 @@ def wait_for(core: Core, take: Callable[[], Any], numbers: Iterable[int]) -> Any
                 core.waits.add(number, waiter)
     try:
         core.run_deferred()
-        return waiter.wait()
+        return waiter.wait(core)
     finally:
         with core.latch:
             for number in numbers:

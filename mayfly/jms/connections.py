@@ -243,9 +243,12 @@ class Connection:
             core.must_wake = True
         core.run_deferred()
         try:
-            waiter.wait()
+            waiter.wait(core)
         except NoMessage:
             return False
+        finally:
+            with core.latch:
+                core.waits.withdraw(self._number, waiter)
         return is_open()
 
     def wake(self) -> None:

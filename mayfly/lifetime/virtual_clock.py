@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from mayfly.lifetime.times import Driven
+from mayfly.lifetime.times import Clock, Driven
 
 _START_MS = 1_700_000_000_000
+#: Threads of Mayfly's own that neither put messages nor move a clock: they run nobody's program.
+_SERVANTS = frozenset({"mayfly-arrow", "mayfly-due", "mayfly-log", "mayfly-renewal"})
 
 
 class VirtualClock:
@@ -85,3 +87,22 @@ class VirtualClock:
         with self._running:
             if driven in self._driven:
                 driven.run_due()
+
+
+def check_wait(clock: Clock) -> None:
+    """Raise RuntimeError where a wait by this thread can never end.
+
+    That is certain under a virtual clock when no other thread runs: nobody can call ``advance`` or
+    put a message. Another thread that never does so is not known to be one.
+    """
+    if isinstance(clock, VirtualClock) and not _runs_other_programs():
+        raise RuntimeError(
+            "this wait would never end: a VirtualClock moves only when advance() is called, and no "
+            "other thread runs that could call it or put a message; get without a wait, or wait on "
+            "a thread of its own"
+        )
+
+
+def _runs_other_programs() -> bool:
+    own = threading.get_ident()
+    return any(t.ident != own and t.name not in _SERVANTS for t in threading.enumerate())

@@ -91,7 +91,7 @@ class Wait:
 
     def _outcome(self, waiter: Waiter, under: Iterable[int]) -> Any:
         try:
-            found = waiter.wait()
+            found = waiter.wait(self._core)
         except NoMessage:
             return None
         finally:

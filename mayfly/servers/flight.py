@@ -20,6 +20,7 @@ import pyarrow.flight as flight
 from mayfly.bulk.client import DEFAULT_PORT, check_token
 from mayfly.bulk.errors import WrongToken, to_flight
 from mayfly.bulk.folder_socket import FolderSocket
+from mayfly.engine.manager import Manager
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
 from mayfly.servers.flight_sessions import Sessions
@@ -76,6 +77,7 @@ class FlightServer:
         self._services: list[Service] = []
         self._sockets: list[FolderSocket] = []
         self._loading: threading.Thread | None = None
+        self._is_counted = False
         #: Whether a client that is silent has outlasted stop(): gRPC then waits for it, and with
         #: it the end of the process.
         self.is_held = False
@@ -109,6 +111,7 @@ class FlightServer:
         if self._services:
             return
         self._sessions = Sessions()
+        self._count(1)
         try:
             self._listen_on_port()
             for name, folder in self._folders.items():
@@ -127,6 +130,7 @@ class FlightServer:
         sockets, self._sockets = self._sockets, []
         if self._loading is not None:
             self._loading.join()
+        self._count(-1)
         if not services:
             return
         self._sessions.stopping.set()
@@ -147,6 +151,14 @@ class FlightServer:
             # gRPC removes a socket at its end, by the path through this descriptor.
             for folder_socket in sockets:
                 folder_socket.close()
+
+    def _count(self, change: int) -> None:
+        """Let its queue managers know that calls may come from other processes, or no longer."""
+        if self._is_counted != (change > 0):
+            self._is_counted = change > 0
+            for manager in self._managers.values():
+                if isinstance(manager, Manager):
+                    manager.server_count += change
 
     @property
     def _scheme(self) -> str:

@@ -88,13 +88,13 @@ def test_the_first_of_two_that_come_together_is_taken_and_no_other(
     assert manager.counts("B").live == 1
 
 
-def test_what_was_taken_is_not_lost_when_one_of_the_queues_goes() -> None:
+def test_what_was_taken_is_not_lost_when_one_of_the_queues_goes(manager: QueueManager) -> None:
     found = [b"1", b"2"]
     waiter = Waiter(lambda: found.pop(0), None, None)
     assert waiter.attempt()
     assert waiter.attempt()
     waiter.fail(mq_error(rc.MQRC_Q_DELETED))
-    assert (waiter.wait(), found) == (b"1", [b"2"])
+    assert (waiter.wait(manager), found) == (b"1", [b"2"])
 
 
 def test_it_is_taken_in_the_unit_of_work_at_the_moment_it_comes(

@@ -1,8 +1,11 @@
 """The virtual clock: jumps in order, decides waits at their moment, and is safe among threads."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -286,3 +289,102 @@ def test_verify_between_the_decision_of_a_wait_and_the_return_of_its_thread() ->
                 found = qm.verify()
                 assert ended(thread)
                 assert found.ok, found.problems
+
+
+ALONE = """
+import mayfly
+from mayfly.testing import VirtualClock
+
+clock = VirtualClock()
+with mayfly.QueueManager("QM1", {folder!r}, clock=clock) as qm, qm.session() as session:
+    qm.mqsc("DEFINE QLOCAL(Q1)")
+    try:
+        {wait}
+    except RuntimeError as error:
+        print(error)
+    # The wait that was refused is forgotten: it takes nothing, and nothing else is disturbed.
+    session.put("Q1", b"x")
+    assert qm.curdepth("Q1") == 1
+    assert session.get("Q1", wait_ms=1_000).body == b"x"
+    assert qm.verify().ok
+"""
+
+
+WAITS = {
+    "get": "session.get('Q1', wait_ms=1_000)",
+    "for-ever": "session.get('Q1', wait_ms=-1)",
+    "pymqi": """from mayfly import pymqi
+        queue = pymqi.Queue(pymqi.connect("QM1"), "Q1")
+        queue.get(None, pymqi.MD(), pymqi.GMO(Options=1, WaitInterval=1_000))""",
+    "browse": """from mayfly import pymqi
+        queue = pymqi.Queue(pymqi.connect("QM1"), "Q1", pymqi.CMQC.MQOO_BROWSE)
+        queue.get(None, pymqi.MD(), pymqi.GMO(Options=17, WaitInterval=1_000))""",
+    "jms": """from mayfly import jms
+        context = jms.ConnectionFactory(qm).create_context()
+        context.create_consumer(context.create_queue("Q1")).receive(1_000)""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_wait_that_nobody_can_end_is_an_error(tmp_path: Path, wait: str, in_memory: bool) -> None:
+    """A program of one thread, in a process of its own: it would hang."""
+    folder = None if in_memory else str(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE.format(folder=folder, wait=wait)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=JOIN_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("this wait would never end: a VirtualClock moves only when")
+
+
+def test_a_wait_that_another_thread_can_end_is_none() -> None:
+    clock = VirtualClock()
+    with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
+        qm.mqsc("DEFINE QLOCAL(Q1)")
+
+        def put_when_waited_for() -> None:
+            while not qm.waits.is_waited_on(qm.registry.queue("Q1").number):
+                pass
+            qm.session().put("Q1", b"x")
+
+        thread = started(put_when_waited_for)
+        message = session.get("Q1", wait_ms=1_000)
+        assert message is not None
+        assert ended(thread)
+
+
+SERVED = """
+import subprocess, sys
+import mayfly
+from mayfly.servers.flight import FlightServer
+from mayfly.testing import VirtualClock
+
+PUT = '''
+import sys
+from mayfly.served import ServedQueueManager
+with ServedQueueManager(sys.argv[1], token="t") as served, served.session() as session:
+    session.put("Q1", b"from another process")
+'''
+with mayfly.QueueManager("QM1", clock=VirtualClock()) as qm, qm.session() as session:
+    qm.mqsc("DEFINE QLOCAL(Q1)")
+    with FlightServer(qm, port=0, token="t") as server:
+        with subprocess.Popen([sys.executable, "-c", PUT, server.url]):
+            print(session.get("Q1", wait_ms=1_000).body)
+"""
+
+
+@pytest.mark.slow
+def test_a_wait_that_another_process_can_end_is_none() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SERVED],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=JOIN_SECONDS,
+    )
+    assert done.stdout == "b'from another process'\n", done.stderr

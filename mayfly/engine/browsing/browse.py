@@ -197,7 +197,7 @@ class Cursor:
         """
         try:
             self._core.run_deferred()
-            result: GetResult | None = waiter.wait()
+            result: GetResult | None = waiter.wait(self._core)
             with self._core.latch:
                 self._holder.check()
         except MQError:
