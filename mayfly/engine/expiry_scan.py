@@ -5,9 +5,12 @@ from __future__ import annotations
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import discard_expired
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
-from mayfly.lifetime.times import ms_of_seconds
+from mayfly.lifetime.times import ms_of_seconds, next_scan_ms
 from mayfly.mqi.constants import MQEXPI_OFF
+from mayfly.mqi.errors import StoreDamaged
+from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import queue_number_of
+from mayfly.store.message_times import earliest_deadline
 
 _BATCH = 1_000
 _START = (-(2**62), 0)
@@ -23,17 +26,34 @@ class ExpiryScan:
         self._next_ms: int | None = None
 
     def next_due_ms(self) -> int | None:
-        """Return when the next scan is due, None while EXPRYINT is OFF."""
+        """Return when the next scan is due that can find something; latch held.
+
+        None while EXPRYINT is OFF, or no message has a deadline. Scans that can find nothing are
+        passed over: under a virtual clock each would cost a stop.
+        """
         seconds = self._core.registry.queue_manager.number("EXPRYINT")
         interval_ms = 0 if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
+        now_ms = self._core.now_ms()
         if interval_ms != self._interval_ms:
             self._interval_ms = interval_ms
-            self._next_ms = self._core.now_ms() + interval_ms if interval_ms else None
-        return self._next_ms
+            self._next_ms = now_ms + interval_ms if interval_ms else None
+        if self._next_ms is None:
+            return None
+        try:
+            deadlines = [earliest_deadline(messages) for messages in self._messages()]
+        except StoreDamaged:
+            # The scan meets it as well, where the queue manager stops for it.
+            return now_ms
+        first_ms = min((d for d in deadlines if d is not None), default=None)
+        if first_ms is None or first_ms > now_ms:
+            # What appears later and has expired by now waits for a scan that is still to come.
+            self._next_ms = next_scan_ms(self._next_ms, interval_ms, now_ms + 1)
+        return None if first_ms is None else next_scan_ms(self._next_ms, interval_ms, first_ms)
 
     def run(self) -> None:
         """Scan when due, then wait a whole interval."""
-        due_ms = self.next_due_ms()
+        with self._core.latch:
+            due_ms = self.next_due_ms()
         if due_ms is None or due_ms > self._core.now_ms():
             return
         self.discard_all()
@@ -41,9 +61,15 @@ class ExpiryScan:
 
     def discard_all(self) -> int:
         """Discard every expired message that nobody hides; return how many."""
+        sides = (VOLATILE, PERSISTENT)
+        return sum(self._discard(h, side) for h in self._holders() for side in sides)
+
+    def _holders(self) -> list[Core]:
         directory = self._core.registry.directory
-        holders = [self._core] if directory is None else [self._core, directory.group]
-        return sum(self._discard(h, side) for h in holders for side in (VOLATILE, PERSISTENT))
+        return [self._core] if directory is None else [self._core, directory.group]
+
+    def _messages(self) -> list[DelayedMessages]:
+        return [h.messages(side) for h in self._holders() for side in (VOLATILE, PERSISTENT)]
 
     def _discard(self, holder: Core, side: int) -> int:
         core, discarded, after = self._core, 0, _START

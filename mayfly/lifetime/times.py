@@ -47,6 +47,12 @@ def ms_of_seconds(seconds: int) -> int:
     return seconds * SECOND_MS
 
 
+def next_scan_ms(scan_ms: int, interval_ms: int, from_ms: int) -> int:
+    """Return the first of the scans at ``scan_ms`` and every interval after it from a moment on."""
+    late_ms = max(from_ms - scan_ms, 0)
+    return scan_ms + -(-late_ms // interval_ms) * interval_ms
+
+
 def put_date(at_ms: int) -> str:
     """Return MQMD.PutDate (``YYYYMMDD``, UTC) of a moment."""
     return _date_of_day(at_ms // _DAY_MS)

@@ -278,6 +278,53 @@ def test_X9_scan_leaves_locked_uncommitted_and_taken_messages(
     assert any_manager.curdepth("Q1") == 0
 
 
+def test_X9_scans_that_can_find_nothing_are_passed_over(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """The interval goes on from where it was; a day without a deadline is one step."""
+    local(any_manager)
+    alter_manager(any_manager, EXPRYINT=5)
+    with any_manager.session() as session:
+        session.put("Q1", b"for ever", persistent=persistent)
+        start_ms = clock.now_ms()
+        clock.advance(3_600_000 + 2_000)
+        assert any_manager.next_due_ms() is None
+        for life_ms in (7_999, 8_000, 8_001):
+            session.put("Q1", b"x", time_to_live_ms=life_ms, persistent=persistent)
+        clock.advance(2_000)
+        # Scans are at 5, 10, 15 s: the one at 5 s finds nothing, that at 10 s the first two.
+        assert any_manager.next_due_ms() == start_ms + 3_600_000 + 10_000
+        clock.advance(5_999)
+        assert any_manager.curdepth("Q1") == 4
+        clock.advance(1)
+        assert any_manager.curdepth("Q1") == 2
+        clock.advance(4_999)
+        assert any_manager.curdepth("Q1") == 2
+        clock.advance(1)
+    assert ends(any_manager, "Q1") == [
+        End("expired", 3_610_000),
+        End("expired", 3_610_000),
+        End("expired", 3_615_000),
+    ]
+
+
+def test_X9_what_expired_while_it_was_taken_waits_for_the_next_scan(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    alter_manager(any_manager, EXPRYINT=5)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
+        assert body(unit.get("Q1")) == b"x"
+        clock.advance(12_000)
+        unit.backout()
+        assert any_manager.curdepth("Q1") == 1
+        clock.advance(2_999)
+        assert any_manager.curdepth("Q1") == 1
+        clock.advance(1)
+    assert ends(any_manager, "Q1") == [End("expired", 15_000)]
+
+
 def test_X9_scan_switched_off_again(
     queue_manager: QueueManager, session: Session, clock: VirtualClock
 ) -> None:
