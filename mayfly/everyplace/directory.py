@@ -108,6 +108,10 @@ class Directory:
             return self._remote.get((queue.name, queue.partner)) is queue
         return self._local.get(queue.name) is queue
 
+    def is_elsewhere(self, queue: AnyQueue) -> bool:
+        """Return True if a queue is defined at its own queue manager alone, and that is linked."""
+        return not self.knows(queue) and self._owner.peers.is_linked(queue.partner)
+
     def route(self, queue: str, queue_manager: str | None) -> AnyQueue:
         """Return the queue of a name for a call on it: active, if it is here."""
         if queue_manager is None and type(queue) is str:
@@ -157,6 +161,10 @@ class Directory:
             )
         awake(named[0])
         return named[0]
+
+    def sending(self) -> list[AsynchronousQueue]:
+        """Return the asynchronous remote queues, active or not."""
+        return [each for each in self._remote.values() if isinstance(each, AsynchronousQueue)]
 
     def holding(self) -> list[MessageQueue]:
         """Return all queues that hold messages here, active or not."""

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from mayfly.everyplace.errors import EveryplaceError
-from mayfly.lifetime.everyplace import INT_RANGE, LONG_RANGE, ExpireTime, Timepiece
+from mayfly.lifetime.everyplace import (
+    INT_RANGE,
+    LONG_RANGE,
+    ExpireTime,
+    Timepiece,
+    moment_ms,
+    moment_of,
+)
 from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 
 MSG_BACKOUT_COUNT = "Msg_BackoutCount"
 MSG_CORREL_ID = "Msg_CorrelID"
@@ -176,6 +185,21 @@ class MessageFields:
         """Put a number of 64 bits; as Msg_ExpireTime: epoch ms (M4, M15)."""
         self._put(name, FieldType.LONG, value)
 
+    def put_datetime(self, name: str, value: datetime) -> None:
+        """Put a moment as a long, epoch ms; as Msg_ExpireTime it is the end (M4).
+
+        Raises MQRC_PROPERTY_TYPE_ERROR for what is no datetime, MQRC_PROP_NUMBER_FORMAT_ERROR for
+        one without a time zone.
+        """
+        check_name(name)
+        if not isinstance(value, datetime):
+            raise EveryplaceError(rc.MQRC_PROPERTY_TYPE_ERROR, f"{name}: {value!r} is no datetime")
+        try:
+            at_ms = moment_ms(value)
+        except MQError as error:
+            raise EveryplaceError(error.reason, f"{name}: {error.detail}") from None
+        self.put_long(name, at_ms)
+
     def put_double(self, name: str, value: float) -> None:
         """Put a floating-point number."""
         self._put(name, FieldType.DOUBLE, value)
@@ -211,6 +235,14 @@ class MessageFields:
     def get_long(self, name: str) -> int:
         """Return what put_long put."""
         return int(self._get(name, FieldType.LONG))
+
+    def get_datetime(self, name: str) -> datetime:
+        """Return a long as the moment that put_datetime put, UTC."""
+        at_ms = self.get_long(name)
+        try:
+            return moment_of(at_ms)
+        except MQError as error:
+            raise EveryplaceError(error.reason, f"{name}: {error.detail}") from None
 
     def get_double(self, name: str) -> float:
         """Return what put_double put."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Self
 
 from mayfly.everyplace.arguments import (
     check_confirm_id,
@@ -33,27 +31,14 @@ from mayfly.everyplace.remote import SynchronousQueue
 from mayfly.everyplace.rules import QueueRule, consult, tell
 from mayfly.everyplace.tables import new_era
 from mayfly.everyplace.transmission import AsynchronousQueue
+from mayfly.everyplace.trickle import Trickle
+from mayfly.everyplace.verbs import Gate, Turn, know, pass_through, verb
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi import reasons as rc
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-_VERBS: list[str] = []
-
-
-def verb(method: Callable[P, R]) -> Callable[P, R]:
-    """Mark a method that is one transaction of a durable queue manager, and refused when closed.
-
-    In memory it stays as it is: a gate would cost it a tenth.
-    """
-    _VERBS.append(method.__name__)
-    return method
-
 
 class EveryplaceQueueManager:
-    """Queues by name, and links to other queue managers; used by one thread at a time.
+    """Queues by name, and links to other queue managers; used by one thread beside its trickle.
 
     ``queue_manager`` None means here: a local queue, else the one remote queue of that name; the
     name of another queue manager goes by the definition of the remote queue, and through the link
@@ -72,13 +57,16 @@ class EveryplaceQueueManager:
         self.name = checked_name("queue manager", name)
         self.clock = checked_clock(clock)
         self.journal = None if folder is None else Journal(checked_folder(folder), name)
-        self._gate: Journal | Closed | None = None
+        self._gate: Gate = None
+        self._entry: AbstractContextManager[object] | None = None
+        self._trickle: Trickle | None = None
         era = new_era() if self.journal is None else era_of(self.journal)
         self.peers = Peers(self.name, era, self.journal)
         self.directory = Directory(self)
         if self.journal is not None:
             take_back(self, self.journal)
             self._set_gate(self.journal)
+        know(self)
 
     @property
     def is_open(self) -> bool:
@@ -88,15 +76,38 @@ class EveryplaceQueueManager:
     def _set_gate(self, gate: Journal | Closed) -> None:
         """Let each verb pass a gate from now on."""
         self._gate = gate
-        for name in _VERBS:
-            setattr(self, name, _gated(gate, getattr(type(self), name).__get__(self)))
+        self._entry = Turn(gate) if isinstance(self._entry, Turn) else gate
+        pass_through(self, self._entry)
+
+    def take_turns(self) -> None:
+        """Let each verb wait until no other thread is in one."""
+        self._entry = Turn(self._gate)
+        pass_through(self, self._entry)
 
     def unit(self) -> AbstractContextManager[object]:
         """Return a context that is one verb, whatever is done in it."""
-        return self._gate or nullcontext()
+        return self._entry or nullcontext()
+
+    def start_trickle(self, interval_ms: int) -> None:
+        """Transmit asynchronous queues, both stages, and pull home-server queues at an interval.
+
+        The clock drives it, first an interval from now; another call changes the interval. Verbs of
+        all queue managers take turns from now on. A folder does not remember it.
+        """
+        with self.unit():
+            begun = Trickle(self, interval_ms)
+        self.stop_trickle()
+        self._trickle = begun
+
+    def stop_trickle(self) -> None:
+        """Transmit and pull when called only; nothing when there is no trickle."""
+        trickle, self._trickle = self._trickle, None
+        if trickle is not None:
+            trickle.end()
 
     def close(self) -> None:
         """Take no more calls, and free the folder; a namesake may take its place at its links."""
+        self.stop_trickle()
         if self.journal is not None:
             self.journal.close()
         self._set_gate(Closed())
@@ -237,8 +248,9 @@ class EveryplaceQueueManager:
     def delete_queue(self, queue: str, queue_manager: str | None = None) -> None:
         """Delete a queue that is empty once what has expired is removed from it (M9).
 
-        Raises MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while a transmission or a pull is unfinished
-        that would leave a message locked elsewhere for ever.
+        At ``queue_manager`` it is deleted through the link, unless it is defined here: then it is
+        the definition that goes. Raises MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while a
+        transmission or a pull is unfinished that would leave a message locked elsewhere for ever.
         """
         target = self.directory.route(queue, queue_manager)
         if isinstance(target, MessageQueue):
@@ -248,6 +260,9 @@ class EveryplaceQueueManager:
             if not (target.is_settled() and (home is None or home.is_settled())):
                 detail = f"queue {queue}: another queue manager may hold a message for it"
                 raise EveryplaceError(rc.MQRC_OBJECT_IN_USE, detail)
+        if isinstance(target, SynchronousQueue) and self.directory.is_elsewhere(target):
+            target.delete_there()
+            return
         self.directory.forget(target)
         if isinstance(target, MessageQueue):
             target.deactivate()
@@ -381,12 +396,3 @@ class EveryplaceQueueManager:
         if home is None:
             raise EveryplaceError(rc.MQRC_UNKNOWN_OBJECT_NAME, f"no home-server queue {queue!r}")
         return home.pull(self.directory.local_queue(queue))
-
-
-def _gated(gate: Journal | Closed, method: Callable[P, R]) -> Callable[P, R]:
-    @wraps(method)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with gate:
-            return method(*args, **kwargs)
-
-    return run

@@ -56,6 +56,10 @@ class Peers:
         other.peers._meet(self._name, self.era)
         return link
 
+    def is_linked(self, partner: str) -> bool:
+        """Return True if there is a link to another queue manager, even one that is cut."""
+        return partner in self._links
+
     # What is begun here
 
     def begin(self, partner: str) -> Exchange:

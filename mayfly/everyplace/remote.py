@@ -77,6 +77,10 @@ class SynchronousQueue:
         """Ask for the size there, where what has expired is removed first (M10)."""
         return self._there(lambda queue: queue.size()) or 0
 
+    def delete_there(self) -> None:
+        """Delete the queue there, as its own queue manager would (M9)."""
+        self._there(lambda queue: queue.owner.delete_queue(queue.name, queue.owner.name))
+
     def _there(self, call: Callable[[MessageQueue], R]) -> R | None:
         peers = self.owner.peers
         exchange = peers.begin(self.partner)

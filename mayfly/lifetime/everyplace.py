@@ -6,14 +6,18 @@ runs from the creation of the message or from its arrival on a queue, not from t
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Protocol, cast
 
+from mayfly.lifetime.times import Clock
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR
+from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_PROP_NUMBER_FORMAT_ERROR
 
 #: What an int (32 bits) and a long (64 bits) can say, both ends included.
 INT_RANGE = (-(2**31), 2**31 - 1)
 LONG_RANGE = (-(2**63), 2**63 - 1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Timepiece(Protocol):
@@ -29,11 +33,18 @@ class SkewedClock:
     def __init__(self, clock: Timepiece, skew_ms: int = 0) -> None:
         """Stand ``skew_ms`` ahead of a clock; negative: behind."""
         self.skew_ms = skew_ms
-        self._clock = clock
+        self.base = clock
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch, UTC, as this machine has them."""
-        return self._clock.now_ms() + self.skew_ms
+        return self.base.now_ms() + self.skew_ms
+
+
+def driver_of(clock: Timepiece) -> Clock | None:
+    """Return the clock that runs due work for a timepiece, None where it only tells the time."""
+    while isinstance(clock, SkewedClock):
+        clock = clock.base
+    return cast(Clock, clock) if callable(getattr(clock, "attach", None)) else None
 
 
 class ExpireTime(NamedTuple):
@@ -45,6 +56,24 @@ class ExpireTime(NamedTuple):
     def at_ms(self, created_ms: int) -> int:
         """Return the moment from which on the message is expired."""
         return self.value if self.is_absolute else created_ms + self.value
+
+
+def moment_ms(moment: datetime) -> int:
+    """Return a moment as epoch ms, cut to the millisecond: nothing outlives what was said.
+
+    Raises MQRC_PROP_NUMBER_FORMAT_ERROR for one without a time zone, which says no moment.
+    """
+    if moment.utcoffset() is None:
+        raise mq_error(MQRC_PROP_NUMBER_FORMAT_ERROR, f"{moment!r} has no time zone")
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def moment_of(at_ms: int) -> datetime:
+    """Return epoch ms as a moment, UTC; raises MQRC_PROP_NUMBER_FORMAT_ERROR beyond year 9999."""
+    try:
+        return _EPOCH + at_ms * _MILLISECOND
+    except OverflowError:
+        raise mq_error(MQRC_PROP_NUMBER_FORMAT_ERROR, f"{at_ms} ms are no datetime") from None
 
 
 def deadline_ms(
@@ -67,9 +96,21 @@ def is_never_alive(created_ms: int, expire_time: ExpireTime | None) -> bool:
 
 def check_interval_ms(interval_ms: int | None) -> None:
     """Raise MQRC_EXPIRY_ERROR unless a queue's interval is None or a positive long."""
-    if interval_ms is not None and not (
-        type(interval_ms) is int and 0 < interval_ms <= LONG_RANGE[1]
-    ):
+    if interval_ms is not None and not _is_positive_long(interval_ms):
         raise mq_error(
             MQRC_EXPIRY_ERROR, f"expiry_ms {interval_ms!r} is not within 1 .. {LONG_RANGE[1]}"
         )
+
+
+def next_trickle_ms(begun_ms: int, interval_ms: int, now_ms: int) -> int:
+    """Return the first moment behind now that is a whole number of intervals from the begin."""
+    return now_ms + interval_ms - (now_ms - begun_ms) % interval_ms
+
+
+def is_trickle_interval(interval_ms: object) -> bool:
+    """Return True for a number of ms that a trickle can wait between two runs."""
+    return _is_positive_long(interval_ms)
+
+
+def _is_positive_long(value: object) -> bool:
+    return type(value) is int and 0 < value <= LONG_RANGE[1]

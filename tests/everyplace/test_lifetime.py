@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,43 @@ def test_M5_the_date_of_the_example_is_the_15th_of_May(late_ms: int, is_gone: bo
     a.put_message("Q", text(clock, at_ms=end_ms))
     clock.advance(60_000 + late_ms)
     assert take(a) == ("-" if is_gone else "x")
+
+
+@boundaries
+def test_M5_an_absolute_end_may_be_said_as_a_datetime(late_ms: int, is_gone: bool) -> None:
+    """The date of the example, where it is two hours earlier in UTC."""
+    end = datetime(2001, 5, 15, 15, 25, tzinfo=timezone(timedelta(hours=2)))
+    end_ms = ms_of_seconds(int(end.timestamp()))
+    clock = VirtualClock(end_ms - 60_000)
+    a = EveryplaceQueueManager("A", clock=clock)
+    a.create_queue("Q")
+    message = text(clock)
+    message.put_datetime(MSG_EXPIRE_TIME, end)
+    assert message.get_long(MSG_EXPIRE_TIME) == end_ms
+    assert message.get_datetime(MSG_EXPIRE_TIME) == end
+    assert message.get_datetime(MSG_EXPIRE_TIME).tzinfo is UTC
+    a.put_message("Q", message)
+    clock.advance(60_000 + late_ms)
+    assert take(a) == ("-" if is_gone else "x")
+
+
+def test_M5_what_says_no_moment_is_refused(clock: VirtualClock) -> None:
+    message = text(clock, at_ms=7)
+    naive = datetime(2001, 5, 15, 15, 25)  # noqa: DTZ001 - that is what is refused
+    said = refused(
+        rc.MQRC_PROP_NUMBER_FORMAT_ERROR, lambda: message.put_datetime(MSG_EXPIRE_TIME, naive)
+    )
+    assert "has no time zone" in said
+    assert MSG_EXPIRE_TIME in said
+    wrong: Any = 60_000
+    refused(rc.MQRC_PROPERTY_TYPE_ERROR, lambda: message.put_datetime(MSG_EXPIRE_TIME, wrong))
+    refused(rc.MQRC_PROPERTY_NAME_ERROR, lambda: message.put_datetime("", naive))
+    assert message.get_long(MSG_EXPIRE_TIME) == 7
+    message.put_long("F", 2**62)
+    refused(rc.MQRC_PROP_NUMBER_FORMAT_ERROR, lambda: message.get_datetime("F"))
+    message.put_datetime("F", datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+    # Cut to the millisecond: nothing lives longer than it was said to.
+    assert message.get_long("F") == -1
 
 
 @boundaries
@@ -314,6 +352,24 @@ def test_M15_an_int_holds_32_bits(clock: VirtualClock) -> None:
     assert message.get_int(MSG_EXPIRE_TIME) == 2**31 - 1
     message.put_int(MSG_EXPIRE_TIME, -(2**31))
     refused(rc.MQRC_PROPERTY_TYPE_ERROR, lambda: message.put_ascii(MSG_EXPIRE_TIME, "60000"))
+
+
+@pytest.mark.parametrize("relative_ms", [0, -1, 1])
+def test_M15_an_int_that_is_no_time_to_live_expires_on_arrival_and_is_logged(
+    a: EveryplaceQueueManager,
+    clock: VirtualClock,
+    rule: Remembering,
+    caplog: pytest.LogCaptureFixture,
+    relative_ms: int,
+) -> None:
+    """An end no later than the creation is no end of a message that was ever alive: 0 is none."""
+    a.create_queue("Q", rule=rule)
+    is_alive = relative_ms > 0
+    with caplog.at_level(logging.WARNING, "mayfly.everyplace"):
+        a.put_message("Q", text(clock, relative_ms=relative_ms))
+    assert rule.expired == ([] if is_alive else ["x"])
+    assert a.inquire_queue_size("Q") == int(is_alive)
+    assert (f"Msg_ExpireTime {relative_ms}" in caplog.text) is not is_alive
 
 
 def test_M15_a_small_long_is_a_moment_in_1970_and_is_logged(

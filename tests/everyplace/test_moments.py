@@ -114,6 +114,64 @@ def test_M7_a_delete_through_a_link_checks_where_the_queue_is(
     assert (rule.expired, seen(b)) == (["x"] if is_gone else [], [])
 
 
+@boundaries
+def test_M9_a_queue_deleted_through_a_link_is_checked_where_it_is(
+    a: EveryplaceQueueManager,
+    b: EveryplaceQueueManager,
+    link: Link,
+    clock: VirtualClock,
+    rule: Remembering,
+    late_ms: int,
+    is_gone: bool,
+) -> None:
+    """As when an administration message arrives: what has expired goes first, then it is empty."""
+    b.create_queue("Q", rule=rule)
+    a.put_message("Q", text(clock, relative_ms=10), "B")
+    clock.advance(10 + late_ms)
+    if not is_gone:
+        assert "1 messages" in refused(rc.MQRC_Q_NOT_EMPTY, lambda: a.delete_queue("Q", "B"))
+        assert (rule.expired, seen(b)) == ([], ["x"])
+        return
+    a.delete_queue("Q", "B")
+    assert rule.expired == ["x"]
+    refused(rc.MQRC_UNKNOWN_OBJECT_NAME, lambda: b.inquire_queue_size("Q"))
+    refused(rc.MQRC_UNKNOWN_OBJECT_NAME, lambda: a.delete_queue("Q", "B"))
+
+
+def test_M9_a_remote_queue_that_is_defined_here_is_deleted_here_alone(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link
+) -> None:
+    b.create_queue("Q")
+    a.create_remote_queue("Q", "B")
+    a.delete_queue("Q", "B")
+    assert b.inquire_queue_size("Q") == 0
+    a.delete_queue("Q", "B")
+    refused(rc.MQRC_UNKNOWN_OBJECT_NAME, lambda: b.inquire_queue_size("Q"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_deleted"),
+    [(Fault.DROP, False), (Fault.DROP_ANSWER, True), (Fault.DUPLICATE, True), (Fault.DELAY, False)],
+)
+def test_M9_a_queue_is_deleted_through_a_bad_link_once_or_not_at_all(
+    a: EveryplaceQueueManager, b: EveryplaceQueueManager, link: Link, fault: Fault, is_deleted: bool
+) -> None:
+    b.create_queue("Q")
+    link.fail_next(fault)
+    if fault is Fault.DUPLICATE:
+        a.delete_queue("Q", "B")
+    else:
+        refused(rc.MQRC_HOST_NOT_AVAILABLE, lambda: a.delete_queue("Q", "B"))
+    if fault is Fault.DELAY:
+        # A later call has told that nobody waits for this one any more: it comes too late.
+        assert a.inquire_queue_size("Q", "B") == 0
+        assert link.deliver_delayed() == 1
+    if is_deleted:
+        refused(rc.MQRC_UNKNOWN_OBJECT_NAME, lambda: b.inquire_queue_size("Q"))
+    else:
+        assert b.inquire_queue_size("Q") == 0
+
+
 FOR_ALL: dict[str, Callable[[EveryplaceQueueManager], object]] = {
     "M8_activated": lambda a: a.activate_queue("Q"),
     "M10_asked for its size": lambda a: a.inquire_queue_size("Q"),

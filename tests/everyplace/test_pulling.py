@@ -247,3 +247,29 @@ def test_definitions_that_do_not_fit(
     assert "keeps nothing for 'Q' of A" in refused(rc.MQRC_UNKNOWN_OBJECT_NAME, lambda: a.pull("Q"))
     b.create_queue("Q")
     assert a.pull("Q") == 0
+
+
+@pytest.mark.parametrize(("late_ms", "is_gone"), [(-1, False), (0, True), (1, True)])
+def test_M12_a_transmission_leaves_what_a_pull_holds(
+    a: EveryplaceQueueManager,
+    b: EveryplaceQueueManager,
+    link: Link,
+    clock: VirtualClock,
+    late_ms: int,
+    is_gone: bool,
+) -> None:
+    """It is in the hands of the other queue manager: neither sent a second time nor expired."""
+    rule = Remembering()
+    b.create_remote_queue("Q", "A", asynchronous=True, rule=rule)
+    a.create_home_server_queue("Q", "B")
+    b.put_message("Q", text(clock, "pulled", relative_ms=10))
+    link.fail_next(Fault.DROP_ANSWER)
+    assert a.pull("Q") == 0
+    b.put_message("Q", text(clock, "sent"))
+    clock.advance(10 + late_ms)
+    assert (b.transmit_put("Q", "A"), b.transmit_confirm("Q", "A")) == (1, 1)
+    assert (rule.expired, seen(a)) == ([], ["sent"])
+    # The pull goes on with what it holds; expired, it meets the check where it arrives (M6).
+    assert a.pull("Q") == 1
+    assert seen(a) == (["sent"] if is_gone else ["sent", "pulled"])
+    assert b.inquire_queue_size("Q", "A") == 0

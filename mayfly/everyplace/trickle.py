@@ -1,0 +1,79 @@
+"""A trickle: transmissions and pulls at an interval, without anybody calling them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.verbs import begin_turns, turn_unless
+from mayfly.lifetime.everyplace import LONG_RANGE, driver_of, is_trickle_interval, next_trickle_ms
+from mayfly.mqi.reasons import MQRC_OPTIONS_ERROR
+
+if TYPE_CHECKING:
+    from mayfly.everyplace.manager import EveryplaceQueueManager
+
+_LOG = logging.getLogger("mayfly.everyplace")
+
+
+class Trickle:
+    """Drives the transmissions of one queue manager; itself driven by a clock."""
+
+    def __init__(self, owner: EveryplaceQueueManager, interval_ms: int) -> None:
+        """Begin: the first run is an interval from now.
+
+        Raises MQRC_OPTIONS_ERROR for an interval that is none, and a clock that only tells the
+        time.
+        """
+        if not is_trickle_interval(interval_ms):
+            raise EveryplaceError(
+                MQRC_OPTIONS_ERROR,
+                f"interval_ms {interval_ms!r} is not within 1 .. {LONG_RANGE[1]}",
+            )
+        clock = driver_of(owner.clock)
+        if clock is None:
+            raise EveryplaceError(
+                MQRC_OPTIONS_ERROR, f"clock {owner.clock!r} drives nothing: it has no attach"
+            )
+        self._owner, self._clock, self._interval_ms = owner, clock, interval_ms
+        self._begun_ms = clock.now_ms()
+        self._due_ms = self._begun_ms + interval_ms
+        self._is_over = False
+        begin_turns()
+        clock.attach(self)
+
+    def next_due_ms(self) -> int | None:
+        """Return when it runs next by its clock, None when it is over."""
+        return self._due_ms if self._goes_on() else None
+
+    def run_due(self) -> None:
+        """Transmit and pull, if it is time; runs that were missed are not made up for."""
+        now_ms = self._clock.now_ms()
+        if now_ms < self._due_ms:
+            return
+        self._due_ms = next_trickle_ms(self._begun_ms, self._interval_ms, now_ms)
+        with turn_unless(lambda: not self._goes_on()) as has_turn:
+            if has_turn:
+                self._run()
+
+    def end(self) -> None:
+        """Run no more; on return no run is under way on another thread."""
+        self._is_over = True
+        self._clock.detach(self)
+
+    def _goes_on(self) -> bool:
+        return not self._is_over and self._owner.is_open
+
+    def _run(self) -> None:
+        owner = self._owner
+        for queue in owner.directory.sending():
+            try:
+                owner.transmit_put(queue.name, queue.partner)
+                owner.transmit_confirm(queue.name, queue.partner)
+            except EveryplaceError as error:
+                _LOG.warning("queue %s is not transmitted: %s", queue.name, error)
+        for name in list(owner.directory.home):
+            try:
+                owner.pull(name)
+            except EveryplaceError as error:
+                _LOG.warning("queue %s is not pulled: %s", name, error)
