@@ -23,6 +23,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.losing import lose_volatile
 from mayfly.engine.objects.administration import set_up
 from mayfly.engine.objects.definitions import Definition
@@ -117,6 +118,7 @@ class Manager(Core):
         self.store.claim(self.name)
         configure(self, given)
         self._load()
+        count_interrupted(self)
         # What fell due while it was closed is there when it is open; a flood follows.
         for _ in range(_BATCHES_BEFORE_OPEN):
             if not self._run_pass():

@@ -132,6 +132,8 @@ class UnitOfWork:
             self._core.marks.forget((row.k,))
         queue.depth -= 1
         queue.locked += 1
+        if side:
+            self._core.store.held_gets.note(row.k, row.backout_count)
         self._takes.append(Taken(queue, row, side))
         self._operation_count += 1
 
@@ -224,8 +226,7 @@ class UnitOfWork:
             raise
         finally:
             with core.latch:
-                for taken in takes:
-                    taken.queue.locked -= 1
+                self._let_go(takes)
 
     def backout(self) -> None:
         """Withdraw puts and give gets back to their place, backout count one higher (G8).
@@ -276,11 +277,16 @@ class UnitOfWork:
         """Return what it has locked until its commit is over."""
         return [*self._takes, *(taken for taken, _row in self._rescheduled)]
 
+    def _let_go(self, takes: list[Taken]) -> None:
+        for queue, row, _side in takes:
+            queue.locked -= 1
+            (queue.home or self._core).store.held_gets.settle(row.k)
+
     def _give_back(self, takes: list[Taken]) -> None:
         core = self._core
         with core.latch:
+            self._let_go(takes)
             for taken in takes:
-                taken.queue.locked -= 1
                 taken.queue.depth += 1
                 core.reveal(taken.queue, taken.row.k, taken.side)
                 core.triggering.note(taken.queue, [taken.row.k])

@@ -20,6 +20,7 @@ from mayfly.store.claims import ClaimedMessages
 from mayfly.store.database import Database
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.group_commit import GroupCommit
+from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger
 from mayfly.store.log_keeper import LogKeeper
 from mayfly.store.retention import Retention
@@ -60,6 +61,7 @@ class Store:
             self._database.writer, self._database.reader, on_damage=self._stop
         )
         self.volatile = DelayedMessages(self._memory.writer, self._memory.reader)
+        self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
         self.stages = StageTable(self.persistent)
         self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
         self.group = GroupCommit(self._database.writer, self._apply, self.book, guard)
@@ -194,6 +196,7 @@ class Store:
         self.ledger.stop()
         self.claimed.stop()
         with self.latch:
+            self.held_gets.close()
             self._claims_reader.close()
             self._database.close()
             self._memory.close()
@@ -202,6 +205,7 @@ class Store:
         """Give everything up in a forked child: the files and threads are its parent's."""
         self.latch = latch
         self.group.is_broken = True
+        self.held_gets.stop_in_child()
         self.ledger.stop_in_child()
         self.claimed.stop_in_child()
 

@@ -1,9 +1,11 @@
-"""kill -9 of a port with eight sessions: what was committed is answered once, the rest is there."""
+"""kill -9 of listeners: what was committed is done once, the rest is there and was counted."""
 
 from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -12,8 +14,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.testing import VirtualClock
+from tests.listener.poison_load import BACKOUTS, QUEUE
 from tests.listener.port_load import SESSIONS
-from tests.store.kills import run_and_kill
+from tests.store.kills import ROOT, run_and_kill
 
 #: So many at least, and until enough has happened; a slow machine takes more.
 ROUNDS, ROUNDS_MAX, ENOUGH = 6, 120, 100
@@ -82,3 +85,52 @@ def test_kill_9_of_eight_sessions_loses_nothing_and_answers_nothing_twice(tmp_pa
         assert journaled.committed <= answers.keys() <= journaled.seen, story
         # Of what was worked on, only the transactions under way can come again.
         assert len(journaled.in_doubt) <= SESSIONS, story
+
+
+def died(folder: Path, mode: str) -> str:
+    """Run a program whose handler kills it; return what it has said, and kill it if it has not."""
+    command = [sys.executable, "-m", "tests.listener.poison_load", str(folder), mode]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    said = process.stdout.readline().decode().strip()
+    if said == "idle":
+        process.kill()
+    complaint = process.communicate()[1].decode()
+    assert (process.returncode, complaint) == (-9, "")
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["asf", "non-asf", "jms", "receive"])
+def test_G8_a_message_whose_handler_kills_the_process_is_backed_out_each_time(
+    tmp_path: Path, mode: str
+) -> None:
+    """Otherwise it would kill each process that is started again, for ever."""
+    folder = tmp_path / "QM1"
+    with QueueManager("QM1", folder) as manager:
+        manager.mqsc(f"DEFINE QLOCAL({BACKOUTS})")
+        manager.mqsc(f"DEFINE QLOCAL({QUEUE}) BOTHRESH(2) BOQNAME({BACKOUTS})")
+        with manager.session() as session:
+            session.put(QUEUE, b"bad", format_name="MQSTR", persistent=True)
+    said = [died(folder, mode) for _ in range(3)]
+    assert said == ["bad 1 False", "bad 2 True", "idle"]
+    with QueueManager("QM1", folder) as manager, manager.session() as session:
+        assert manager.curdepth(QUEUE) == 0
+        [message] = session.browse(BACKOUTS)
+        assert (message.body, message.persistent) == (b"bad", True)
+        assert manager.verify().ok
+
+
+@pytest.mark.slow
+def test_G8_what_is_not_poison_is_delivered_after_the_kills_of_another(tmp_path: Path) -> None:
+    """BOTHRESH(0): it is delivered for ever, and says how often it was."""
+    folder = tmp_path / "QM1"
+    with QueueManager("QM1", folder) as manager, manager.session() as session:
+        manager.mqsc(f"DEFINE QLOCAL({QUEUE})\nDEFINE QLOCAL({BACKOUTS})")
+        for text in (b"bad", b"good"):
+            session.put(QUEUE, text, format_name="MQSTR", persistent=True)
+    assert [died(folder, "non-asf") for _ in range(2)] == ["bad 1 False", "bad 2 True"]
+    with QueueManager("QM1", folder) as manager, manager.session() as session:
+        assert [m.backout_count for m in session.browse(QUEUE)] == [2, 0]

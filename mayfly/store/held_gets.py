@@ -1,0 +1,140 @@
+"""The persistent messages that units of work have got and not settled, where a kill finds them.
+
+A mapped file beside the database has one entry for each of them. It is never synced: the kernel
+keeps its pages when the process is killed, so that the next opening can count those gets as backed
+out (G8). After a power cut entries may be missing or old. An entry says how often its message had
+been backed out: an old one no longer agrees with that, and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import struct
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mayfly.store.private_files import FILE_MODE
+
+HELD_GETS_FILE = "mayfly.db-gets"
+#: Key, backout count, and a mark, which is written last: an entry without it is not whole. No entry
+#: crosses a sector of the disk.
+_ENTRY = struct.Struct("<qii")
+_ENTRY_BYTES: Final = 16
+_FREE = bytes(_ENTRY_BYTES)
+#: So many bytes the file grows by, room for 4,096 messages.
+_STEP_BYTES = 65_536
+_LOG = logging.getLogger("mayfly.store")
+
+
+class HeldGet(NamedTuple):
+    """A message that was got, by its key, and its backout count at the get."""
+
+    key: int
+    backout_count: int
+
+
+class HeldGets:
+    """Notes what is held; guarded by the queue manager's latch once that is open."""
+
+    def __init__(self, folder: Path | None, instance_id: str) -> None:
+        """Note nothing before the first get; without a folder nothing at all.
+
+        ``instance_id`` is that of the store: a file that was copied from another says nothing.
+        """
+        self._file = None if folder is None else folder / HELD_GETS_FILE
+        #: Never 0, nor is it when combined with a count.
+        self._mark = zlib.crc32(instance_id.encode()) % 2**31 - 2**31
+        self._descriptor = -1
+        self._map: mmap.mmap | None = None
+        self._area = memoryview(bytearray())
+        #: Where the entry of a message stands, by its key, and where there is room for others.
+        self._places: dict[int, int] = {}
+        self._free: list[int] = []
+
+    def left(self) -> list[HeldGet]:
+        """Return what a process held that did not end in order; call it before the first get."""
+        if self._file is None:
+            return []
+        try:
+            found = self._file.read_bytes()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            _LOG.warning("%s cannot be read, backout counts may be too low: %s", self._file, error)
+            return []
+        whole = memoryview(found)[: len(found) // _ENTRY_BYTES * _ENTRY_BYTES]
+        return [
+            HeldGet(key, backout_count)
+            for key, backout_count, mark in _ENTRY.iter_unpack(whole)
+            if key and mark == self._mark ^ backout_count
+        ]
+
+    def forget_left(self) -> None:
+        """Drop what :meth:`left` returns; call it when it is counted durably."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.unlink(missing_ok=True)
+
+    def note(self, key: int, backout_count: int) -> None:
+        """Note that a message is got; call it with the latch held."""
+        if not self._free and not self._grow():
+            return
+        place = self._places[key] = self._free.pop()
+        _ENTRY.pack_into(self._area, place, key, backout_count, self._mark ^ backout_count)
+
+    def settle(self, key: int) -> None:
+        """Note that a get is committed or backed out; call it with the latch held."""
+        place = self._places.pop(key, None)
+        if place is not None:
+            self._area[place : place + _ENTRY_BYTES] = _FREE
+            self._free.append(place)
+
+    def close(self) -> None:
+        """Close the file, and remove it unless something is still held."""
+        if self._map is not None:
+            if not self._places:
+                self.forget_left()
+            self._unmap()
+            os.close(self._descriptor)
+        self.stop_in_child()
+
+    def stop_in_child(self) -> None:
+        """Note nothing any more; in a forked child the mapped memory is its parent's as well."""
+        self._file = self._map = None
+        self._area = memoryview(bytearray())
+        self._places, self._free = {}, []
+
+    def _grow(self) -> bool:
+        """Make room for more entries; False without a file, and when the disk has none.
+
+        A get goes on then: at worst a backout count is too low after a kill.
+        """
+        if self._file is None:
+            return False
+        size_bytes = len(self._area)
+        try:
+            if self._map is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
+                self._descriptor = os.open(self._file, flags, FILE_MODE)
+            # Allocated, not only longer: to write into a hole on a full disk kills the process.
+            os.posix_fallocate(self._descriptor, size_bytes, _STEP_BYTES)
+            grown = mmap.mmap(self._descriptor, size_bytes + _STEP_BYTES)
+        except OSError as error:
+            _LOG.warning("%s: further gets are not noted: %s", self._file, error)
+            if self._map is None and self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._file = None
+            return False
+        self._unmap()
+        self._map, self._area = grown, memoryview(grown)
+        self._free += range(size_bytes, size_bytes + _STEP_BYTES, _ENTRY_BYTES)
+        return True
+
+    def _unmap(self) -> None:
+        if self._map is not None:
+            self._area.release()
+            self._map.close()
