@@ -102,6 +102,39 @@ def test_group_and_sequence_travel_in_an_extension(one: QueueManager, two: Queue
     assert message.body == b"third"
 
 
+def test_R8_the_OriginalLength_of_a_report_travels(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    """A report of version 2 has one, though its message was in no group and no segment."""
+    asked = Descriptor(
+        version=2, report=c.MQRO_EXPIRATION, reply_to_q="IN", reply_to_q_mgr="QM2", persistence=1
+    )
+    done(one, "DEFINE QLOCAL(HERE)")
+    with one.session() as session:
+        handle = session.open("HERE", c.MQOO_OUTPUT)
+        handle.put(b"eleven long", PutRequest(asked, life_ms=1_000))
+    clock.advance(1_000)
+    assert bodies(one, "HERE") == []
+    one.channels.start(CHANNEL)
+    [report] = messages(two)
+    found = report.descriptor
+    assert (found.feedback, report.body) == (c.MQFB_EXPIRATION, b"")
+    assert (found.version, found.original_length) == (2, 11)
+
+
+def test_P6_the_date_that_a_program_sets_travels(one: QueueManager, two: QueueManager) -> None:
+    asked = Descriptor(persistence=1, put_date="20200229", put_time="01020304")
+    with one.session() as session:
+        handle = session.open("IN@QM2", c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT)
+        handle.put(b"x", PutRequest(asked), c.MQPMO_SET_ALL_CONTEXT)
+    [wrapped] = messages(one, XMITQ)
+    fields = XQH.unpack(wrapped.body)
+    assert (fields["MsgDesc.PutDate"], fields["MsgDesc.PutTime"]) == ("20200229", "01020304")
+    one.channels.start(CHANNEL)
+    [message] = messages(two)
+    assert (message.put_date, message.put_time) == ("20200229", "01020304")
+
+
 def test_E6_time_on_the_transmission_queue_counts(
     one: QueueManager, two: QueueManager, clock: VirtualClock
 ) -> None:

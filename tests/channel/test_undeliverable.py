@@ -83,6 +83,27 @@ def test_a_full_queue_is_tried_again_MRRTY_times_every_MRTMR_ms(
     assert standing(one).status == "RUNNING"
 
 
+def test_each_message_of_a_batch_is_tried_again_MRRTY_times(
+    one: QueueManager, two: QueueManager, clock: VirtualClock
+) -> None:
+    """Each of the two finds the queue full once, and there is room at its only retry."""
+    done(two, f"ALTER CHANNEL({CHANNEL}) MRRTY(1) MRTMR(1000)\nALTER QLOCAL(IN) MAXDEPTH(1)")
+    with two.session() as session:
+        session.put("IN", b"there before")
+        put(one, b"a")
+        put(one, b"b")
+        one.channels.start(CHANNEL)
+        assert standing(two).status == "PAUSED"
+        assert session.get("IN") is not None
+    clock.advance(1_000)
+    # The first one is put, and not committed yet.
+    assert (standing(two).status, two.counts("IN").uncommitted) == ("PAUSED", 1)
+    done(two, "ALTER QLOCAL(IN) MAXDEPTH(2)")
+    clock.advance(1_000)
+    assert (bodies(two), bodies(two, DEAD)) == ([b"a", b"b"], [])
+    assert (standing(one).status, standing(one).sequence) == ("RUNNING", 2)
+
+
 def test_MQRO_DISCARD_MSG_drops_it_and_an_exception_report_is_put_for_real(
     one: QueueManager, two: QueueManager
 ) -> None:

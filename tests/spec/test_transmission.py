@@ -18,11 +18,13 @@ from tests.spec.remote_scene import EXPIRY, embedded, inner_expiry, network, tra
 from tests.spec.scene import (
     DEAD,
     REPLIES,
+    STAGING,
     START_MS,
     V2,
     alter_manager,
     by_msg_id,
     ends,
+    lives,
     local,
     put_md,
     refused,
@@ -500,6 +502,21 @@ def test_D17_a_delay_comes_first_and_the_clock_runs_through_both(
     assert (message.remaining_tenths, inner_expiry(message)) == (50, 50)
     assert (inside.msg_id, inside.correl_id) == (msg_id, b"C" * 24)
     assert inside.remote == ("Q.REMOTE", "QM2")
+
+
+def test_life_on_the_transmission_queue_after_a_delay_names_the_staged_one(
+    manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    """Staged, in transit: one chain of lives, each under a MsgId of its own."""
+    session.put("ORDERS", b"x", delay_ms=1_000)
+    [staged] = session.browse(STAGING)
+    clock.advance(1_000)
+    message = session.get("QM2")
+    assert message is not None
+    [before], [life] = lives(manager, STAGING), lives(manager, "QM2")
+    assert (before.outcome, before.msg_id) == ("released", staged.msg_id)
+    assert (life.msg_id, life.origin_id) == (message.msg_id, staged.msg_id)
+    assert staged.msg_id != message.msg_id
 
 
 def test_D15_the_way_is_looked_for_again_when_the_delay_is_over(
