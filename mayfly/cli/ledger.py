@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -110,6 +111,8 @@ def run(
 
     The server is named by --url, or found by the queue manager that `mayfly serve` has open. Goes
     on where an earlier run ended. Runs until it is interrupted or, with --available-now, done.
+    --json prints a line for each batch that has rows and one at the end, of --available-now the
+    one at the end alone.
 
     \b
     Examples:
@@ -131,11 +134,12 @@ def run(
         every_ms = _TEN_MINUTES_MS if compact_every_ms is None else compact_every_ms
         keep_up = _Upkeep(lambda: compact_beside(spark, lake), every_ms)
         with stop_event() as stopped:
-            row_count = _await(query, stopped, keep_up, is_told=not as_json)
+            row_count = _await(query, stopped, keep_up, _told(as_json, available_now))
         if every_ms:
             sketch_lake(spark, lake)
     if as_json:
-        print_json({"lake": str(lake), "rows": row_count})
+        # The last line of several, or the one document of a job.
+        print_json({"lake": str(lake), "rows": row_count}, indent=2 if available_now else None)
     else:
         print(f"{row_count:,} rows brought into {lake}")
 
@@ -269,8 +273,25 @@ class _Upkeep:
             self._last_seconds = time.perf_counter()
 
 
+def _told(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
+    """Return what tells of a batch and its rows."""
+
+    def tell(batch: int, row_count: int) -> None:
+        if not as_json:
+            print(f"batch {batch}: {row_count:,} rows", flush=True)
+        elif not available_now:
+            # Who reads it in a pipe waits for it.
+            print_json({"batch": batch, "rows": row_count}, indent=None)
+            sys.stdout.flush()
+
+    return tell
+
+
 def _await(
-    query: StreamingQuery, stopped: threading.Event, keep_up: _Upkeep, *, is_told: bool
+    query: StreamingQuery,
+    stopped: threading.Event,
+    keep_up: _Upkeep,
+    tell: Callable[[int, int], None],
 ) -> int:
     """Wait for the end of a stream or of our run, and return how many rows it brought."""
     row_count, next_batch, is_over = 0, 0, False
@@ -284,8 +305,7 @@ def _await(
                 continue
             next_batch = progress["batchId"] + 1
             row_count += progress["numInputRows"]
-            if is_told:
-                typer.echo(f"batch {progress['batchId']}: {progress['numInputRows']:,} rows")
+            tell(progress["batchId"], progress["numInputRows"])
     error = query.exception()
     if error is not None:
         raise error

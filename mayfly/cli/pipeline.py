@@ -72,7 +72,8 @@ def run(
 
     Goes on where an earlier run ended. When its query fails, it is started again after a while;
     what no restart mends ends it. SIGINT or SIGTERM lets the batch in work finish, a second one
-    does not wait. --json prints a line for each batch in which a row came or left.
+    does not wait. --json prints a line for each batch in which a row came or left, and one at the
+    end when rows are still held.
 
     \b
     Examples:
@@ -220,8 +221,16 @@ def _end(ending: Ending, *, as_json: bool) -> None:
         raise CommandFailed(ExitCode.PIPELINE, ending.text)
     if ending.end is End.INTERRUPTED:
         raise CommandFailed(ExitCode.INTERRUPTED, "interrupted")
-    if not as_json:
-        print(f"{ending.end.value}: {status(ending.progress)}")
+    progress = ending.progress
+    if as_json:
+        if progress.held != 0 or progress.releasing:
+            print_json({"end": ending.end.value, **progress._asdict()}, indent=None)
+        return
+    print(f"{ending.end.value}: {status(progress)}")
+    if progress.held:
+        print(f"{progress.held:,} rows are not due yet: the checkpoint holds them for a later run")
+    elif progress.held is None:
+        print("the checkpoint may hold rows that are not due yet for a later run")
 
 
 def status(progress: Progress) -> str:
@@ -236,6 +245,8 @@ def status(progress: Progress) -> str:
         f"refused {progress.dead_lettered:,}",
         f"reports {progress.reports:,}",
     ]
+    if progress.releasing:
+        cells.append(f"releasing {progress.releasing:,}")
     if progress.lag_ms is not None:
         cells.append(f"lag {progress.lag_ms / SECOND_MS:,.1f} s")
     if progress.restarts:

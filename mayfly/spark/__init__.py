@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from mayfly.spark.registering import register
 from mayfly.spark.session import create_session
 from mayfly.spark.source import MayflyDataSource
 
 if TYPE_CHECKING:
     from mayfly.spark.delay_line import lifetime
 
-__all__ = ["MayflyDataSource", "create_session", "lifetime"]
+__all__ = ["MayflyDataSource", "create_session", "lifetime", "register"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from mayfly.spark.jvm import ensure_java
-from mayfly.spark.source import MayflyDataSource
+from mayfly.spark.registering import register
 
 #: As a URL: a path may hold spaces, which would end a Java option.
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -112,7 +112,7 @@ def create_session(
         _start_java(all_settings)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF" if fast else "ERROR")
-    spark.dataSource.register(MayflyDataSource)
+    register(spark)
     return spark
 
 

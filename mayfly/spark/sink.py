@@ -51,7 +51,7 @@ _PERSISTENCES: dict[str, int | None] = {
     "asqueue": None,
 }
 _KINDS = {pa.binary(): ("binary",), pa.string(): ("string", "varchar", "char")}
-_WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint", "byte", "short", "integer", "long")
+_WHOLE_NUMBERS = ("bigint", "int", "smallint", "tinyint", "long", "integer", "short", "byte")
 
 
 class SinkOptions(NamedTuple):

@@ -122,7 +122,7 @@ def split_range(
 
 
 class MayflyDataSource(DataSource):
-    """The data source; register it with ``spark.dataSource.register(MayflyDataSource)``."""
+    """The data source; ``register`` makes it known to a session."""
 
     @classmethod
     def name(cls) -> str:
@@ -141,9 +141,12 @@ class MayflyDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return a reader that goes on with what the ledger, or a queue, holds later."""
-        if _is_queue(self.options):
-            return queue_stream_reader(self.options)
-        return LedgerStreamReader(SourceOptions.parse(self.options))
+        try:
+            if _is_queue(self.options):
+                return queue_stream_reader(self.options)
+            return LedgerStreamReader(SourceOptions.parse(self.options))
+        except OptionError as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return a writer of rows into queues."""
@@ -152,6 +155,34 @@ class MayflyDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's name
         """Return a writer of a stream's rows into queues."""
         return stream_sink(self.options, schema, overwrite=overwrite)
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Says why a stream cannot be read.
+
+    Where no reader could be made Spark itself fails, and says nothing of the reason in its last
+    line.
+    """
+
+    def __init__(self, error: OptionError) -> None:
+        """Hold the reason."""
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Raise it: a new stream asks for this first."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Raise it: a stream that goes on asks for this first."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Raise it: a stream that repeats a batch asks for this first."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise it."""
+        raise self._error
 
 
 def _is_queue(options: Mapping[str, str]) -> bool:

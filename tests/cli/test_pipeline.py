@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.spinner import Spinner
 
 from mayfly.cli.outcomes import ExitCode
-from mayfly.cli.pipeline import _Watcher, _watching, status
+from mayfly.cli.pipeline import _end, _Watcher, _watching, status
 from mayfly.pipeline.progress import Progress
+from mayfly.pipeline.supervise import End, Ending
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
@@ -230,3 +231,24 @@ def test_the_systemd_unit_that_ships_signals_the_pipeline_alone(mayfly: Invoke) 
     assert arguments[:3] == ["pipeline", "run", "/etc/mayfly/%i.toml"]
     helped = mayfly("pipeline", "run", "--help").output
     assert all(option in helped for option in arguments[3:])
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (0, ""),
+        (200, "200 rows are not due yet: the checkpoint holds them for a later run\n"),
+        (None, "the checkpoint may hold rows that are not due yet for a later run\n"),
+    ],
+)
+def test_a_run_that_is_done_says_what_is_still_held(
+    capsys: pytest.CaptureFixture[str], held: int | None, told: str
+) -> None:
+    ending = Ending(End.DONE, STANDING._replace(held=held))
+    _end(ending, as_json=False)
+    line, _, rest = capsys.readouterr().out.partition("\n")
+    assert (line, rest) == (f"done: {status(ending.progress)}", told)
+    _end(ending, as_json=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["held"] for line in lines] == ([] if held == 0 else [held])
+    assert all(json.loads(line)["end"] == "done" for line in lines)

@@ -363,6 +363,21 @@ class Pipeline:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.parametrize("trigger", [{"availableNow": True}, {"processingTime": "0 seconds"}])
+def test_a_stream_without_a_consumer_ends_with_the_name_of_the_option(
+    spark: SparkSession, token_file: Path, tmp_path: Path, trigger: dict[str, Any]
+) -> None:
+    stream = spark.readStream.format("mayfly").options(url=URL, queue="Q1").load()
+    writer = stream.writeStream.format("noop").trigger(**trigger)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(PySparkException) as raised:
+        query.awaitTermination()
+    assert "OptionError: option consumer is missing: it names the reader" in str(raised.value)
+    assert "UnboundLocalError" not in str(raised.value)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_a_stream_takes_each_message_once_and_goes_on_from_its_checkpoint(
     spark: SparkSession,
     manager: QueueManager,

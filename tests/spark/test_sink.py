@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,11 @@ def test_a_missing_url_is_refused() -> None:
         (with_column("Payload", t.BinaryType()), "column payload is there 2 times"),
         (with_column("exprire_at_ms", t.LongType()), "column exprire_at_ms is none that a message"),
         (with_column("msg_id", t.StringType()), "column msg_id is string, a message has binary"),
-        (with_column("delay_ms", t.DoubleType()), "column delay_ms is double, a message has"),
+        (with_column("delay_ms", t.DoubleType()), "column delay_ms is double, a message has bigi"),
+        (
+            with_column("expire_at_ms", t.TimestampType()),
+            "is timestamp, a message has bigint there",
+        ),
         (with_column("expire_at_ms", t.TimestampType()), "column expire_at_ms is timestamp"),
         (with_column("reply_to_q", t.IntegerType()), "column reply_to_q is int, a message has str"),
     ],
@@ -290,6 +295,36 @@ def test_errors_reach_the_user_of_spark_in_our_words_and_put_nothing(
     with pytest.raises(PySparkException, match=r"deadLetterQueue.*2085"):
         write(rows.withColumn("queue", f.lit("NOWHERE")), deadLetterQueue="GONE")
     assert all_numbers(manager, "Q0", "Q1", "Q2") == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_any_thread_of_a_pool_writes(
+    spark: SparkSession,
+    manager: QueueManager,
+    manager_server: FlightServer,
+    token_file: Path,
+    tmp_path: Path,
+) -> None:
+    """A table, and a stream, that another thread has planned."""
+    rows = numbered(spark, 10)
+    given = options(manager_server, token_file)
+    (tmp_path / "in").mkdir()
+    rows.write.mode("append").parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
+
+    def write() -> None:
+        rows.write.format("mayfly").options(**given).mode("append").save()
+
+    def write_stream() -> None:
+        writer = stream.writeStream.format("Mayfly").options(**given)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(write), pool.submit(write), pool.submit(write_stream)]:
+            done.result()
+    assert sorted(all_numbers(manager, "Q0", "Q1", "Q2")) == sorted([*range(10)] * 3)
 
 
 @pytest.mark.spark
