@@ -18,6 +18,7 @@ COMMANDS = {
     "browse": "Show the messages of a queue, and leave them there.",
     "why": "Say where a message is, or what became of it: in one sentence, then step by step.",
     "verify": "Prove that no message is lost or counted twice.",
+    "compact": "Give the disk back what the database no longer needs, and its pages checksums.",
     "serve": "Keep queue managers open; serve their ledgers, queues to pipelines, receiver "
     "channels.",
     "demo": "Live through a day of real flights twice, then replay their year in Spark.",

@@ -71,6 +71,18 @@ def folder_of(name: str, path: Path | None) -> Path:
     return (Path(home) if home else Path.home() / ".mayfly") / name
 
 
+def existing_folder(name: str, path: Path | None) -> Path:
+    """Return the folder of a queue manager that is there; else it is MQRC_Q_MGR_NAME_ERROR."""
+    folder = folder_of(name, path)
+    if not (folder / DATABASE_FILE).exists():
+        raise mq_error(
+            rc.MQRC_Q_MGR_NAME_ERROR,
+            f"there is no queue manager in {folder}; "
+            f"make one: mayfly mqsc {name} -c 'DEFINE QLOCAL(Q1)'",
+        )
+    return folder
+
+
 @contextmanager
 def opened(
     name: str, path: Path | None, *, make: bool = False, given: Configuration = _NOTHING
@@ -80,14 +92,8 @@ def opened(
     One that is not there is made with ``make``, else it is MQRC_Q_MGR_NAME_ERROR. The
     configuration ``given`` is kept in its folder; CommandFailed says what is wrong with it.
     """
-    folder = folder_of(name, path)
+    folder = folder_of(name, path) if make else existing_folder(name, path)
     is_new = not (folder / DATABASE_FILE).exists()
-    if is_new and not make:
-        raise mq_error(
-            rc.MQRC_Q_MGR_NAME_ERROR,
-            f"there is no queue manager in {folder}; "
-            f"make one: mayfly mqsc {name} -c 'DEFINE QLOCAL(Q1)'",
-        )
     platform, command_level, settings = given
     with wrong_values():
         queue_manager = QueueManager(

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, existing_folder, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 
+AcceptOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-older",
+        help="The folder was restored on purpose: take its database as it is, although it holds "
+        "less than identity.json says.",
+    ),
+]
 
-def verify(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -> None:
+
+def verify(
+    name: Name,
+    *,
+    accept_older: AcceptOption = False,
+    path: PlaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Prove that no message is lost or counted twice.
 
     Recounts every queue: what was put has ended or is present. Exit code 1 when that is not so.
@@ -16,6 +36,8 @@ def verify(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False)
     Example:
       mayfly verify QM1
     """
+    if accept_older:
+        _accept_older(name, path)
     with operated(name, path) as queue_manager:
         report = queue_manager.verify()
     if as_json:
@@ -27,3 +49,11 @@ def verify(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False)
             print(f"{name} is in order: {report.messages} messages on {report.queues} queues")
     if not report.ok:
         raise CommandFailed(ExitCode.NOTHING, f"{len(report.problems)} problems in {name}")
+
+
+def _accept_older(name: str, place: str | None) -> None:
+    from mayfly.store.restoring import accept_older
+
+    if place is not None and "://" in place:
+        raise CommandFailed(ExitCode.USAGE, "--accept-older is for a folder that nobody has open")
+    accept_older(existing_folder(name, None if place is None else Path(place)), name)

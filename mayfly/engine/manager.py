@@ -26,7 +26,7 @@ from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.losing import lose_volatile
 from mayfly.engine.objects.administration import set_up
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.objects.definitions import Definition, stored_definitions
 from mayfly.engine.objects.named import NAMED_KINDS
 from mayfly.engine.objects.registry import check_name
 from mayfly.engine.opened import drop_ownerless
@@ -313,9 +313,9 @@ class Manager(Core):
                 _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:
-        stored, subscriptions = self.store.objects(), list[Definition]()
-        for kind, name, number, attributes in stored:
-            definition = Definition.from_json(kind, name, attributes)
+        stored, subscriptions = stored_definitions(self.store), list[Definition]()
+        for definition, number in stored:
+            kind, name = definition.kind, definition.name
             if kind == QMGR:
                 self.registry.queue_manager = definition
             elif kind == TOPIC:
@@ -333,7 +333,7 @@ class Manager(Core):
                     self.store.book.totals.open_queue(queue.number, name)
                     self.store.book.totals.open_queue(-queue.number, name)
         self._recover_totals()
-        if not any(kind == QMGR for kind, _name, _number, _attributes in stored):
+        if not any(definition.kind == QMGR for definition, _number in stored):
             set_up(self, self.platform)
         if not self.registry.topics.definitions():
             set_up_topics(self)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
+from mayfly.store.damage import damaged, is_damage, rows_of
 from mayfly.store.messages import limited
 from mayfly.store.units import StoredMessage
 
@@ -194,9 +196,15 @@ def heads(
 class ClaimedMessages:
     """Reads what is claimed, on a connection of its own and one read at a time."""
 
-    def __init__(self, connection: apsw.Connection, guard: AbstractContextManager[object]) -> None:
-        """Read through ``connection`` inside ``guard``."""
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        guard: AbstractContextManager[object],
+        on_damage: Callable[[], None],
+    ) -> None:
+        """Read through ``connection`` inside ``guard``; as Messages for ``on_damage``."""
         self._connection = connection
+        self._on_damage = on_damage
         self._guard = guard
         self._is_stopped = False
 
@@ -245,6 +253,11 @@ class ClaimedMessages:
                     if found and max_bytes < 0:
                         break
                     found.append(row)
+            except apsw.Error as error:
+                if not is_damage(error):
+                    raise
+                self._on_damage()
+                raise damaged(Path(self._connection.filename), error) from error
             finally:
                 # A statement left open would keep the log from being written back.
                 cursor.close()
@@ -279,8 +292,7 @@ class ClaimedMessages:
         """Return all rows of a statement about persistent messages."""
         with self._guard:
             self._check_open()
-            rows: list[tuple[Any, ...]] = self._connection.execute(sql, bindings).fetchall()
-        return rows
+            return rows_of(self._connection, sql, bindings, self._on_damage)
 
     def _check_open(self) -> None:
         if self._is_stopped:

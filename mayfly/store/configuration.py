@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from mayfly.store.damage import damaged
 from mayfly.store.messages import Messages
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
@@ -15,9 +17,17 @@ _WRITE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 
 
 def read_configuration(messages: Messages) -> dict[str, Any]:
-    """Return what was written last, empty when nothing was: a folder of an older Mayfly."""
+    """Return what was written last, empty when nothing was: a folder of an older Mayfly.
+
+    Raises StoreDamaged.
+    """
     rows = messages.fetch(_READ, (_NAME,))
-    return dict(json.loads(rows[0][0])) if rows else {}
+    if not rows:
+        return {}
+    try:
+        return dict(json.loads(rows[0][0]))
+    except (ValueError, TypeError) as error:
+        raise damaged(Path(messages.writer.filename), error) from error
 
 
 def write_configuration(values: dict[str, Any]) -> Statement:

@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.store.damage import damaged, is_damage, rows_of
 from mayfly.store.folder_lock import FolderLock
-from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, schema
-from mayfly.store.private_files import make_file
+from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
+from mayfly.store.migrations import schema
+from mayfly.store.opening import connect, open_writer
 
 DATABASE_FILE = "mayfly.db"
-_DURABLE_PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    # Checkpoints run beside the commit path (log_keeper.py).
-    "PRAGMA wal_autocheckpoint = 0",
-    "PRAGMA cache_size = -65536",
-    "PRAGMA temp_store = MEMORY",
-)
+_LOG = logging.getLogger("mayfly.store")
 
 
 class Database:
     """One SQLite database with its writer and reader connections and, on disk, its folder's lock.
 
     Raises FolderInUse when another open queue manager holds the folder, NewerSchema when it was
-    written by a later version, StoreDamaged when SQLite cannot read it.
+    written by a later version, StoreDamaged when SQLite cannot read it or it holds less than it
+    must (identity.py).
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        """Open the database of a folder, made when missing, or one in memory for None."""
+    def __init__(self, folder: Path | None, *, accepts_older: bool = False) -> None:
+        """Open the database of a folder, made when missing, or one in memory for None.
+
+        ``accepts_older`` is for a restore: what the folder must hold at least is not asked.
+        """
         self.folder = folder
         self._lock: FolderLock | None = None
         self._pid = os.getpid()
+        #: Called when damage is read, before StoreDamaged is raised.
+        self.on_damage: Callable[[], None] = lambda: None
         if folder is None:
             self.writer = self.reader = self.ledger_reader = _memory_connection()
         else:
-            self._open_folder(folder)
-        self.instance_id = str(self._meta("instance_id", secrets.token_hex(16)))
+            self._open_folder(folder, accepts_older=accepts_older)
+        try:
+            self.instance_id = str(self._meta("instance_id", secrets.token_hex(16)))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def is_durable(self) -> bool:
@@ -51,7 +58,13 @@ class Database:
     def connect(self) -> apsw.Connection:
         """Return one more connection to a database on disk."""
         assert self.folder is not None
-        return _connect(self.folder / DATABASE_FILE)
+        return connect(self.folder / DATABASE_FILE, self.writer.open_vfs)
+
+    def rows(
+        self, connection: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()
+    ) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement on one of its connections; raises StoreDamaged."""
+        return rows_of(connection, sql, bindings, self.on_damage)
 
     def read_meta(self, name: str, default: int) -> int:
         """Return a number kept in the table ``meta``."""
@@ -63,6 +76,25 @@ class Database:
         if owner != manager_name and self.folder is not None:
             raise StoreError(f"{self.folder} is the folder of queue manager {owner}", self.folder)
 
+    def write_identity(self, connection: apsw.Connection) -> None:
+        """Write beside the database what it holds by now, as a connection reads it.
+
+        A disk that takes no more leaves what was written before, which asks for less.
+        """
+        assert self.folder is not None
+        try:
+            write_identity(self.folder, identity_of(connection))
+        except OSError as error:
+            _LOG.warning("%s stays as it was: %s", error.filename, error.strerror)
+        except StoreDamaged as damage:
+            _LOG.error("%s stays as it was: %s", IDENTITY_FILE, damage)
+
+    def write_first_identity(self) -> None:
+        """Write what the database holds unless the folder has that from before."""
+        assert self.folder is not None
+        if not (self.folder / IDENTITY_FILE).exists():
+            self.write_identity(self.writer)
+
     def close(self) -> None:
         """Close the connections and free the folder."""
         if os.getpid() != self._pid:
@@ -72,36 +104,24 @@ class Database:
         if self._lock is not None:
             self._lock.release()
 
-    def _open_folder(self, folder: Path) -> None:
+    def _open_folder(self, folder: Path, *, accepts_older: bool) -> None:
         self._lock = lock = FolderLock(folder)
-        try:
-            _make_private(lock, folder)
-            self._open_file(folder)
-        except BaseException:
-            lock.release()
-            raise
-
-    def _open_file(self, folder: Path) -> None:
         file = folder / DATABASE_FILE
         try:
-            self.writer = _connect(file)
-            for pragma in _DURABLE_PRAGMAS:
-                self.writer.execute(pragma)
-            _bring_up_to_date(self.writer, folder)
-            self.reader = _connect(file)
-            self.ledger_reader = _connect(file)
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            raise StoreDamaged(f"{file} is damaged: {error}", folder) from error
-        except apsw.FullError as error:
-            raise StoreError(f"{file}: the disk is full", folder) from error
-        except (apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError) as error:
-            raise StoreError(f"{file} cannot be opened: {error}", folder) from error
+            lock.make_private(DATABASE_FILE)
+            self.writer = open_writer(file, accepts_older=accepts_older)
+            self.reader, self.ledger_reader = self.connect(), self.connect()
+        except BaseException as error:
+            lock.release()
+            if isinstance(error, apsw.Error | OSError):
+                raise _refusal(file, error) from error
+            raise
 
     def _connections(self) -> list[apsw.Connection]:
         return [self.writer, self.reader, self.ledger_reader]
 
     def _meta(self, name: str, default: int | str) -> int | str:
-        found = self.writer.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchall()
+        found = self.rows(self.writer, "SELECT value FROM meta WHERE name = ?", (name,))
         if found:
             value: Any = found[0][0]
             return value if isinstance(value, int) else str(value)
@@ -109,39 +129,19 @@ class Database:
         return default
 
 
+def _refusal(file: Path, error: apsw.Error | OSError) -> StoreError:
+    """Return what to tell of a database that cannot be opened."""
+    if isinstance(error, OSError):
+        return StoreError(f"{error.filename} cannot be opened: {error.strerror}", file.parent)
+    if is_damage(error):
+        return damaged(file, error)
+    if isinstance(error, apsw.FullError):
+        return StoreError(f"{file}: the disk is full", file.parent)
+    return StoreError(f"{file} cannot be opened: {error}", file.parent)
+
+
 def _memory_connection() -> apsw.Connection:
     connection = apsw.Connection(":memory:", statementcachesize=200)
     connection.execute("PRAGMA journal_mode = MEMORY")
     connection.execute(schema())
     return connection
-
-
-def _make_private(lock: FolderLock, folder: Path) -> None:
-    try:
-        lock.make_private(DATABASE_FILE)
-        # SQLite would make it readable by all users.
-        make_file(folder / DATABASE_FILE)
-    except OSError as error:
-        raise StoreError(f"{error.filename} cannot be opened: {error.strerror}", folder) from error
-
-
-def _connect(file: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(file), statementcachesize=200)
-    connection.set_busy_timeout(10_000)
-    return connection
-
-
-def _bring_up_to_date(writer: apsw.Connection, folder: Path) -> None:
-    version: int = writer.pragma("user_version")
-    if version > SCHEMA_VERSION:
-        raise NewerSchema(
-            f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
-            folder,
-        )
-    with writer:
-        if version == 0:
-            writer.execute(schema())
-        else:
-            for step in range(version + 1, SCHEMA_VERSION + 1):
-                MIGRATIONS[step](writer)
-        writer.pragma("user_version", SCHEMA_VERSION)

@@ -13,6 +13,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
@@ -24,6 +25,7 @@ from mayfly.mqi.reasons import (
     MQRC_STORAGE_MEDIUM_FULL,
     MQRC_UNEXPECTED_ERROR,
 )
+from mayfly.store.damage import damaged, is_damage
 from mayfly.store.units import Unit, joined
 
 #: How long a leader waits for as many as came the last time: two syncs of a good disk.
@@ -171,6 +173,11 @@ class GroupCommit:
                 _fail(batch, mq_error(MQRC_RESOURCE_PROBLEM, f"the database is busy: {error}"))
             except apsw.Error as error:
                 self.is_broken = True
+                if is_damage(error) and not self._is_committing:
+                    _LOG.critical("damage was read, nothing is kept; the store stops: %s", error)
+                    self._roll_back()
+                    _fail(batch, damaged(Path(self._writer.filename), error))
+                    return
                 _LOG.critical("commit failed, outcome unknown; the store stops: %s", error)
                 self._roll_back()
                 _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, f"commit failed: {error}"))

@@ -58,7 +58,7 @@ class Ledger:
         The first call brings what is kept back, the second what others are bringing as well.
         """
         self.instance_id = database.instance_id
-        self._connection = database.ledger_reader
+        self._database, self._connection = database, database.ledger_reader
         self._book = book
         self._flush, self._settle = flush_and_settle
         self._guard = guard
@@ -86,7 +86,7 @@ class Ledger:
         last_position = self._book.last_position
         with self._guard:
             self._check_open()
-            found: Any = self._connection.execute(_FIRST).fetchall()[0][0]
+            found = self._database.rows(self._connection, _FIRST)[0][0]
         return last_position + 1 if found is None else int(found)
 
     def page(self, after_position: int, max_rows: int) -> list[tuple[Any, ...]]:
@@ -99,9 +99,9 @@ class Ledger:
         last_position = self._book.last_position
         with self._guard:
             self._check_open()
-            rows: list[tuple[Any, ...]] = self._connection.execute(
-                limited(_PAGE, max_rows), (after_position,)
-            ).fetchall()
+            rows = self._database.rows(
+                self._connection, limited(_PAGE, max_rows), (after_position,)
+            )
         first_position = rows[0][0] if rows else last_position + 1
         if first_position > after_position + 1:
             raise PositionTrimmed(after_position, first_position)
@@ -145,8 +145,7 @@ class Ledger:
         self._settle()
         with self._guard:
             self._check_open()
-            rows: list[tuple[Any, ...]] = self._connection.execute(sql, bindings).fetchall()
-        return rows
+            return self._database.rows(self._connection, sql, bindings)
 
     def _check_open(self) -> None:
         if self._is_stopped:

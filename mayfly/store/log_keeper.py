@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import apsw
+
+from mayfly.store.database import Database
 
 _LOG = logging.getLogger("mayfly.store")
 #: What is written back while writers are held back takes about 10 ms.
@@ -41,23 +42,19 @@ class LogKeeper:
     #: changes: with 4,000 instead of 16,000 such puts take half as long again.
     PAGES_BEFORE_CHECKPOINT = 16_000
 
-    def __init__(
-        self,
-        writer: apsw.Connection,
-        connect: Callable[[], apsw.Connection],
-        guard: AbstractContextManager[object],
-    ) -> None:
-        """Watch the log of the writer, whose transactions all run inside ``guard``.
+    def __init__(self, database: Database, guard: AbstractContextManager[object]) -> None:
+        """Watch the log of the database's writer, whose transactions all run inside ``guard``.
 
         The checkpoints use a connection of their own.
         """
+        writer = database.writer
         self.wal_pages = 0
         self._file = Path(f"{writer.filename}-wal")
         self._wants_room_at_pages = _FIRST_ROOM_AT_PAGES
         self._guard = guard
         self._needed = threading.Event()
         self._stopped = False
-        self._connect = connect
+        self._database = database
         writer.set_wal_hook(self._committed)
         self._thread = threading.Thread(target=self._run, name="mayfly-log", daemon=True)
         self._thread.start()
@@ -75,7 +72,7 @@ class LogKeeper:
         return apsw.SQLITE_OK
 
     def _run(self) -> None:
-        connection = self._connect()
+        connection = self._database.connect()
         # Before its first read a connection does not know of the log, and checkpoints do nothing.
         connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
         while True:
@@ -94,6 +91,7 @@ class LogKeeper:
             self._catch_up(connection)
             with self._guard:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._database.write_identity(connection)
         except (apsw.BusyError, apsw.LockedError) as error:
             _LOG.info("checkpoint postponed: %s", error)
         except apsw.Error as error:

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 
 from mayfly.mqi.errors import StoreDamaged
+from mayfly.store.damage import rows_of
 from mayfly.store.units import StoredMessage
 
 _COLUMNS = ", ".join(StoredMessage._fields)
@@ -30,6 +31,9 @@ _EXPIRED = (
     f"SELECT {_COLUMNS} FROM message "
     "WHERE expire_at_ms <= ? AND (expire_at_ms, k) > (?, ?) ORDER BY expire_at_ms, k"
 )
+
+#: How SQLite's own check names it.
+_WRONG_CHECKSUM = f"error code={apsw.SQLITE_IOERR_DATA}"
 
 
 @lru_cache(maxsize=256)
@@ -135,7 +139,7 @@ class Messages:
             return
         for (finding,) in findings:
             if finding != "ok":
-                yield str(finding)
+                yield str(finding).replace(_WRONG_CHECKSUM, "its checksum is wrong")
 
     def _rows(self, sql: str, bindings: tuple[Any, ...]) -> list[StoredMessage]:
         return [StoredMessage._make(row) for row in self.fetch(sql, bindings)]
@@ -150,10 +154,4 @@ class Messages:
 
     def fetch(self, sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """Return all rows of a statement; raises StoreDamaged."""
-        try:
-            # It ends the read at once; a statement left open would keep the WAL from shrinking.
-            return self._reader.execute(sql, bindings).fetchall()
-        except apsw.CorruptError as error:
-            file = self._reader.filename
-            self._on_damage()
-            raise StoreDamaged(f"the database is damaged: {error}", file) from error
+        return rows_of(self._reader, sql, bindings, self._on_damage)

@@ -15,7 +15,7 @@ from mayfly.store.keys import id_hash, staging_id
 from mayfly.store.totals import LAST_POSITION
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -86,6 +86,10 @@ def _to_version_6(writer: apsw.Connection) -> None:
     writer.execute(f"UPDATE counter SET position = ({LAST_POSITION})")
 
 
+def _to_version_7(_writer: apsw.Connection) -> None:
+    """Pages may have checksums, which older versions would not write: they must not open it."""
+
+
 def _statements(*words: str) -> Iterator[str]:
     """Yield the statements of the schema that contain one of the words."""
     without_comments = "\n".join(line.split("--")[0] for line in schema().splitlines())
@@ -132,4 +136,5 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     4: _to_version_4,
     5: _to_version_5,
     6: _to_version_6,
+    7: _to_version_7,
 }

@@ -36,14 +36,14 @@ def write_whole(file: Path, text: str) -> None:
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE), "wb") as output:
         output.write(text.encode())
-        output.flush()
-        os.fsync(output.fileno())
+    put_in_place(new, file)
+
+
+def put_in_place(new: Path, file: Path) -> None:
+    """Let a whole new file take the place of another at once, on the disk; raises OSError."""
+    _sync(new, os.O_RDONLY)
     new.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    _sync(file.parent, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def tighten(folder: Path, descriptor: int, file_prefix: str) -> None:
@@ -61,6 +61,14 @@ def tighten(folder: Path, descriptor: int, file_prefix: str) -> None:
             found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             if stat.S_ISREG(found.st_mode) and found.st_mode & _OTHERS:
                 _take(folder / name, found)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _take(path: Path, found: os.stat_result) -> None:

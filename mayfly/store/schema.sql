@@ -1,4 +1,4 @@
--- Schema version 5 (PRAGMA user_version).
+-- Schema version 7 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 

@@ -11,13 +11,15 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+
+import apsw
 
 from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
 from mayfly.store.book import Book
 from mayfly.store.claims import ClaimedMessages
-from mayfly.store.database import Database
+from mayfly.store.damage import damaged, is_damage
+from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
@@ -48,13 +50,16 @@ class Store:
         self._database = Database(folder)
         try:
             self._open(now_ms)
-        except BaseException:
+        except BaseException as error:
             self._database.close()
+            if folder is not None and isinstance(error, apsw.Error) and is_damage(error):
+                raise damaged(folder / DATABASE_FILE, error) from error
             raise
 
     def _open(self, now_ms: Callable[[], int]) -> None:
         self._memory = Database(None)
         self.high_water_ms = self._database.read_meta("high_water_ms", 0)
+        self._database.on_damage = self._stop
         durable = self._database.is_durable
         guard = threading.Lock() if durable else self.latch
         self.persistent = DelayedMessages(
@@ -70,7 +75,7 @@ class Store:
         self.ledger = Ledger(self._database, self.book, (self.flush, self.settle), ledger_guard)
         self._claims_reader = self._database.connect() if durable else self._database.reader
         self.claimed = ClaimedMessages(
-            self._claims_reader, threading.Lock() if durable else self.latch
+            self._claims_reader, threading.Lock() if durable else self.latch, self._stop
         )
         self._pending = Unit()
         #: Flushes under way, whose changes of totals stand neither there nor in the book.
@@ -79,9 +84,10 @@ class Store:
         #: When the first change happened that no balance row speaks of yet.
         self.unsettled_since_ms: int | None = None
         self.sequence = Sequence(self._database.read_meta("sequence", 0), self.group.commit)
-        self._log_keeper = (
-            LogKeeper(self._database.writer, self._database.connect, guard) if durable else None
-        )
+        self._log_keeper: LogKeeper | None = None
+        if durable:
+            self._database.write_first_identity()
+            self._log_keeper = LogKeeper(self._database, guard)
 
     @property
     def folder(self) -> Path | None:
@@ -99,9 +105,8 @@ class Store:
 
     def objects(self) -> list[tuple[str, str, int, str]]:
         """Return the stored definitions: kind, name, number, attributes as JSON."""
-        rows: list[tuple[Any, ...]] = self._database.writer.execute(
-            "SELECT kind, name, id, attributes FROM object"
-        ).fetchall()
+        sql = "SELECT kind, name, id, attributes FROM object"
+        rows = self._database.rows(self._database.writer, sql)
         return [(kind, name, number, attributes) for kind, name, number, attributes in rows]
 
     def commit(self, units: Iterable[Unit]) -> None:
@@ -192,12 +197,15 @@ class Store:
         """Close everything; what is kept back must have been flushed."""
         if self._log_keeper is not None:
             self._log_keeper.stop()
+        is_sound = self._database.is_durable and not self.group.is_broken
         self.group.stop()
         self.ledger.stop()
         self.claimed.stop()
         with self.latch:
             self.held_gets.close()
             self._claims_reader.close()
+            if is_sound:
+                self._database.write_identity(self._database.writer)
             self._database.close()
             self._memory.close()
 

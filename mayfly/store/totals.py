@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import apsw
 
 from mayfly.lifetime.life import KIND_LIFE, OUTCOMES
+from mayfly.store.damage import damaged
 from mayfly.store.units import OUTCOME_INDEX, Delta, Unit
 
 #: How many positions of the ledger an opening reads to know the totals.
@@ -92,7 +94,10 @@ class TotalsTable:
         #: Totals that lives after this position tell, and for which queues.
         self._all_saved_position = last_position - POSITIONS_UNSAVED
         self._unsaved: set[int] = set()
-        self._load()
+        try:
+            self._load()
+        except (ValueError, LookupError, TypeError) as error:
+            raise damaged(Path(writer.filename), error) from error
 
     def open_queue(self, number: int, queue: str) -> None:
         """Begin the totals of a queue, where there are none.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +20,9 @@ from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION_WITH_DATA
 from mayfly.spark.report import QueueReport
 from mayfly.store.database import DATABASE_FILE
 from tests.cli.conftest import Invoke, environment
+from tests.store.scene import raw
 
-COMMANDS = ["mqsc", "put", "get", "browse", "why", "verify", "serve", "demo"]
+COMMANDS = ["mqsc", "put", "get", "browse", "why", "verify", "compact", "serve", "demo"]
 LEDGER_COMMANDS = ["run", "report", "verify", "compact", "export"]
 
 
@@ -245,13 +245,44 @@ def test_verify_is_0_for_a_store_in_order_and_1_for_a_wrong_one(queue: Invoke, h
     assert answer.exit_code == 0
     shown = json.loads(answer.stdout)
     assert (shown["ok"], shown["problems"], shown["messages"]) == (True, [], 1)
-    with sqlite3.connect(home / "QM1" / DATABASE_FILE) as database:
-        database.execute("DELETE FROM message")
+    database = raw(home / "QM1")
+    database.execute("DELETE FROM message")
     database.close()
     wrong = queue("verify", "QM1")
     assert wrong.exit_code == ExitCode.NOTHING
     assert "Q1" in wrong.stdout
     one_line(wrong.stderr)
+
+
+def test_verify_accepts_an_older_store_when_told_to(queue: Invoke, home: Path) -> None:
+    folder = home / "QM1"
+    backup = (folder / DATABASE_FILE).read_bytes()
+    queue("put", "QM1", "Q1", "x")
+    (folder / DATABASE_FILE).write_bytes(backup)
+    refused = queue("verify", "QM1")
+    assert refused.exit_code == ExitCode.FILE
+    assert "mayfly verify --accept-older" in one_line(refused.stderr)
+    assert queue("put", "QM1", "Q1", "x").exit_code == ExitCode.FILE
+    accepted = queue("verify", "QM1", "--accept-older")
+    assert (accepted.exit_code, accepted.stderr) == (0, "")
+    assert queue("verify", "QM1").exit_code == 0
+    elsewhere = queue("verify", "QM1", "--accept-older", "--path", "grpc://127.0.0.1:1")
+    assert elsewhere.exit_code == ExitCode.USAGE
+    assert queue("verify", "QM9", "--accept-older").exit_code == ExitCode.MQ
+
+
+def test_compact_says_what_it_has_given_back(queue: Invoke) -> None:
+    for _ in range(3):
+        queue("put", "QM1", "Q1", "x" * 100_000)
+        queue("get", "QM1", "Q1")
+    answer = queue("compact", "QM1")
+    assert answer.exit_code == 0
+    assert answer.stdout.startswith("QM1: ")
+    assert answer.stdout.endswith(" now, with checksums\n")
+    shown = json.loads(queue("compact", "QM1", "--json").stdout)
+    assert shown["bytes_before"] == shown["bytes_after"]
+    assert queue("verify", "QM1").exit_code == 0
+    assert queue("compact", "QM9").exit_code == ExitCode.MQ
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-from mayfly.store.database import DATABASE_FILE
+from mayfly.mqi.errors import StoreDamaged
 from mayfly.testing import VirtualClock
 from tests.spec.scene import INPUT, JOIN_SECONDS, OUTPUT, Running, bodies, local, refused, waiting
-from tests.store.scene import failing_disk, statement
+from tests.store.scene import failing_disk, raw, statement
 
 FULL, ROOMY = 1, 1_000_000
 ENDED = {rc.MQRC_Q_MGR_STOPPING, rc.MQRC_CONNECTION_BROKEN, rc.MQRC_HCONN_ERROR}
@@ -254,10 +254,10 @@ def test_closing_a_handle_twice_counts_once(queue_manager: QueueManager) -> None
 
 def test_a_start_that_fails_frees_the_folder(tmp_path: Path) -> None:
     QueueManager("QM1", tmp_path, VirtualClock()).close()
-    file = apsw.Connection(str(tmp_path / DATABASE_FILE))
+    file = raw(tmp_path)
     file.execute("INSERT INTO object VALUES ('QLOCAL', 'BAD', 77, 'no json')")
     before = threading.enumerate()
-    with pytest.raises(ValueError):
+    with pytest.raises(StoreDamaged, match="QLOCAL BAD"):
         QueueManager("QM1", tmp_path, VirtualClock())
     assert begun_since(before) == []
     file.execute("DELETE FROM object WHERE name = 'BAD'")

@@ -14,7 +14,6 @@ from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.spec.scene import (
@@ -32,7 +31,7 @@ from tests.spec.scene import (
     local,
     waiting,
 )
-from tests.store.scene import failing_disk
+from tests.store.scene import failing_disk, raw
 
 
 def reopened(path: Path, clock: VirtualClock) -> QueueManager:
@@ -390,7 +389,7 @@ def test_D21_full_disk_postpones_the_release_and_nothing_is_lost(
 def test_a_first_start_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) -> None:
     with QueueManager("QM1", tmp_path):
         pass
-    connection = apsw.Connection(str(tmp_path / DATABASE_FILE))
+    connection = raw(tmp_path)
     connection.execute("DELETE FROM object WHERE kind = 'QMGR' OR name LIKE 'SYSTEM.D%.QUEUE'")
     connection.close()
     with QueueManager("QM1", tmp_path) as manager:

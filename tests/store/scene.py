@@ -10,7 +10,10 @@ import apsw
 
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.errors import MQError
+from mayfly.store.checksums import checksum_vfs
+from mayfly.store.database import DATABASE_FILE
 from mayfly.store.keys import generated_id, id_hash, order_key
+from mayfly.store.opening import connect
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
 
@@ -25,6 +28,11 @@ def opened(folder: Path | None, now_ms: Callable[[], int] = lambda: NOW_MS) -> S
     store = Store(folder, threading.RLock(), now_ms)
     store.book.totals.open_queue(NUMBER, "Q1")
     return store
+
+
+def raw(folder: Path) -> apsw.Connection:
+    """Open the database of a folder by hand; what is written gets its checksums."""
+    return connect(folder / DATABASE_FILE, checksum_vfs())
 
 
 def new_row(store: Store, body: bytes = b"body") -> StoredMessage:
@@ -160,8 +168,16 @@ class DiskFile(apsw.VFSFile):
 @contextmanager
 def failing_disk() -> Iterator[Disk]:
     """Put a disk that can fail under all databases opened meanwhile."""
+    forget_checksum_vfs()
     disk = Disk()
     try:
         yield disk
     finally:
         disk.unregister()
+        forget_checksum_vfs()
+
+
+def forget_checksum_vfs() -> None:
+    """Let the next store load the checksums anew, on top of the file system there is by then."""
+    name = checksum_vfs()
+    apsw.unregister_vfs(name)

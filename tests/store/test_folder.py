@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import apsw
 import pytest
 
 from mayfly import QueueManager
 from mayfly.mqi.errors import ConnectionBroken, FolderInUse, NewerSchema, StoreDamaged, StoreError
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.migrations import SCHEMA_VERSION
-from tests.store.scene import held, new_row, opened, put_unit
+from tests.store.scene import held, new_row, opened, put_unit, raw
 
 HOLDER = """
 import os, sys
@@ -106,13 +105,13 @@ def test_a_forked_child_that_ends_leaves_its_parent_the_folder(tmp_path: Path) -
 
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     opened(tmp_path).close()
-    with apsw.Connection(str(tmp_path / DATABASE_FILE)) as connection:
+    with raw(tmp_path) as connection:
         connection.pragma("user_version", SCHEMA_VERSION + 1)
     connection.close()
     with pytest.raises(NewerSchema) as refused:
         opened(tmp_path)
     assert f"schema {SCHEMA_VERSION + 1}" in str(refused.value)
-    connection = apsw.Connection(str(tmp_path / DATABASE_FILE))
+    connection = raw(tmp_path)
     assert connection.pragma("user_version") == SCHEMA_VERSION + 1
     connection.close()
 
@@ -214,6 +213,7 @@ def test_folder_and_files_are_private_from_their_creation_whatever_the_umask(
                 "mayfly.db": "0600",
                 "mayfly.db-wal": "0600",
                 "mayfly.db-shm": "0600",
+                "identity.json": "0600",
             }
         with QueueManager("QM1", folder) as manager:
             assert set(modes(folder).values()) == {"0700", "0600"}

@@ -304,6 +304,23 @@ def test_a_folder_of_version_5_keeps_its_totals(tmp_path: Path) -> None:
             assert manager.verify().ok
 
 
+def test_a_folder_of_version_6_is_opened_and_no_older_version_opens_it_any_more(
+    tmp_path: Path,
+) -> None:
+    """Its pages have no checksums, and none until it is compacted (test_restoring.py)."""
+    folder = Path(shutil.copytree(FIXTURE.with_name("version_6"), tmp_path / "OLD"))
+    assert version_of(folder) == 6
+    clock = VirtualClock(CLOSED_MS)
+    with QueueManager("OLD", folder, clock=clock) as manager, manager.session() as session:
+        assert version_of(folder) == SCHEMA_VERSION == 7
+        assert [m.body for m in session.browse("Q1")] == [b"body 2", b"body 3", b"body 4"]
+        clock.advance(59_000)
+        assert [m.body for m in session.browse("Q1")][3:] == [b"delayed"]
+        clock.advance(40_000)
+        assert [m.body for m in session.browse("Q1")] == [b"body 2", b"body 3", b"delayed"]
+        assert manager.verify().ok
+
+
 @pytest.mark.parametrize("version", [f"version_{number}" for number in range(1, SCHEMA_VERSION)])
 def test_every_older_folder_ends_with_the_tables_of_a_new_one(tmp_path: Path, version: str) -> None:
     folder = Path(shutil.copytree(FIXTURE.with_name(version), tmp_path / "OLD"))

@@ -8,6 +8,8 @@ import re
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import Value
 from mayfly.mqi.constants import MQCEX_NOLIMIT, MQQDT_PREDEFINED
+from mayfly.mqi.errors import StoreDamaged
+from mayfly.store.store import Store
 
 #: The name of ``Definition.is_switched_off`` in the stored form.
 SWITCHED_OFF = "switched_off"
@@ -67,3 +69,19 @@ class Definition:
         definition.owners = tuple(owners)
         definition.is_switched_off = is_switched_off
         return definition
+
+
+def stored_definitions(store: Store) -> list[tuple[Definition, int]]:
+    """Return all definitions of a store with their numbers; raises StoreDamaged, naming one."""
+    found = []
+    for kind, name, number, stored in store.objects():
+        try:
+            definition = Definition.from_json(kind, name, stored)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            # What is in memory nobody reads back.
+            assert store.folder is not None
+            raise StoreDamaged(
+                f"the definition {kind} {name} is damaged: {error}", store.folder
+            ) from error
+        found.append((definition, number))
+    return found

@@ -1,0 +1,59 @@
+"""Checksums of pages: a page that has changed on the disk is damage, never a wrong answer.
+
+SQLite's checksum VFS (https://sqlite.org/cksumvfs.html), an extension that comes with apsw, keeps a
+checksum in the last 8 bytes of each page. It is written when a page goes from the write-ahead log
+into the database, and verified when the page is read from there; frames of the log have checksums
+of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import apsw
+from apsw import sqlite_extra
+
+_EXTENSION, _VFS = "cksumvfs", "cksmvfs"
+_RESERVED_BYTES = 8
+#: Where a database says how many bytes of each page are reserved.
+_RESERVED_AT = 20
+_LOADING = threading.Lock()
+
+
+def is_available() -> bool:
+    """Return True if this installation of apsw has the extension."""
+    return sqlite_extra.has(_EXTENSION) == "extension"
+
+
+def is_protected(database: Path) -> bool:
+    """Return True if the pages of a database file have checksums; raises OSError.
+
+    Only for a database that this process has not open: closing a file drops SQLite's locks on it.
+    """
+    with database.open("rb") as file:
+        header = file.read(_RESERVED_AT + 1)
+    return header[_RESERVED_AT:] == bytes((_RESERVED_BYTES,))
+
+
+def checksum_vfs() -> str:
+    """Return the name of the VFS to open a protected database with, and load it unless it is.
+
+    Connections of other code in this process keep the VFS that they have by default.
+    """
+    with _LOADING:
+        known = apsw.vfs_names()
+        if _VFS not in known:
+            loading = apsw.Connection(":memory:")
+            try:
+                sqlite_extra.load(loading, _EXTENSION)
+            finally:
+                loading.close()
+            # The extension makes itself the default.
+            apsw.set_default_vfs(known[0])
+    return _VFS
+
+
+def protect(connection: apsw.Connection) -> None:
+    """Give the pages of an empty database room for checksums, or those of its next VACUUM."""
+    connection.reserve_bytes(reserve=_RESERVED_BYTES)

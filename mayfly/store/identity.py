@@ -1,0 +1,87 @@
+"""identity.json: what the database of a folder must hold at least.
+
+SQLite opens a database that was emptied, or that has lost its write-ahead log, without a word. This
+file, written at creation, checkpoints and close, tells such a store from a new one. It is not
+written with each commit, for that would double the syncs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from mayfly.mqi.errors import StoreDamaged
+from mayfly.store.damage import rows_of
+from mayfly.store.private_files import write_whole
+from mayfly.store.totals import LAST_POSITION
+
+IDENTITY_FILE = "identity.json"
+_META = "SELECT name, value FROM meta WHERE name IN ('instance_id', 'sequence')"
+
+
+class Identity(NamedTuple):
+    """What a database says of itself; all but ``instance`` and ``is_protected`` only grow."""
+
+    instance: str
+    schema: int
+    ledger_position: int
+    #: Numbers up to this one may have been given to messages.
+    sequence: int
+    #: Whether its pages have checksums.
+    is_protected: bool
+
+
+def read_identity(folder: Path) -> Identity | None:
+    """Return what the folder says, None when it says nothing; raises StoreDamaged."""
+    file = folder / IDENTITY_FILE
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+        identity = Identity(**fields)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise StoreDamaged(f"{file} cannot be read: {error}{_REMEDY}", folder) from error
+    kinds = tuple(type(value) for value in identity)
+    if kinds != (str, int, int, int, bool):
+        raise StoreDamaged(f"{file} holds what nobody writes: {fields}{_REMEDY}", folder)
+    return identity
+
+
+def write_identity(folder: Path, identity: Identity) -> None:
+    """Put what a database says of itself beside it, on the disk; raises OSError."""
+    write_whole(folder / IDENTITY_FILE, json.dumps(identity._asdict(), indent=2) + "\n")
+
+
+def identity_of(connection: apsw.Connection) -> Identity:
+    """Return what a database says of itself; one without tables is schema 0. StoreDamaged."""
+    version = int(rows_of(connection, "PRAGMA user_version")[0][0])
+    is_protected = connection.reserve_bytes() > 0
+    if not version:
+        return Identity("", 0, 0, 0, is_protected)
+    meta = dict(rows_of(connection, _META))
+    position = int(rows_of(connection, LAST_POSITION)[0][0])
+    instance, sequence = str(meta.get("instance_id", "")), int(meta.get("sequence", 0))
+    return Identity(instance, version, position, sequence, is_protected)
+
+
+def check_identity(folder: Path, expected: Identity, found: Identity) -> None:
+    """Raise StoreDamaged when a database is another one, or holds less than it must."""
+    if found.instance != expected.instance and found.schema:
+        wrong = f"it is the database of instance {found.instance}, not {expected.instance}"
+    elif found.schema < expected.schema:
+        wrong = f"its schema is {found.schema}, it was {expected.schema}"
+    elif found.ledger_position < expected.ledger_position:
+        wrong = f"its ledger ends at {found.ledger_position}, it was {expected.ledger_position}"
+    elif found.sequence < expected.sequence:
+        wrong = f"its last sequence number is {found.sequence}, it was {expected.sequence}"
+    elif expected.is_protected and not found.is_protected:
+        wrong = "its pages have no checksums any more"
+    else:
+        return
+    raise StoreDamaged(f"the database is older than {IDENTITY_FILE} says: {wrong}{_REMEDY}", folder)
+
+
+_REMEDY = "; after a restore on purpose: mayfly verify --accept-older"

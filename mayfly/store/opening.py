@@ -1,0 +1,156 @@
+"""Opens a database on disk: checked before anything is written, then brought up to date.
+
+Damage is never written over: until everything is checked, closing leaves the write-ahead log as it
+is, which SQLite would otherwise write back, or delete where it takes it for empty.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import apsw
+
+from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.store.checksums import checksum_vfs, is_available, is_protected, protect
+from mayfly.store.damage import rows_of
+from mayfly.store.identity import (
+    IDENTITY_FILE,
+    Identity,
+    check_identity,
+    identity_of,
+    read_identity,
+)
+from mayfly.store.log_check import check_end, check_header
+from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, schema
+from mayfly.store.private_files import make_file
+
+_BUSY_MS = 10_000
+_LOG = logging.getLogger("mayfly.store")
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    # Checkpoints run beside the commit path (log_keeper.py).
+    "PRAGMA wal_autocheckpoint = 0",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+def connect(file: Path, vfs: str | None) -> apsw.Connection:
+    """Return a connection to a database file, made when missing; None is the default VFS."""
+    connection = apsw.Connection(str(file), vfs=vfs, statementcachesize=200)
+    connection.set_busy_timeout(_BUSY_MS)
+    return connection
+
+
+def open_writer(file: Path, *, accepts_older: bool) -> apsw.Connection:
+    """Return the connection that writes; ``accepts_older`` asks nothing of the database's age.
+
+    Raises StoreDamaged, NewerSchema, StoreError for a folder without what it needs, errors of apsw
+    and OSError.
+    """
+    folder, log = file.parent, Path(f"{file}-wal")
+    expected = None if accepts_older else read_identity(folder)
+    is_new = not file.exists() or not file.stat().st_size
+    if is_new:
+        _check_nothing_is_lost(file, log, expected, accepts_older=accepts_older)
+        make_file(file)
+    else:
+        check_header(log)
+    was_cut_off = log.exists() and log.stat().st_size > 0
+    writer = connect(file, _vfs_of(file, is_new=is_new))
+    try:
+        writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        if not is_new:
+            _check(writer, file, log, expected)
+        elif is_available():
+            protect(writer)
+        if was_cut_off:
+            _empty_log(writer)
+        for pragma in _PRAGMAS:
+            writer.execute(pragma)
+        _bring_up_to_date(writer)
+        writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
+    except BaseException:
+        writer.close()
+        raise
+    return writer
+
+
+def _check_nothing_is_lost(
+    file: Path, log: Path, expected: Identity | None, *, accepts_older: bool
+) -> None:
+    if expected is not None:
+        raise StoreDamaged(
+            f"{file} is empty, and {IDENTITY_FILE} says that it was not", file.parent
+        )
+    if log.exists() and log.stat().st_size:
+        raise StoreDamaged(f"{file} is empty, and {log.name} is not", file.parent)
+    if accepts_older:
+        raise StoreError(f"{file} is empty: there is nothing to accept", file.parent)
+
+
+def _vfs_of(file: Path, *, is_new: bool) -> str | None:
+    """Return the VFS for a database; a protected one is never opened without its checksums."""
+    if is_new or not is_protected(file):
+        if is_new and not is_available():
+            _LOG.warning("%s gets no checksums: this apsw comes without cksumvfs", file)
+        return checksum_vfs() if is_new and is_available() else None
+    if not is_available():
+        raise StoreError(
+            f"the pages of {file} have checksums, and this apsw comes without cksumvfs: "
+            "install one that has it",
+            file.parent,
+        )
+    return checksum_vfs()
+
+
+def _check(writer: apsw.Connection, file: Path, log: Path, expected: Identity | None) -> None:
+    folder = file.parent
+    # The first read lets SQLite read the log; a checkpoint of this mode only says how far it came.
+    version = int(rows_of(writer, "PRAGMA user_version")[0][0])
+    rows_of(writer, "SELECT count(*) FROM sqlite_schema")
+    valid_frames, _written_back = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    check_end(log, max(valid_frames, 0))
+    if version > SCHEMA_VERSION:
+        raise NewerSchema(
+            f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
+            folder,
+        )
+    found = identity_of(writer)
+    if found.is_protected and writer.open_vfs != checksum_vfs():
+        # The first page in the log hides that of the file, which says how it must be opened.
+        raise StoreDamaged(f"{file} is damaged: its header is none", folder)
+    if expected is not None:
+        check_identity(folder, expected, found)
+
+
+def _empty_log(writer: apsw.Connection) -> None:
+    """Write back what a crash has left in the log, and begin it anew.
+
+    Else the end of the transaction that was cut off would stay in it, and look like damage after
+    another crash (log_check.py).
+    """
+    # Another program that reads the database is not waited for.
+    writer.set_busy_timeout(0)
+    try:
+        writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except (apsw.FullError, apsw.BusyError) as error:
+        # On a full disk messages can be got all the same, which makes room.
+        _LOG.warning("the log stays as a crash has left it: %s", error)
+    finally:
+        writer.set_busy_timeout(_BUSY_MS)
+
+
+def _bring_up_to_date(writer: apsw.Connection) -> None:
+    version = int(rows_of(writer, "PRAGMA user_version")[0][0])
+    if version == SCHEMA_VERSION:
+        return
+    with writer:
+        if version == 0:
+            writer.execute(schema())
+        else:
+            for step in range(version + 1, SCHEMA_VERSION + 1):
+                MIGRATIONS[step](writer)
+        writer.pragma("user_version", SCHEMA_VERSION)

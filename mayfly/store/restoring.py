@@ -1,0 +1,109 @@
+"""What an operator does with a folder that no queue manager has open: accept a restore, compact."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from mayfly.mqi.errors import StoreError
+from mayfly.store.checksums import checksum_vfs, is_available, protect
+from mayfly.store.damage import damaged, is_damage
+from mayfly.store.database import DATABASE_FILE, Database
+from mayfly.store.identity import identity_of, write_identity
+from mayfly.store.opening import connect
+from mayfly.store.private_files import make_file, put_in_place
+
+_NEW_SUFFIX = ".compact"
+
+
+class Compacted(NamedTuple):
+    """Bytes of the database before and after, and whether its pages have checksums now."""
+
+    bytes_before: int
+    bytes_after: int
+    is_protected: bool
+
+
+def accept_older(folder: Path, manager_name: str) -> None:
+    """Take the database of a folder as it is, also when identity.json asks for more.
+
+    For a restore on purpose. Raises StoreError for the folder of another queue manager and for one
+    without a database, FolderInUse, NewerSchema, StoreDamaged.
+    """
+    with _opened(folder, manager_name, accepts_older=True) as database:
+        try:
+            write_identity(folder, identity_of(database.writer))
+        except OSError as error:
+            raise StoreError(f"{error.filename}: {error.strerror}", folder) from error
+
+
+def compact(folder: Path, manager_name: str) -> Compacted:
+    """Write the database anew without gaps, with checksums in its pages, and put it in its place.
+
+    Until that last step nothing has changed; the folder needs room for a second database meanwhile.
+    Raises StoreError when it has not, or is the folder of another queue manager; FolderInUse,
+    NewerSchema, StoreDamaged.
+    """
+    file = folder / DATABASE_FILE
+    with _opened(folder, manager_name) as database:
+        database.writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        bytes_before = file.stat().st_size
+        room = os.statvfs(folder)
+        free_bytes = room.f_bavail * room.f_frsize
+        if free_bytes < bytes_before:
+            raise StoreError(
+                f"{file} has {bytes_before} bytes, and only {free_bytes} are free for its copy",
+                folder,
+            )
+        new = file.with_name(file.name + _NEW_SUFFIX)
+        try:
+            is_protected = _copy(file, new)
+            bytes_after = new.stat().st_size
+            log = folder / f"{DATABASE_FILE}-wal"
+            # A log belongs to whatever database has its name.
+            assert not log.stat().st_size, f"{log} was emptied just now"
+            put_in_place(new, file)
+            log.unlink()
+            (folder / f"{DATABASE_FILE}-shm").unlink()
+        finally:
+            new.unlink(missing_ok=True)
+        identity = identity_of(database.writer)
+        write_identity(folder, identity._replace(is_protected=is_protected))
+    return Compacted(bytes_before, bytes_after, is_protected)
+
+
+def _copy(file: Path, new: Path) -> bool:
+    """Write a compact copy, which is on the disk on return; return whether it has checksums."""
+    # One that a kill has left.
+    new.unlink(missing_ok=True)
+    make_file(new)
+    is_protected = is_available()
+    source = connect(file, checksum_vfs() if is_protected else None)
+    try:
+        if is_protected:
+            protect(source)
+        source.execute("VACUUM INTO ?", (str(new),))
+    finally:
+        source.close()
+    return is_protected
+
+
+@contextmanager
+def _opened(folder: Path, manager_name: str, *, accepts_older: bool = False) -> Iterator[Database]:
+    database = Database(folder, accepts_older=accepts_older)
+    try:
+        database.claim(manager_name)
+        yield database
+    except apsw.FullError as error:
+        raise StoreError(f"{folder}: the disk is full; nothing has changed", folder) from error
+    except apsw.Error as error:
+        if is_damage(error):
+            raise damaged(folder / DATABASE_FILE, error) from error
+        raise StoreError(f"{folder / DATABASE_FILE}: {error}", folder) from error
+    finally:
+        database.close()
