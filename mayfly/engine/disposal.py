@@ -45,10 +45,38 @@ def discard_expired(
     for queue, row, side in found:
         descriptor = unpack_descriptor(row.descriptor)
         remove(core, work, (queue, row, side), life_of(queue, row, descriptor, now_ms, _EXPIRED))
-        if descriptor.report:
-            original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
-            send_report(core, work, Cause.EXPIRATION, original)
+        _report_expired(core, work, (queue, row), descriptor, now_ms)
     return work
+
+
+def discard_late(
+    core: Core, work: Work, puts: Iterable[tuple[LocalQueue, StoredMessage]], now_ms: int
+) -> None:
+    """Add to the work of a commit the ends of puts that expired before it, and their reports (E17).
+
+    They are never part of their queues, where they have counted as uncommitted.
+    """
+    for queue, row in puts:
+        queue.uncommitted -= 1
+        queue.depth -= 1
+        descriptor = unpack_descriptor(row.descriptor)
+        part = work if queue.home is core.home else work.at(queue.home)
+        life = life_of(queue, row, descriptor, now_ms, _EXPIRED)
+        part.unit.pass_through(queue.number, life)
+        _report_expired(core, work, (queue, row), descriptor, now_ms)
+
+
+def _report_expired(
+    core: Core,
+    work: Work,
+    ended: tuple[LocalQueue, StoredMessage],
+    descriptor: Descriptor,
+    now_ms: int,
+) -> None:
+    if descriptor.report:
+        queue, row = ended
+        original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
+        send_report(core, work, Cause.EXPIRATION, original)
 
 
 def remove(

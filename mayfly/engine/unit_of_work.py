@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import count_staged, rekey
 from mayfly.engine.delivery import life_of
+from mayfly.engine.disposal import discard_late
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_PERSISTENT
 from mayfly.mqi.descriptor import unpack_descriptor
@@ -53,6 +55,8 @@ class UnitOfWork:
         self._keys: dict[int, list[int]] = {}
         self._takes: list[Taken] = []
         self._through: list[Pending] = []
+        #: Puts that the commit under way has found expired (E17).
+        self._late: list[tuple[LocalQueue, StoredMessage]] = []
         #: Delayed messages that get another delivery time, and their rows with it.
         self._rescheduled: list[tuple[Taken, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
@@ -105,10 +109,12 @@ class UnitOfWork:
     def publish(
         self, work: Work, staged: list[Pending], effects: list[Callable[[], Work | None]]
     ) -> None:
-        """Add the copies of one publication, those of a work and those to be staged, as one put."""
+        """Add the copies of one publication, those of a work and those to be staged, as one put.
+
+        All of them are counted already, those to be staged as uncommitted (D12).
+        """
         self.adopt(work)
         for pending in staged:
-            self._core.staging_order.uncommitted += 1
             self._add(pending)
         self._effects.extend(effects)
         self._operation_count += 1
@@ -200,6 +206,9 @@ class UnitOfWork:
     def commit(self) -> None:
         """Make puts visible and gets final, durably together.
 
+        A put that has expired meanwhile reaches no queue: with the commit it is discarded, and the
+        report that it owes is sent (E17).
+
         Raises MQRC_STORAGE_MEDIUM_FULL (everything is undone, backout counts as they were) or
         MQRC_CONNECTION_BROKEN (outcome unknown).
         """
@@ -209,14 +218,17 @@ class UnitOfWork:
         with core.latch:
             core.check_running()
             takes = self._locked()
-            work = self._work()
+            work, late = self._work(), self._late
             self._clear()
             for home, part in self._parts.items():
                 if part.is_empty:
                     continue
                 takes += part._locked()
                 work.elsewhere = {**work.elsewhere, home: part._work()}
+                late += part._late
                 part._clear()
+            if late:
+                discard_late(core, work, late, core.now_ms())
         undo, self._undo = self._undo, {}
         try:
             core.run(work)
@@ -298,12 +310,15 @@ class UnitOfWork:
     def _work(self) -> Work:
         core, work = self._core, Work()
         now_ms = core.now_ms()
-        for pending in self._puts.values():
-            if pending.queue.is_staging:
+        for queue, row, persistent in self._puts.values():
+            if queue.is_staging:
                 core.staging_order.uncommitted -= 1
-                core.reserve(pending.queue)
-                count_staged(core, work, pending.row, +1, persistent=pending.persistent)
-            core.arrive(work, pending.queue, pending.row, persistent=pending.persistent)
+                core.reserve(queue)
+                count_staged(core, work, row, +1, persistent=persistent)
+            elif row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
+                self._late.append((queue, row))
+                continue
+            core.arrive(work, queue, row, persistent=persistent)
         for pending in self._through:
             descriptor = unpack_descriptor(pending.row.descriptor)
             life = life_of(pending.queue, pending.row, descriptor, now_ms, _GOT)
@@ -331,7 +346,7 @@ class UnitOfWork:
 
     def _clear(self) -> None:
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
-        self._rescheduled, self._statements, self._effects = [], [], []
+        self._rescheduled, self._statements, self._effects, self._late = [], [], [], []
         self._operation_count = 0
 
 

@@ -149,14 +149,11 @@ class Model:
         queue = self.queues[name]
         if not queue.get_allowed:
             return rc.MQRC_GET_INHIBITED, None
-        own_lock = None if cursor is None else cursor.locked
-        seen = [
-            m for m in queue.messages
-            if m.is_visible() or self._is_own(owner, m) or m is own_lock
-        ]  # fmt: skip
+        lock = None if cursor is None else cursor.locked
+        seen = [m for m in queue.messages if m.is_visible() or self._is_own(owner, m) or m is lock]
         seen.sort(key=lambda m: m.place)
         found = self._first_alive(queue, [m for m in seen if _matches(queue, m, msg_id, correl_id)])
-        if cursor is not None and (own_lock is found or own_lock not in queue.messages):
+        if cursor is not None and (lock is found or lock not in queue.messages):
             self.unlock(cursor)
         if found is None:
             return rc.MQRC_NO_MSG_AVAILABLE, None
@@ -201,10 +198,12 @@ class Model:
         return rc.MQRC_NONE
 
     def commit(self, owner: object) -> None:
-        """Make puts visible and gets final; what fell due meanwhile is released at once (D12)."""
+        """Make gets final and puts visible, unless expired (E17); what is due is released (D12)."""
         for queue, m in self._work_of(owner):
             if m.getter is None:
                 m.putter = None
+                if not m.target and self._is_expired(m):
+                    self._discard(queue, m)
             elif m.moved is None:
                 self._take(None, queue, m)
             else:
@@ -282,6 +281,7 @@ class Model:
 
     def _work_of(self, owner: object) -> list[tuple[Queue, Held]]:
         both = [(queue, m) for queue in self.queues.values() for m in queue.messages]
+        both.sort(key=lambda found: found[1].place[1])
         return [(q, m) for q, m in both if owner is not None and owner in (m.putter, m.getter)]
 
     def _at_cursor(self, cursor: Cursor) -> tuple[int, Held | None]:

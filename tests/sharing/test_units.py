@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.store.intents import carried_out, pack_unit, unpack_unit
 from mayfly.store.units import Bulk, EndedRows, Move, Run, Unit
@@ -44,6 +45,34 @@ def test_P9_a_unit_is_seen_by_itself_alone_until_its_commit(
         one.commit()
         assert bodies(two, SHARED) == [b"s"]
         assert sharing.qm1.curdepth(PRIVATE) == 1
+
+
+@pytest.mark.parametrize("replies", [SHARED, PRIVATE])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_E17_what_expired_before_its_commit_is_discarded_and_reported_in_every_store(
+    sharing: Sharing, replies: str, persistent: bool
+) -> None:
+    """Both reports go where the member that puts finds the reply queue."""
+    name = sharing.shared("MORE")
+    local(sharing.qm1, "OWN")
+    with sharing.qm1.session(transacted=True) as one:
+        for queue in (name, "OWN"):
+            one.put(queue, b"live", persistent=persistent)
+            one.put(
+                queue,
+                queue.encode(),
+                time_to_live_ms=1_000,
+                report=c.MQRO_EXPIRATION_WITH_FULL_DATA,
+                reply_to_q=replies,
+                persistent=persistent,
+            )
+        sharing.clock.advance(1_000)
+        one.commit()
+        assert sorted(bodies(one, replies)) == [b"MORE", b"OWN"]
+        for manager, queue in ((sharing.group, name), (sharing.qm1, "OWN")):
+            assert manager.curdepth(queue) == 1
+            assert [life.outcome for life in lives(manager, queue)] == ["expired"]
+            assert bodies(one, queue) == [b"live"]
 
 
 def test_G8_a_backout_gives_both_back_with_their_counts(sharing: Sharing) -> None:

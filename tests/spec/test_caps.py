@@ -534,6 +534,34 @@ def test_K7_switch_of_the_discard_by_a_call_that_finds_nothing(
         assert qm.verify().ok
 
 
+@pytest.mark.parametrize("by_id", [False, True], ids=["any", "CorrelId"])
+@pytest.mark.parametrize("discards", [True, False])
+def test_K7_an_own_uncommitted_put_is_a_live_one_and_what_is_ahead_of_it_goes(
+    clock: VirtualClock, discards: bool, by_id: bool
+) -> None:
+    """What stands behind it, and an own one that has expired itself, are left alone (E9, E17)."""
+    qm = QueueManager("QM1", clock=clock, settings={"expiry.discard_on_empty": discards})
+    wanted = b"C" if by_id else None
+    with qm, qm.session() as session, qm.session(transacted=True) as unit:
+        local(qm)
+        session.put("Q1", b"ahead", correl_id=b"C", time_to_live_ms=1)
+        unit.put("Q1", b"own, expired", correl_id=b"C", time_to_live_ms=1)
+        unit.put("Q1", b"own", correl_id=b"C")
+        session.put("Q1", b"behind", correl_id=b"C", time_to_live_ms=1)
+        clock.advance(1)
+        assert qm.curdepth("Q1") == 4
+        assert body(unit.get("Q1", correl_id=wanted)) == b"own"
+        assert qm.curdepth("Q1") == 2
+        assert ends(qm, "Q1") == [End("expired", 1)]
+        # Nothing alive is left: now the setting decides.
+        assert unit.get("Q1", correl_id=wanted) is None
+        assert qm.curdepth("Q1") == (1 if discards else 2)
+        unit.backout()
+        assert qm.curdepth("Q1") == (0 if discards else 1)
+        assert ends(qm, "Q1") == [End("expired", 1)] * (1 + discards)
+        assert qm.verify().ok
+
+
 def test_K_unknown_setting_or_value_is_refused(clock: VirtualClock) -> None:
     for settings in (
         {"expiry.maximum": "env"},

@@ -155,6 +155,47 @@ def test_D12_reaches_staging_at_the_commit(
         assert body(unit.get("Q1")) == b"x"
 
 
+@pytest.mark.parametrize("ending", ["commit", "backout"])
+def test_D12_an_open_unit_of_work_takes_its_room_on_staging(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, ending: str
+) -> None:
+    """CURDEPTH shows it at the commit; MAXDEPTH knows of it from the put on, whoever puts next."""
+    local(any_manager)
+    alter(any_manager, STAGING, MAXDEPTH=1)
+    with any_manager.session() as other, any_manager.session(transacted=True) as unit:
+        unit.put("Q1", b"1", delay_ms=5_000, persistent=persistent)
+        assert any_manager.curdepth(STAGING) == 0
+        for session in (unit, other):
+            with refused(rc.MQRC_Q_FULL):
+                session.put("Q1", b"2", delay_ms=5_000, persistent=persistent)
+        if ending == "commit":
+            unit.commit()
+            with refused(rc.MQRC_Q_FULL):
+                other.put("Q1", b"3", delay_ms=5_000, persistent=persistent)
+        else:
+            unit.backout()
+            other.put("Q1", b"3", delay_ms=5_000, persistent=persistent)
+        assert any_manager.curdepth(STAGING) == 1
+        clock.advance(5_000)
+        assert bodies(other, "Q1") == [b"1" if ending == "commit" else b"3"]
+
+
+def test_D12_what_a_unit_of_work_has_rescheduled_takes_one_place(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    local(any_manager)
+    alter(any_manager, STAGING, MAXDEPTH=2)
+    with any_manager.session() as other, any_manager.session(transacted=True) as unit:
+        sent = other.put("Q1", b"1", delay_ms=5_000, persistent=persistent)
+        unit.schedule.reschedule(sent, delay_ms=6_000)
+        other.put("Q1", b"2", delay_ms=5_000, persistent=persistent)
+        with refused(rc.MQRC_Q_FULL):
+            other.put("Q1", b"3", delay_ms=5_000, persistent=persistent)
+        unit.backout()
+        with refused(rc.MQRC_Q_FULL):
+            other.put("Q1", b"3", delay_ms=5_000, persistent=persistent)
+
+
 def test_D12_backed_out_delayed_put_leaves_nothing(
     any_manager: QueueManager, clock: VirtualClock, persistent: bool
 ) -> None:

@@ -641,6 +641,29 @@ def test_TTLFROM_release_gives_a_copy_its_whole_life_after_its_delivery_time(
         assert bodies(session, "WHOLE") == []
 
 
+def test_D12_copies_of_an_open_unit_of_work_take_room_on_staging(
+    qm: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """All of them or none, and what is backed out leaves its room."""
+    alter(qm, STAGING, MAXDEPTH=3)
+    for name in ("S", "T"):
+        admin_sub(qm, name, "a", "Q1")
+    with qm.session(transacted=True) as unit, qm.session() as other:
+        unit.publish("a", b"1", delay_ms=1_000, persistent=persistent)
+        with refused(rc.MQRC_Q_FULL):
+            unit.publish("a", b"2", delay_ms=1_000, persistent=persistent)
+        assert qm.curdepth(STAGING) == 0
+        other.put("Q1", b"3", delay_ms=1_000, persistent=persistent)
+        with refused(rc.MQRC_Q_FULL):
+            other.put("Q1", b"4", delay_ms=1_000, persistent=persistent)
+        unit.backout()
+        unit.publish("a", b"5", delay_ms=1_000, persistent=persistent)
+        unit.commit()
+        assert qm.curdepth(STAGING) == 3
+        clock.advance(1_000)
+        assert bodies(other, "Q1") == [b"3", b"5", b"5"]
+
+
 @pytest.mark.parametrize("transacted", [False, True])
 def test_D11_D14_what_the_staging_queue_refuses_is_told_to_the_publisher(
     qm: QueueManager, clock: VirtualClock, persistent: bool, *, transacted: bool

@@ -1,5 +1,6 @@
 """Expiry, rules E1-E5, E15-E18 and E31: who may still get a message."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
+from tests.spec.pubsub_scene import admin_sub
 from tests.spec.scene import (
     BROWSE,
     INPUT,
@@ -27,6 +30,7 @@ from tests.spec.scene import (
     put_md,
     refused,
     take,
+    waiting,
 )
 
 EXPIRATION = c.MQRO_EXPIRATION
@@ -267,7 +271,7 @@ def test_E17_life_runs_from_the_put_not_from_the_commit(
         assert any_manager.counts("Q1").uncommitted == 1
         assert any_manager.curdepth(REPLIES) == 0
         unit.commit()
-        assert any_manager.curdepth("Q1") == 1
+        assert (any_manager.curdepth("Q1"), any_manager.curdepth(REPLIES)) == (0, 1)
         assert session.get("Q1") is None
         assert any_manager.curdepth(REPLIES) == 1
         assert ends(any_manager, "Q1") == [End("expired", 2_999)]
@@ -288,6 +292,119 @@ def test_E17_boundary_at_the_commit(
     clock.advance(at_ms)
     unit.commit()
     assert (session.get("Q1") is not None) == comes
+
+
+@pytest.mark.parametrize("late_ms", [-1, 0, 1])
+def test_E17_what_expired_before_its_commit_is_discarded_and_reported_with_it(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int
+) -> None:
+    """The rest of the unit of work is as ever, its gets, and the live ones around the late one."""
+    local(any_manager)
+    local(any_manager, REPLIES)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        session.put("Q1", b"got", persistent=persistent)
+        assert body(unit.get("Q1")) == b"got"
+        unit.put("Q1", b"before", persistent=persistent)
+        sent = unit.put(
+            "Q1",
+            b"late",
+            time_to_live_ms=2_000,
+            report=c.MQRO_EXPIRATION_WITH_FULL_DATA,
+            reply_to_q=REPLIES,
+            persistent=persistent,
+        )
+        unit.put("Q1", b"behind", time_to_live_ms=60_000, persistent=persistent)
+        clock.advance(2_000 + late_ms)
+        assert any_manager.counts("Q1").uncommitted == 3
+        unit.commit()
+        is_late = late_ms >= 0
+        counts = any_manager.counts("Q1")
+        assert (counts.live, counts.expired_present, counts.uncommitted) == (3 - is_late, 0, 0)
+        report = session.get(REPLIES)
+        assert (report is not None) == is_late
+        if report is not None:
+            assert report.descriptor.feedback == c.MQFB_EXPIRATION
+            assert (report.correl_id, report.body) == (sent, b"late")
+        alive = [b"before", b"behind"] if is_late else [b"before", b"late", b"behind"]
+        assert [message.body for message in session.browse("Q1")] == alive
+        outcomes = sorted(end.outcome for end in ends(any_manager, "Q1"))
+        assert outcomes == (["expired", "got"] if is_late else ["got"])
+
+
+def test_E17_discard_and_report_are_on_the_disk_with_the_commit(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    """Whatever a kill leaves, the message is never back, and its report there once."""
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
+        local(qm)
+        local(qm, REPLIES)
+        with qm.session(transacted=True) as unit:
+            unit.put(
+                "Q1",
+                b"x",
+                time_to_live_ms=1_000,
+                report=EXPIRATION,
+                reply_to_q=REPLIES,
+                persistent=True,
+            )
+            clock.advance(1_000)
+            unit.commit()
+        shutil.copytree(tmp_path / "QM1", tmp_path / "killed")
+    # The clock of the machine it comes back on is behind: only the store knows that it is over.
+    with QueueManager("QM1", tmp_path / "killed", clock=VirtualClock(START_MS)) as qm:
+        assert (qm.curdepth("Q1"), qm.curdepth(REPLIES)) == (0, 1)
+        assert ends(qm, "Q1") == [End("expired", 1_000)]
+        assert qm.verify().ok
+
+
+def test_E17_nobody_who_waits_gets_what_expired_before_its_commit(
+    queue_manager: QueueManager, session: Session, unit: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    unit.put("Q1", b"late", time_to_live_ms=1_000)
+    getter = waiting(queue_manager, "Q1", lambda: session.get("Q1", wait_ms=5_000))
+    clock.advance(1_000)
+    unit.commit()
+    assert queue_manager.curdepth("Q1") == 0
+    assert getter.is_under_way
+    clock.advance(4_000)
+    assert getter.finish() is None
+
+
+def test_E17_a_copy_of_a_publication_that_expired_before_its_commit_is_discarded_with_it(
+    queue_manager: QueueManager, session: Session, unit: Session, clock: VirtualClock
+) -> None:
+    """Each copy by its own deadline."""
+    local(queue_manager)
+    local(queue_manager, "CAPPED", CAPEXPRY=10)
+    local(queue_manager, REPLIES)
+    admin_sub(queue_manager, "S", "a", "Q1")
+    admin_sub(queue_manager, "C", "a", "CAPPED")
+    unit.publish("a", b"x", time_to_live_ms=2_000, report=EXPIRATION, reply_to_q=REPLIES)
+    clock.advance(1_000)
+    unit.commit()
+    assert (queue_manager.curdepth("CAPPED"), queue_manager.curdepth(REPLIES)) == (0, 1)
+    assert body(session.get("Q1")) == b"x"
+
+
+def test_E17_what_expired_on_its_way_elsewhere_before_the_commit_is_reported_as_it_was_put(
+    queue_manager: QueueManager, session: Session, unit: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION)
+    local(queue_manager, REPLIES)
+    sent = unit.put(
+        "THERE@QM2",
+        b"x",
+        time_to_live_ms=1_000,
+        report=c.MQRO_EXPIRATION_WITH_FULL_DATA,
+        reply_to_q=REPLIES,
+    )
+    clock.advance(1_000)
+    unit.commit()
+    assert queue_manager.curdepth("QM2") == 0
+    report = session.get(REPLIES)
+    assert report is not None
+    assert (report.correl_id, report.body) == (sent, b"x")
 
 
 def test_E17_backed_out_put_never_reports(

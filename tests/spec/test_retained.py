@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import apsw
@@ -189,6 +190,28 @@ def test_retained_in_a_unit_of_work_counts_from_its_commit(
         assert body(other.subscribe("a").get()) == b"third"
         unit.commit()
         assert other.subscribe("a").get() is None
+
+
+@pytest.mark.parametrize("late_ms", [-1, 0, 1])
+def test_E17_a_retained_one_that_expired_before_its_commit_leaves_the_living_one_alone(
+    tmp_path: Path, clock: VirtualClock, persistent: bool, late_ms: int
+) -> None:
+    """Also after a kill: it was never on the disk."""
+    with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
+        with qm.session() as session, qm.session(transacted=True) as unit:
+            session.publish("a", b"living", retain=True, persistent=persistent)
+            unit.publish("a", b"short", retain=True, persistent=persistent, time_to_live_ms=1_000)
+            clock.advance(1_000 + late_ms)
+            unit.commit()
+            stays = b"short" if late_ms < 0 else b"living"
+            assert body(session.subscribe("a").get()) == stays
+            assert qm.curdepth(RETAINED) == 1
+            outcome = "cleared" if late_ms < 0 else "expired"
+            assert [e.outcome for e in ends(qm, RETAINED)] == [outcome]
+            assert qm.verify().ok
+        shutil.copytree(tmp_path / "QM1", tmp_path / "killed")
+    with QueueManager("QM1", tmp_path / "killed", clock=clock) as qm, qm.session() as session:
+        assert body(session.subscribe("a").get()) == (stays if persistent else None)
 
 
 def test_retained_survives_a_restart_when_persistent(tmp_path: Path, clock: VirtualClock) -> None:

@@ -69,7 +69,8 @@ def staging_path(core: Core, body_bytes: int) -> Path:
             f"{body_bytes + HEADER_BYTES} bytes with header; {STAGING_QUEUE} takes "
             f"MAXMSGL({staging.max_message_bytes})",
         )
-    if staging.queue.depth >= staging.max_depth:
+    # What open units of work have put counts, though no depth shows it before the commit (D12).
+    if staging.queue.depth + core.staging_order.uncommitted >= staging.max_depth:
         raise mq_error(rc.MQRC_Q_FULL, f"{STAGING_QUEUE} holds MAXDEPTH({staging.max_depth})")
     return staging
 

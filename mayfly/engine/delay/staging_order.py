@@ -23,6 +23,7 @@ class StagingOrder:
         self, highest_key: Callable[[int, int], int | None], is_idle: Callable[[], bool]
     ) -> None:
         """Ask ``highest_key(low, high)`` for the highest stored key of a range."""
+        #: What open units of work are to stage or have rescheduled, beside what the queue counts.
         self.uncommitted = 0
         self._is_idle = is_idle
         self._highest_key = highest_key

@@ -256,8 +256,10 @@ class _FanOut:
     def _take_back(self) -> None:
         """Give back the room of the copies made so far."""
         self._core.unreserve(self.work)
-        if not self.is_in_unit:
-            for pending in self.staged:
+        for pending in self.staged:
+            if self.is_in_unit:
+                self._core.staging_order.uncommitted -= 1
+            else:
                 pending.queue.depth -= 1
                 pending.queue.uncommitted -= 1
 
@@ -313,7 +315,9 @@ class _FanOut:
         publication, body = self._content_for(subscription)
         copy = Outgoing(publication, self._window, self._ids(subscription), body)
         pending = staged_copy(self._core, subscription, self._topic, copy)
-        if not self.is_in_unit:
+        if self.is_in_unit:
+            self._core.staging_order.uncommitted += 1
+        else:
             self._core.reserve(pending.queue)
         self.staged.append(pending)
 

@@ -189,6 +189,9 @@ def load_retained(core: Core) -> None:
 
 
 def _settle(core: Core, topic: str, place: tuple[int, int]) -> Work | None:
+    if _found(core, place) is None:
+        # It expired before its commit (E17): what was retained still is.
+        return None
     older = core.registry.retained.get(topic)
     core.registry.retained[topic] = place
     found = None if older is None else _found(core, older)
