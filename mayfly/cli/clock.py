@@ -12,7 +12,8 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import moment, print_json
 from mayfly.engine.own_time import OwnTime, come_back
-from mayfly.lifetime.times import SECOND_MS, SLEW_MS
+from mayfly.lifetime.spelling import spelled_duration
+from mayfly.lifetime.times import SLEW_MS
 from mayfly.queue_manager import QueueManager
 
 clock = typer.Typer(
@@ -102,7 +103,7 @@ def _lines(name: str, found: OwnTime) -> Iterator[str]:
         yield f"  {found.due_count:,} delayed messages are released at once"
         yield f"  {found.expiring_count:,} messages expire at once"
     elif difference_ms < -SLEW_MS:
-        apart = _length(-difference_ms)
+        apart = spelled_duration(-difference_ms)
         yield "accepting the wall clock, back:"
         yield f"  {found.expired_count:,} expired messages are discarded first"
         yield (
@@ -120,14 +121,4 @@ def _apart(name: str, found: OwnTime) -> str:
     if abs(difference_ms) <= SLEW_MS:
         return f"{name} has the time of the wall clock"
     place = "behind" if difference_ms > 0 else "ahead of"
-    return f"{name} is {_length(abs(difference_ms))} {place} the wall clock"
-
-
-def _length(duration_ms: int) -> str:
-    """Return a duration as days, hours, minutes and seconds, from the first that is not 0."""
-    minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
-    shown = [f"{count} {unit}" for count, unit in parts if count]
-    return " ".join(shown) or "0 s"
+    return f"{name} is {spelled_duration(abs(difference_ms))} {place} the wall clock"

@@ -11,7 +11,6 @@ import typer
 from mayfly.cli.managers import JsonOption, Name, PlaceOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.schedule_actions import (
-    EVERYTHING,
     Action,
     Request,
     carry_out,
@@ -34,6 +33,7 @@ from mayfly.cli.schedule_filters import (
     QueueOption,
     SenderOption,
     TargetOption,
+    WithinOption,
     YesOption,
     filter_of,
     new_time,
@@ -69,8 +69,9 @@ def list_(
     queue: QueueOption = None,
     sender: SenderOption = None,
     properties: PropertyOption = None,
-    due_from_ms: DueFromOption = None,
-    due_before_ms: DueBeforeOption = None,
+    due_from: DueFromOption = None,
+    due_before: DueBeforeOption = None,
+    within_ms: WithinOption = None,
     limit: LimitOption = None,
     after: AfterOption = None,
     path: PlaceOption = None,
@@ -83,12 +84,15 @@ def list_(
 
     \b
     Example:
-      mayfly schedule list QM1 --queue Q1 --due-before 2026-11-20T18:00:00Z
+      mayfly schedule list QM1 --queue Q1 --within 1h
     """
-    wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
+    wanted = filter_of(
+        queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
+    )
     last: Scheduled | None = None
     with opened_schedule(name, path) as waiting:
-        for page in _pages(waiting, wanted, LIMIT_COUNT if limit is None else limit, after):
+        where = wanted.at(waiting.now_ms())
+        for page in _pages(waiting, where, LIMIT_COUNT if limit is None else limit, after):
             if as_json:
                 for entry in page:
                     print_json(entry_as_json(entry), indent=None)
@@ -96,10 +100,10 @@ def list_(
                 print(*entry_lines(page, has_head=last is None), sep="\n")
             last = page[-1]
         if last is None:
-            is_filtered = wanted != EVERYTHING or after is not None
+            is_filtered = not wanted.is_everything or after is not None
             what = f"that waits on {name} matches" if is_filtered else f"waits on {name}"
             raise CommandFailed(ExitCode.NOTHING, f"nothing {what}")
-        if waiting.list(wanted, limit=1, after=last.position):
+        if waiting.list(where, limit=1, after=last.position):
             typer.echo(f"mayfly: there are more: --after {last.position}", err=True)
 
 
@@ -135,8 +139,9 @@ def cancel(
     queue: QueueOption = None,
     sender: SenderOption = None,
     properties: PropertyOption = None,
-    due_from_ms: DueFromOption = None,
-    due_before_ms: DueBeforeOption = None,
+    due_from: DueFromOption = None,
+    due_before: DueBeforeOption = None,
+    within_ms: WithinOption = None,
     is_all: AllOption = False,
     is_sure: YesOption = False,
     path: PlaceOption = None,
@@ -152,7 +157,9 @@ def cancel(
       mayfly schedule cancel QM1 414d5120514d31202020202020202020a10eb26700000001
       mayfly schedule cancel QM1 --queue Q1 --sender alice --all
     """
-    wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
+    wanted = filter_of(
+        queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
+    )
     request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
     action = Action(
         "cancel",
@@ -174,8 +181,9 @@ def reschedule(
     queue: QueueOption = None,
     sender: SenderOption = None,
     properties: PropertyOption = None,
-    due_from_ms: DueFromOption = None,
-    due_before_ms: DueBeforeOption = None,
+    due_from: DueFromOption = None,
+    due_before: DueBeforeOption = None,
+    within_ms: WithinOption = None,
     is_all: AllOption = False,
     is_sure: YesOption = False,
     path: PlaceOption = None,
@@ -193,7 +201,9 @@ def reschedule(
       mayfly schedule reschedule QM1 --queue Q1 --all --by 1h
     """
     time = new_time(delay_ms, at_ms, by_ms, is_all=is_all)
-    wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
+    wanted = filter_of(
+        queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
+    )
     request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
     action = Action(
         "reschedule",
@@ -212,8 +222,9 @@ def release(
     queue: QueueOption = None,
     sender: SenderOption = None,
     properties: PropertyOption = None,
-    due_from_ms: DueFromOption = None,
-    due_before_ms: DueBeforeOption = None,
+    due_from: DueFromOption = None,
+    due_before: DueBeforeOption = None,
+    within_ms: WithinOption = None,
     is_all: AllOption = False,
     is_sure: YesOption = False,
     path: PlaceOption = None,
@@ -227,7 +238,9 @@ def release(
     Example:
       mayfly schedule release QM1 --queue Q1 --all
     """
-    wanted = filter_of(queue, sender, properties, due_from_ms, due_before_ms)
+    wanted = filter_of(
+        queue, sender, properties, due_from=due_from, due_before=due_before, within_ms=within_ms
+    )
     request = Request(name, path, msg_ids, wanted, is_all, is_sure, as_json)
     action = Action(
         "release",

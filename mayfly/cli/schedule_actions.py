@@ -13,6 +13,7 @@ import typer
 
 from mayfly.cli.managers import operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.schedule_filters import Wanted
 from mayfly.cli.show import print_json
 from mayfly.cli.user import user
 from mayfly.engine.delay.schedule import Receipt, Schedule, ScheduleFilter
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     AnySchedule = Schedule | ServedSchedule
 
-EVERYTHING = ScheduleFilter()
 #: Whoever waits longer than this at a terminal is told how far it is.
 _SILENT_SECONDS = 1.0
 
@@ -43,7 +43,7 @@ class Request(NamedTuple):
     name: str
     path: str | None
     msg_ids: list[bytes] | None
-    wanted: ScheduleFilter
+    wanted: Wanted
     is_all: bool
     is_sure: bool
     as_json: bool
@@ -97,7 +97,7 @@ def _deliver(queue_manager: QueueManager) -> None:
 
 def _check(action: Action, request: Request) -> None:
     """Raise CommandFailed unless it is clear what is meant: ids, or --all."""
-    has_filter = request.wanted != EVERYTHING
+    has_filter = not request.wanted.is_everything
     if request.msg_ids and (request.is_all or has_filter):
         raise CommandFailed(ExitCode.USAGE, "give ids, or a filter with --all, not both")
     if not request.msg_ids and not request.is_all:
@@ -131,13 +131,13 @@ def _one_by_one(
 
 def _all(action: Action, waiting: AnySchedule, request: Request) -> None:
     """All that match; that there is none is no mistake, so that it can be said twice."""
-    if request.wanted == EVERYTHING and not request.is_sure:
+    if request.wanted.is_everything and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"
         typer.echo(f"{question} [y/N] ", nl=False, err=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed(ExitCode.NOTHING, "nothing was done")
     done = action.wanted[0]
-    count = _last(action.bulk(waiting, request.wanted), done)
+    count = _last(action.bulk(waiting, request.wanted.at(waiting.now_ms())), done)
     if request.as_json:
         print_json({"receipt": done, "message_count": count}, indent=None)
     else:

@@ -31,6 +31,44 @@ class Property(NamedTuple):
     value: str
 
 
+class Moment(NamedTuple):
+    """A moment in ms since 1970, or so many ms after the queue manager's present time."""
+
+    ms: int
+    is_from_now: bool = False
+
+    def at(self, now_ms: int) -> int:
+        """Return the moment in ms since 1970."""
+        return now_ms + self.ms if self.is_from_now else self.ms
+
+
+class Wanted(NamedTuple):
+    """The messages that a command is about; ``where`` is without the delivery times."""
+
+    where: ScheduleFilter
+    due_from: Moment | None
+    due_before: Moment | None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no filter is given."""
+        return self == _EVERYTHING
+
+    def at(self, now_ms: int) -> ScheduleFilter:
+        """Return the filter; a range that holds no moment is a mistake on the command line."""
+        due_from_ms = None if self.due_from is None else self.due_from.at(now_ms)
+        due_before_ms = None if self.due_before is None else self.due_before.at(now_ms)
+        if due_from_ms is not None and due_before_ms is not None and due_from_ms >= due_before_ms:
+            raise CommandFailed(
+                ExitCode.USAGE,
+                f"--due-from {due_from_ms} is not before --due-before {due_before_ms}",
+            )
+        return self.where._replace(due_from_ms=due_from_ms, due_before_ms=due_before_ms)
+
+
+_EVERYTHING = Wanted(ScheduleFilter(), None, None)
+
+
 class NewTime(NamedTuple):
     """The new delivery time: exactly one is not None."""
 
@@ -41,9 +79,7 @@ class NewTime(NamedTuple):
 
 def schedule_id(text: str) -> bytes:
     """Return a MsgId of 24 bytes from its hexadecimal digits, with or without ``ID:``."""
-    typed = text.strip()
-    digits = typed[3:] if typed[:3].upper() == "ID:" else typed
-    return message_id(digits).ljust(_ID_BYTES, b"\0")
+    return message_id(text).ljust(_ID_BYTES, b"\0")
 
 
 def moment_ms(text: str) -> int:
@@ -63,13 +99,21 @@ def moment_ms(text: str) -> int:
         since_epoch = (read if read.tzinfo is not None else read.replace(tzinfo=UTC)) - _EPOCH
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no moment: ISO 8601 as in 2026-11-20T18:00:00Z, or milliseconds "
-            "since 1970"
+            f"{text!r} is no moment: ISO 8601 as in 2026-11-20T18:00:00Z, milliseconds since "
+            "1970, or for --due-from and --due-before from now on, as in +1h"
         ) from None
     at_ms, rest = divmod(since_epoch, _MS)
     if rest:
         raise typer.BadParameter(f"{text!r} is not a whole number of milliseconds")
     return at_ms
+
+
+def due_moment(text: str) -> Moment:
+    """Return a moment as :func:`moment_ms`, or ``+1h`` from now; raises BadParameter."""
+    typed = text.strip()
+    if typed.startswith("+"):
+        return Moment(duration_ms(typed[1:]), is_from_now=True)
+    return Moment(moment_ms(text))
 
 
 def signed_duration_ms(text: str) -> int:
@@ -132,12 +176,20 @@ PropertyOption = Annotated[
     ),
 ]
 DueFromOption = Annotated[
-    int | None,
-    typer.Option("--due-from", parser=moment_ms, metavar="MOMENT", help="Due then or later."),
+    Moment | None,
+    typer.Option(
+        "--due-from", parser=due_moment, metavar="MOMENT", help="Due then or later; +1h from now."
+    ),
 ]
 DueBeforeOption = Annotated[
+    Moment | None,
+    typer.Option(
+        "--due-before", parser=due_moment, metavar="MOMENT", help="Due before that; +1h from now."
+    ),
+]
+WithinOption = Annotated[
     int | None,
-    typer.Option("--due-before", parser=moment_ms, metavar="MOMENT", help="Due before that."),
+    typer.Option("--within", parser=duration_ms, metavar="TIME", help="Due within that, as in 1h."),
 ]
 LimitOption = Annotated[
     int | None,
@@ -180,17 +232,20 @@ def filter_of(
     queue: str | None,
     sender: str | None,
     properties: Sequence[Property] | None,
-    due_from_ms: int | None,
-    due_before_ms: int | None,
-) -> ScheduleFilter:
-    """Return the filter; a range that holds no moment is a mistake on the command line."""
-    if due_from_ms is not None and due_before_ms is not None and due_from_ms >= due_before_ms:
-        raise CommandFailed(
-            ExitCode.USAGE, f"--due-from {due_from_ms} is not before --due-before {due_before_ms}"
-        )
+    *,
+    due_from: Moment | None,
+    due_before: Moment | None,
+    within_ms: int | None,
+) -> Wanted:
+    """Return the messages that are meant; ``within_ms`` is another word for ``due_before``."""
+    if within_ms is not None:
+        if due_before is not None:
+            raise CommandFailed(ExitCode.USAGE, "give --within or --due-before, not both")
+        # What is due at its very end is within it.
+        due_before = Moment(within_ms + 1, is_from_now=True)
     pairs = tuple((name, value) for name, value in properties or ())
     user = None if sender is None else sender[:_USER_CHARACTERS]
-    return ScheduleFilter(queue, user, pairs, due_from_ms, due_before_ms)
+    return Wanted(ScheduleFilter(queue, user, pairs), due_from, due_before)
 
 
 def new_time(

@@ -12,7 +12,6 @@ from mayfly.mqi import constants
 
 _MINUTE_MS = 60 * SECOND_MS
 _UNITS_MS = {
-    "": 1,
     "ms": 1,
     "s": SECOND_MS,
     "m": _MINUTE_MS,
@@ -47,8 +46,16 @@ FOREVER_MS = -1
 
 
 def duration_ms(text: str) -> int:
-    """Return a duration such as ``20s`` in ms, a bare number being ms; raises BadParameter."""
-    found = _DURATION.fullmatch(text.strip().lower())
+    """Return a duration such as ``20s`` in ms; raises BadParameter, also for a number alone."""
+    typed = text.strip().lower()
+    if typed == "0":
+        return 0
+    found = _DURATION.fullmatch(typed)
+    if found is not None and not found[2]:
+        raise typer.BadParameter(
+            f"{text!r} has no unit: {found[1]}ms, {found[1]}s, {found[1]}m, {found[1]}h or "
+            f"{found[1]}d"
+        )
     if found is None or found[2] not in _UNITS_MS:
         raise typer.BadParameter(
             f"{text!r} is not a duration: a number and ms, s, m, h or d, as in 20s"
@@ -65,9 +72,14 @@ def wait_ms(text: str) -> int:
 
 
 def message_id(text: str) -> bytes:
-    """Return an id of up to 24 bytes from its hexadecimal digits; raises BadParameter."""
+    """Return an id of up to 24 bytes from its hexadecimal digits, with or without ``ID:``.
+
+    Raises BadParameter.
+    """
+    typed = text.strip()
+    digits = typed[3:] if typed[:3].upper() == "ID:" else typed
     try:
-        value = bytes.fromhex(text)
+        value = bytes.fromhex(digits)
     except ValueError:
         raise typer.BadParameter(
             f"{text!r} is not hexadecimal: an id has two digits 0-9a-f a byte"

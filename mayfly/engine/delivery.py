@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from contextlib import suppress
+from typing import NamedTuple, TypeAlias
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import staged_identity
@@ -22,6 +23,10 @@ from mayfly.store.keys import generated_id, id_hash, optional_id_hash, order_key
 from mayfly.store.units import StoredMessage
 
 ID_BYTES = 24
+#: JMS prints it before the digits of an id.
+_ID_PREFIX = "ID:"
+#: A MsgId or CorrelId as a program gives it: up to 24 bytes, or their hexadecimal digits.
+Identifier: TypeAlias = bytes | str
 _ZERO_ID = bytes(ID_BYTES)
 
 
@@ -42,17 +47,34 @@ class Outgoing(NamedTuple):
     body: bytes
 
 
-def stored_id(identifier: bytes | None) -> bytes:
+def stored_id(identifier: Identifier | None, name: str = "id") -> bytes:
     """Return an id as it is stored: 24 bytes padded with NUL, empty when absent or all zeros.
 
-    Raises MQRC_MD_ERROR when it is longer.
+    A text is the hexadecimal digits that the command line prints, with or without JMS's ``ID:``.
+    Raises MQRC_MD_ERROR, with the ``name`` of the field, when it is none of that or is longer.
     """
     if not identifier:
         return b""
+    if type(identifier) is not bytes:
+        identifier = _bytes_of_id(identifier, name)
     if len(identifier) > ID_BYTES:
-        raise mq_error(rc.MQRC_MD_ERROR, f"id {identifier!r} is longer than {ID_BYTES} bytes")
+        said = f"{name} {identifier!r} is longer than {ID_BYTES} bytes"
+        raise mq_error(rc.MQRC_MD_ERROR, said)
     padded = identifier.ljust(ID_BYTES, b"\0")
     return b"" if padded == _ZERO_ID else padded
+
+
+def _bytes_of_id(identifier: object, name: str) -> bytes:
+    if isinstance(identifier, (bytes, bytearray, memoryview)):
+        return bytes(identifier)
+    if isinstance(identifier, str):
+        with suppress(ValueError):
+            return bytes.fromhex(identifier.removeprefix(_ID_PREFIX))
+    raise mq_error(
+        rc.MQRC_MD_ERROR,
+        f"{name} {identifier!r} is no id: give bytes, or the hexadecimal digits that the command "
+        "line prints",
+    )
 
 
 def new_id(core: Core) -> bytes:

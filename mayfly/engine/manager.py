@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from mayfly.engine.configuration import Configuration, checked_configuration, co
 from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.delay.delay_processor import DelayProcessor
+from mayfly.engine.delivery import Identifier
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.losing import lose_volatile
@@ -29,6 +29,7 @@ from mayfly.engine.objects.administration import set_up
 from mayfly.engine.objects.definitions import Definition, stored_definitions
 from mayfly.engine.objects.named import NAMED_KINDS
 from mayfly.engine.objects.registry import check_name
+from mayfly.engine.open_managers import enter, leave
 from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.own_time import OwnTime, follow_wall, own_time, say_when_ahead
 from mayfly.engine.pubsub.retained import load_retained
@@ -53,10 +54,6 @@ _LOG = logging.getLogger("mayfly")
 POSTPONE_MS = SECOND_MS
 _BATCHES_BEFORE_OPEN = 10
 _SURVIVED = (rc.MQRC_STORAGE_MEDIUM_FULL, rc.MQRC_CONNECTION_BROKEN)
-#: Open queue managers of this process by name, for those who connect by name.
-_OPEN: weakref.WeakValueDictionary[str, Manager] = weakref.WeakValueDictionary()
-#: All of them: two may have one name, in different folders.
-_ALL: weakref.WeakSet[Manager] = weakref.WeakSet()
 
 
 class Manager(Core):
@@ -111,8 +108,7 @@ class Manager(Core):
         self.wake, self.do_due = lambda: clock.wake(self), self.run_due
         clock.attach(self)
         self.wake()
-        _OPEN[name] = self
-        _ALL.add(self)
+        enter(self)
 
     def _start(self, given: Configuration) -> None:
         self.store.claim(self.name)
@@ -159,7 +155,7 @@ class Manager(Core):
         with self.latch:
             return self.registry.resolve(queue).queue.depth
 
-    def why(self, identifier: bytes) -> Whereabouts:
+    def why(self, identifier: Identifier) -> Whereabouts:
         """Say where the message with a MsgId or CorrelId is, or what became of it (docs/WHY.md).
 
         Raises MQRC_MD_ERROR for no id, or one of more than 24 bytes.
@@ -261,8 +257,7 @@ class Manager(Core):
                 return
             self._is_closed = True
         self.clock.detach(self)
-        if _OPEN.get(self.name) is self:
-            del _OPEN[self.name]
+        leave(self)
         try:
             if not self.is_stopped:
                 self._wind_up()
@@ -384,17 +379,3 @@ def _check_manager_name(name: str) -> None:
         check_name(name)
     except MQError as error:
         raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, error.detail) from None
-
-
-def _stop_in_child() -> None:
-    """A forked child shares files and locks it must not use: its copies are stopped."""
-    for manager in list(_ALL):
-        manager.stop_in_child()
-
-
-os.register_at_fork(after_in_child=_stop_in_child)
-
-
-def open_managers() -> dict[str, Manager]:
-    """Return the queue managers open in this process, by name."""
-    return {name: manager for name, manager in _OPEN.items() if manager.takes_connections}

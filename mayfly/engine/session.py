@@ -14,7 +14,7 @@ from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.context import fits_context
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
-from mayfly.engine.delivery import stored_id
+from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, get
@@ -100,8 +100,8 @@ class Session(TopicVerbs):
         delay_ms: int = 0,
         priority: int | None = None,
         persistent: bool | None = None,
-        msg_id: bytes | None = None,
-        correl_id: bytes | None = None,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
         report: int = c.MQRO_NONE,
         reply_to_q: str = "",
         msg_type: int = c.MQMT_DATAGRAM,
@@ -110,6 +110,7 @@ class Session(TopicVerbs):
     ) -> bytes:
         """Put a message and return its MsgId (24 bytes).
 
+        Ids are up to 24 bytes, or their hexadecimal digits as the command line prints them.
         ``queue`` and ``reply_to_q`` may be ``QUEUE@MANAGER``, of another queue manager (C2);
         ``time_to_live_ms`` None is unlimited; ``delay_ms`` holds it back on the staging queue;
         ``priority`` and ``persistent`` None are the queue's. Not transacted, a persistent message
@@ -124,8 +125,8 @@ class Session(TopicVerbs):
             descriptor, body = with_mapping(self._core, descriptor, body, properties)
         request = PutRequest(
             descriptor,
-            stored_id(msg_id) if msg_id else b"",
-            stored_id(correl_id) if correl_id else b"",
+            stored_id(msg_id, "msg_id") if msg_id else b"",
+            stored_id(correl_id, "correl_id") if correl_id else b"",
             time_to_live_ms,
             delay_ms,
         )
@@ -143,8 +144,8 @@ class Session(TopicVerbs):
         queue: str,
         *,
         wait_ms: int = 0,
-        msg_id: bytes | None = None,
-        correl_id: bytes | None = None,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Message | None:
         """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever).
@@ -170,8 +171,8 @@ class Session(TopicVerbs):
         self,
         queue: str,
         *,
-        msg_id: bytes | None = None,
-        correl_id: bytes | None = None,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
         selector: str | None = None,
     ) -> Iterator[Message]:
         """Yield the messages of a queue in get order, each read when it is asked for."""
@@ -375,10 +376,12 @@ def _descriptor(
     )
 
 
-def _match(msg_id: bytes | None, correl_id: bytes | None, selector: str | None) -> Match:
+def _match(msg_id: Identifier | None, correl_id: Identifier | None, selector: str | None) -> Match:
     match = ANY
     if msg_id is not None or correl_id is not None:
-        match = Match(stored_id(msg_id) or None, stored_id(correl_id) or None)
+        match = Match(
+            stored_id(msg_id, "msg_id") or None, stored_id(correl_id, "correl_id") or None
+        )
     compiled = selector_of(selector)
     return match if compiled is None else match.narrowed(compiled)
 

@@ -6,7 +6,8 @@ import os
 import threading
 from pathlib import Path
 
-from mayfly.engine.manager import Manager, open_managers
+from mayfly.engine.manager import Manager
+from mayfly.engine.open_managers import open_managers
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.queue_manager import QueueManager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mayfly.engine.delay.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
+from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.served.calls import Calls
 
 _EVERYTHING = ScheduleFilter()
@@ -25,6 +26,10 @@ class ServedSchedule:
         entries, _ = self._calls.call("schedule-audit", limit=limit)
         return [AuditEntry(*entry) for entry in entries]
 
+    def now_ms(self) -> int:
+        """Return the time of the queue manager, by which messages are due: ms since 1970, UTC."""
+        return int(self._calls.call("schedule-now")[0])
+
     def list(
         self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> list[Scheduled]:
@@ -32,9 +37,9 @@ class ServedSchedule:
         entries, _ = self._calls.call("schedule-list", where=where, limit=limit, after=after)
         return [Scheduled(*entry) for entry in entries]
 
-    def show(self, msg_id: bytes) -> Scheduled | None:
+    def show(self, msg_id: Identifier) -> Scheduled | None:
         """Return the delayed message that was sent under a MsgId, None when none waits."""
-        entry, _ = self._calls.call("schedule-show", msg_id=msg_id)
+        entry, _ = self._calls.call("schedule-show", msg_id=stored_id(msg_id, "msg_id"))
         return None if entry is None else Scheduled(*entry)
 
     def count(self, queue: str | None = None) -> int:
@@ -42,22 +47,25 @@ class ServedSchedule:
         count, _ = self._calls.call("schedule-count", queue=queue)
         return int(count)
 
-    def cancel(self, msg_id: bytes) -> Receipt:
+    def cancel(self, msg_id: Identifier) -> Receipt:
         """Take a message off the schedule."""
-        return Receipt(self._calls.call("schedule-cancel", msg_id=msg_id)[0])
+        return Receipt(self._calls.call("schedule-cancel", msg_id=stored_id(msg_id, "msg_id"))[0])
 
     def reschedule(
-        self, msg_id: bytes, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
+        self, msg_id: Identifier, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
         """Give a message another delivery time."""
         receipt, _ = self._calls.call(
-            "schedule-reschedule", msg_id=msg_id, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms
+            "schedule-reschedule",
+            msg_id=stored_id(msg_id, "msg_id"),
+            delay_ms=delay_ms,
+            deliver_at_ms=deliver_at_ms,
         )
         return Receipt(receipt)
 
-    def release(self, msg_id: bytes) -> Receipt:
+    def release(self, msg_id: Identifier) -> Receipt:
         """Let a message go to its target now."""
-        return Receipt(self._calls.call("schedule-release", msg_id=msg_id)[0])
+        return Receipt(self._calls.call("schedule-release", msg_id=stored_id(msg_id, "msg_id"))[0])
 
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel everything a filter finds; yields the number done so far, batch by batch."""

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+from mayfly.engine.delivery import Identifier
 from mayfly.engine.message import Message
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.served.calls import Calls
 from mayfly.served.schedule import ServedSchedule
-from mayfly.served.wire import LONGEST_WAIT_MS, message_from
+from mayfly.served.wire import LONGEST_WAIT_MS, id_bytes, message_from
 
 
 class ServedSession:
@@ -35,8 +36,8 @@ class ServedSession:
         delay_ms: int = 0,
         priority: int | None = None,
         persistent: bool | None = None,
-        msg_id: bytes | None = None,
-        correl_id: bytes | None = None,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
         report: int = 0,
         reply_to_q: str = "",
     ) -> bytes:
@@ -49,8 +50,8 @@ class ServedSession:
             delay_ms=delay_ms,
             priority=priority,
             persistent=persistent,
-            msg_id=msg_id,
-            correl_id=correl_id,
+            msg_id=id_bytes(msg_id, "msg_id"),
+            correl_id=id_bytes(correl_id, "correl_id"),
             report=report,
             reply_to_q=reply_to_q,
         )
@@ -62,8 +63,8 @@ class ServedSession:
         queue: str,
         *,
         wait_ms: int = 0,
-        msg_id: bytes | None = None,
-        correl_id: bytes | None = None,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
     ) -> Message | None:
         """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever).
 
@@ -74,7 +75,11 @@ class ServedSession:
             is_endless = left_ms == MQWI_UNLIMITED
             now_ms = LONGEST_WAIT_MS if is_endless else min(left_ms, LONGEST_WAIT_MS)
             fields, body = self._calls.call(
-                "get", queue=queue, wait_ms=now_ms, msg_id=msg_id, correl_id=correl_id
+                "get",
+                queue=queue,
+                wait_ms=now_ms,
+                msg_id=id_bytes(msg_id, "msg_id"),
+                correl_id=id_bytes(correl_id, "correl_id"),
             )
             if fields is not None:
                 return message_from(fields, body)
@@ -84,11 +89,14 @@ class ServedSession:
                     return None
 
     def browse(
-        self, queue: str, *, msg_id: bytes | None = None, correl_id: bytes | None = None
+        self, queue: str, *, msg_id: Identifier | None = None, correl_id: Identifier | None = None
     ) -> Iterator[Message]:
         """Yield the messages of a queue in get order, each read when it is asked for."""
         for fields, body in self._calls.stream(
-            "browse", queue=queue, msg_id=msg_id, correl_id=correl_id
+            "browse",
+            queue=queue,
+            msg_id=id_bytes(msg_id, "msg_id"),
+            correl_id=id_bytes(correl_id, "correl_id"),
         ):
             yield message_from(fields, body)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.message import Message, row_of
 from mayfly.store.units import StoredMessage
 
@@ -40,6 +41,11 @@ def unpacked(frame: bytes) -> tuple[Any, bytes]:
         raise ValueError(f"a value of {_HEX!r} is no text: {error}") from error
     except RecursionError as error:
         raise ValueError("its values are nested too deeply") from error
+
+
+def id_bytes(identifier: Identifier | None, name: str) -> bytes | None:
+    """Return an id as it travels; raises MQRC_MD_ERROR for what is none."""
+    return None if identifier is None else stored_id(identifier, name)
 
 
 def message_fields(message: Message) -> list[object]:

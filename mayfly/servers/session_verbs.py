@@ -112,6 +112,11 @@ def _audit(_manager: Manager, session: Session, request: Request) -> Any:
     return session.schedule.audit(*fields_of(request, limit=int))
 
 
+def _now(_manager: Manager, session: Session, request: Request) -> int:
+    fields_of(request)
+    return session.schedule.now_ms()
+
+
 def _list(_manager: Manager, session: Session, request: Request) -> Any:
     where, limit, after = fields_of(request, where=list, limit=int, after=_OPTIONAL_INT)
     return session.schedule.list(_filter(where), limit=limit, after=after)
@@ -206,6 +211,7 @@ SESSION_VERBS: dict[str, SessionVerb] = {
     "commit": _commit,
     "backout": _backout,
     "schedule-audit": _audit,
+    "schedule-now": _now,
     "schedule-list": _list,
     "schedule-show": _show,
     "schedule-count": _count,

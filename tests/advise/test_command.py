@@ -80,7 +80,7 @@ def test_a_configuration_file_and_options_over_it(advise: Advise, tmp_path: Path
     file = tmp_path / "port.properties"
     file.write_text("NON.ASF.RECEIVE.TIMEOUT=110000\nlongest_on_message_ms=15000\n")
     assert advise("--config", str(file)).exit_code == ExitCode.NOTHING
-    assert advise("--config", str(file), "--longest", "9999").exit_code == ExitCode.DONE
+    assert advise("--config", str(file), "--longest", "9999ms").exit_code == ExitCode.DONE
 
 
 def test_measured_times_from_a_file(advise: Advise, tmp_path: Path) -> None:

@@ -171,6 +171,25 @@ def test_a_range_of_delivery_times_has_its_start_and_not_its_end(
     assert listed(waiting, "--due-from", str(at_ms)) == since
 
 
+def test_due_times_count_from_the_time_of_the_queue_manager(mayfly: Invoke, home: Path) -> None:
+    """Which may be ahead of the clock of the machine; --within has its end, --due-before not."""
+    with QueueManager("QM1", home / "QM1", VirtualClock(START_MS)) as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+        with manager.session() as session:
+            for minutes in (30, 90, 150):
+                msg_id = bytes.fromhex(f"{minutes:04}")
+                session.put("Q1", b"x", delay_ms=minutes * 60_000, msg_id=msg_id, persistent=True)
+    assert listed(mayfly, "--within", "1h") == ["003"]
+    assert listed(mayfly, "--due-before", "+1h") == ["003"]
+    assert listed(mayfly, "--due-from", "+1h", "--due-before", "+2h") == ["009"]
+    assert listed(mayfly, "--due-from", "+2h") == ["015"]
+    cancelled = mayfly("schedule", "cancel", "QM1", "--within", "100m", "--all")
+    assert cancelled.stdout == "2 cancelled\n"
+    both = mayfly("schedule", "list", "QM1", "--within", "1h", "--due-before", "+2h")
+    assert both.exit_code == ExitCode.USAGE
+    assert one_line(both.stderr) == "mayfly: give --within or --due-before, not both"
+
+
 @pytest.mark.parametrize(
     "text",
     ["2033-05-18T05:33:20Z", "2033-05-18T07:33:20+02:00", "2033-05-18 05:33:20", "2000007200000"],

@@ -348,6 +348,39 @@ def test_a_wrong_value_is_a_usage_error_that_names_it(
     assert "Traceback" not in answer.output
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["put", "QM1", "Q1", "x"], "--delay"),
+        (["put", "QM1", "Q1", "x"], "--expiry"),
+        (["get", "QM1", "Q1"], "--wait"),
+        (["schedule", "list", "QM1"], "--within"),
+    ],
+)
+def test_a_duration_has_a_unit(queue: Invoke, command: list[str], option: str) -> None:
+    answer = queue(*command, option, "5")
+    assert answer.exit_code == ExitCode.USAGE
+    assert "'5' has no unit: 5ms, 5s, 5m, 5h or 5d" in " ".join(answer.stderr.split())
+    assert queue("browse", "QM1", "Q1").exit_code == ExitCode.NOTHING
+    assert queue("get", "QM1", "Q1", "--wait", "0").exit_code == ExitCode.NOTHING
+
+
+def test_an_id_is_accepted_as_it_was_printed(queue: Invoke, home: Path) -> None:
+    """With the prefix of JMS as well, and by the verbs of Python."""
+    for _ in range(3):
+        put = queue("put", "QM1", "Q1", "x", "--correl-id", "ID:ab01")
+        msg_id = put.stdout.strip()
+    shown = json.loads(queue("browse", "QM1", "Q1", "--msg-id", f"ID:{msg_id}", "--json").stdout)
+    assert (shown["msg_id"], shown["correl_id"]) == (msg_id, "ab01".ljust(48, "0"))
+    assert queue("get", "QM1", "Q1", "--msg-id", msg_id.upper()).exit_code == 0
+    with QueueManager("QM1", home / "QM1") as qm, qm.session() as session:
+        left = list(session.browse("Q1", correl_id="AB01"))
+        assert len(left) == 2
+        assert session.get("Q1", msg_id=left[1].msg_id.hex(), correl_id=shown["correl_id"])
+        assert session.get("Q1", msg_id=f"ID:{left[0].msg_id.hex()}")
+        assert qm.curdepth("Q1") == 0
+
+
 CONFIGURE = ("--command-level", "800", "--setting", "expiry.max_check=ALWAYS")
 
 

@@ -597,3 +597,22 @@ def test_clock_step_is_accepted_on_a_served_queue_manager() -> None:
         with pytest.raises(MQError) as caught:
             served.follow_wall()
         assert caught.value.reason == rc.MQRC_ENVIRONMENT_ERROR
+
+
+def test_ids_are_bytes_or_the_digits_that_are_printed(
+    served: ServedQueueManager, session: ServedSession
+) -> None:
+    msg_id = session.put("Q1", b"x", msg_id="ab01", correl_id="ID:AB02")
+    assert msg_id == b"\xab\x01".ljust(24, b"\0")
+    assert [m.body for m in session.browse("Q1", correl_id="ab02")] == [b"x"]
+    message = session.get("Q1", msg_id=msg_id.hex(), correl_id=b"\xab\x02")
+    assert message is not None
+    session.put("Q1", b"x", msg_id="ab03", delay_ms=DELAY_MS)
+    assert session.schedule.show("ab03") is not None
+    assert session.schedule.now_ms() == START_MS
+    assert session.schedule.release("ID:ab03") is Receipt.RELEASED
+    for call in (session.get, session.put):
+        arguments = ("Q1", b"x") if call == session.put else ("Q1",)
+        with pytest.raises(MQError, match="correl_id 'o1' is no id") as caught:
+            call(*arguments, correl_id="o1")
+        assert caught.value.reason == rc.MQRC_MD_ERROR

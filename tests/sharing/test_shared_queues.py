@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine.get import GetRequest
-from mayfly.engine.manager import open_managers
+from mayfly.engine.open_managers import open_managers
 from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

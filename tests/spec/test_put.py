@@ -1,8 +1,12 @@
 """MQPUT, rules P1-P10 and P12: what is checked, what is filled in, and when it is seen."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 
-from mayfly import QueueManager
+from mayfly import MQError, QueueManager
+from mayfly.engine.delay.schedule import Receipt
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
@@ -403,3 +407,40 @@ def test_P12_header_in_big_endian_data(queue_manager: QueueManager, session: Ses
     message = session.get("Q1")
     assert message is not None
     assert message.put_ms == START_MS
+
+
+# Ids as a program gives them
+
+
+@pytest.mark.parametrize("wrong", ["o1", "ab1", "0x01", "é", 17, ["01"], "00" * 25, b"x" * 25])
+@pytest.mark.parametrize("field", ["msg_id", "correl_id"])
+def test_P_an_id_that_is_none_is_refused_with_its_field_and_value(
+    queue_manager: QueueManager, session: Session, field: str, wrong: Any
+) -> None:
+    local(queue_manager)
+    for verb in (partial(session.put, "Q1", b"x"), partial(session.get, "Q1")):
+        with pytest.raises(MQError) as caught:
+            verb(**{field: wrong})
+        assert caught.value.reason == rc.MQRC_MD_ERROR
+        assert caught.value.detail.startswith(f"{field} {wrong!r} is ") or len(wrong) > 24
+    with refused(rc.MQRC_MD_ERROR):
+        next(session.browse("Q1", **{field: wrong}))
+    with refused(rc.MQRC_MD_ERROR):
+        session.publish("a/b", b"x", **{field: wrong})
+    with refused(rc.MQRC_MD_ERROR):
+        session.schedule.cancel(wrong)
+    assert queue_manager.curdepth("Q1") == 0
+
+
+@pytest.mark.parametrize("given", [b"\xab\x01", "ab01", "AB01", "ID:ab01", bytearray(b"\xab\x01")])
+def test_P_an_id_is_bytes_or_hexadecimal_digits(
+    queue_manager: QueueManager, session: Session, given: Any
+) -> None:
+    local(queue_manager)
+    assert session.put("Q1", b"x", msg_id=given, correl_id=given) == b"\xab\x01".ljust(24, b"\0")
+    message = session.get("Q1", msg_id=given, correl_id=given)
+    assert message is not None
+    assert message.msg_id == message.correl_id == b"\xab\x01".ljust(24, b"\0")
+    session.put("Q1", b"x", delay_ms=1_000, msg_id=given)
+    assert session.schedule.show(given) is not None
+    assert session.schedule.cancel(given) is Receipt.CANCELLED

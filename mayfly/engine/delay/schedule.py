@@ -30,7 +30,7 @@ from mayfly.engine.delay.schedule_query import (
     other_copies,
     scheduled,
 )
-from mayfly.engine.delivery import stored_id
+from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.queues import Found
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -79,6 +79,10 @@ class Schedule:
         _check_whole("limit", limit, 1)
         return read_audit(self._core, limit)
 
+    def now_ms(self) -> int:
+        """Return the time of the queue manager, by which messages are due: ms since 1970, UTC."""
+        return self._core.now_ms()
+
     def list(
         self, where: ScheduleFilter = EVERYTHING, *, limit: int = 20, after: int | None = None
     ) -> list[Scheduled]:
@@ -100,11 +104,11 @@ class Schedule:
                 found.extend(scheduled(row) for _queue, row, _side in scan.step())
         return found[:limit]
 
-    def show(self, msg_id: bytes) -> Scheduled | None:
+    def show(self, msg_id: Identifier) -> Scheduled | None:
         """Return the delayed message that was sent under a MsgId, None when none waits."""
         self._unit_of_work()
         with self._core.latch:
-            found = found_by_id(self._core, stored_id(msg_id))
+            found = found_by_id(self._core, stored_id(msg_id, "msg_id"))
             if found is None or not is_shown(self._core, found[1].k):
                 return None
             self._check_message(words.BROWSE, found[1])
@@ -131,12 +135,12 @@ class Schedule:
                 count += len(scan.step())
         return count
 
-    def cancel(self, msg_id: bytes) -> Receipt:
+    def cancel(self, msg_id: Identifier) -> Receipt:
         """Take a message off the schedule: it is never delivered, its life ends as cancelled."""
         return self._change_one(msg_id, Cancellation(self._core))
 
     def reschedule(
-        self, msg_id: bytes, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
+        self, msg_id: Identifier, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
     ) -> Receipt:
         """Give a message another delivery time, by a delay from now or by the moment itself.
 
@@ -147,7 +151,7 @@ class Schedule:
         change = Rescheduling(self._core, delay_ms=delay_ms, deliver_at_ms=deliver_at_ms)
         return self._change_one(msg_id, change)
 
-    def release(self, msg_id: bytes) -> Receipt:
+    def release(self, msg_id: Identifier) -> Receipt:
         """Let a message go to its target now."""
         return self._change_one(msg_id, Releasing(self._core))
 
@@ -179,9 +183,9 @@ class Schedule:
         """Let everything a filter finds go now; yields as :meth:`cancel_all`."""
         return self._change_all(where, Releasing(self._core))
 
-    def _change_one(self, msg_id: bytes, change: Change) -> Receipt:
+    def _change_one(self, msg_id: Identifier, change: Change) -> Receipt:
         core, unit_of_work = self._core, self._unit_of_work()
-        wanted, work = stored_id(msg_id), Work()
+        wanted, work = stored_id(msg_id, "msg_id"), Work()
         left_over: int | None = None
         while True:
             with core.latch:

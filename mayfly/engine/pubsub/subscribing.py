@@ -12,7 +12,7 @@ from mayfly.engine.attributes.of_topics import (
     PROVIDED_DESTINATION,
 )
 from mayfly.engine.authority import words
-from mayfly.engine.delivery import stored_id
+from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.handles import Handle
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.retained import deliver_retained
@@ -60,7 +60,7 @@ class SubscribeRequest(NamedTuple):
     is_durable: bool = False
     queue: str = ""
     selector: str = ""
-    correl_id: bytes | None = None
+    correl_id: Identifier | None = None
     life_ms: int | None = None
     priority: int = PRIORITY_AS_PUBLISHED
     is_shared: bool = False
@@ -278,5 +278,5 @@ def _open(session: Session, opened: OpenQueues, subscription: Subscription) -> O
     return OpenSubscription(session, opened, hold, handle)
 
 
-def _correlation(correl_id: bytes | None) -> str:
-    return PASSED_ON if correl_id is None else stored_id(correl_id).hex()
+def _correlation(correl_id: Identifier | None) -> str:
+    return PASSED_ON if correl_id is None else stored_id(correl_id, "correl_id").hex()

@@ -11,7 +11,7 @@ from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority, alternate_authority
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import stored_id
+from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.opened import OpenQueues
 from mayfly.engine.properties.putting import with_mapping
@@ -53,8 +53,8 @@ class TopicVerbs(ABC):
         priority: int | None = None,
         persistent: bool | None = None,
         retain: bool = False,
-        msg_id: bytes | None = None,
-        correl_id: bytes | None = None,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
         report: int = c.MQRO_NONE,
         reply_to_q: str = "",
         format_name: str = "",
@@ -77,8 +77,8 @@ class TopicVerbs(ABC):
             descriptor, body = with_mapping(self._core, descriptor, body, properties)
         request = PutRequest(
             descriptor,
-            stored_id(msg_id),
-            stored_id(correl_id),
+            stored_id(msg_id, "msg_id"),
+            stored_id(correl_id, "correl_id"),
             time_to_live_ms,
             delay_ms,
         )
@@ -191,7 +191,7 @@ class TopicVerbs(ABC):
         queue: str = "",
         selector: str = "",
         time_to_live_ms: int | None = None,
-        correl_id: bytes | None = None,
+        correl_id: Identifier | None = None,
         priority: int = PRIORITY_AS_PUBLISHED,
         shared: bool = False,
         no_local: bool = False,

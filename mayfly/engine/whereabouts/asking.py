@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import of_given_id
-from mayfly.engine.delivery import stored_id
+from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.session import Session
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereabouts
 from mayfly.engine.whereabouts.past import ended_stays, is_report_of
@@ -32,7 +32,7 @@ class Surroundings(NamedTuple):
     processor_status: str
 
 
-def whereabouts(core: Core, around: Surroundings, identifier: bytes) -> Whereabouts:
+def whereabouts(core: Core, around: Surroundings, identifier: Identifier) -> Whereabouts:
     """Return where the messages with a MsgId or CorrelId are, and what became of them.
 
     Nothing is changed: an expired message that is still there stays until a get, browse or scan
