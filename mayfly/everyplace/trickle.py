@@ -47,10 +47,8 @@ class Trickle:
         return self._due_ms if self._goes_on() else None
 
     def run_due(self) -> None:
-        """Transmit and pull, if it is time; runs that were missed are not made up for."""
+        """Transmit and pull; runs that were missed are not made up for."""
         now_ms = self._clock.now_ms()
-        if now_ms < self._due_ms:
-            return
         self._due_ms = next_trickle_ms(self._begun_ms, self._interval_ms, now_ms)
         with turn_unless(lambda: not self._goes_on()) as has_turn:
             if has_turn:

@@ -190,6 +190,8 @@ class SystemClock:
 
     def _note_step(self, difference_ms: int) -> None:
         if abs(difference_ms - self._seen_difference_ms) <= SLEW_MS:
+            # The same step: the two clocks go on to drift apart, by much in a week.
+            self._seen_difference_ms = difference_ms
             return
         if abs(difference_ms - self.difference_ms()) > SLEW_MS:
             # Held up between its looks at the two clocks, a thread sees a step that is none.

@@ -7,6 +7,8 @@ import threading
 from mayfly.lifetime.times import Clock, Driven
 
 _START_MS = 1_700_000_000_000
+#: Nothing has so much to do at one moment: a turn of the delay processor releases 2,000 messages.
+_MOST_RUNS = 50_000
 #: Threads of Mayfly's own that neither put messages nor move a clock: they run nobody's program.
 _SERVANTS = frozenset({"mayfly-arrow", "mayfly-due", "mayfly-log", "mayfly-renewal"})
 
@@ -71,11 +73,15 @@ class VirtualClock:
             self._run(driven)
 
     def _advance_to(self, target_ms: int) -> None:
+        run_count = 0
         while True:
             due = [d for driven in list(self._driven) if (d := driven.next_due_ms()) is not None]
             next_ms = min(due, default=None)
             if next_ms is None or next_ms > target_ms:
                 break
+            run_count = 0 if next_ms > self._now_ms else run_count + 1
+            # Whoever leaves its due moment where it is would hold time here for ever.
+            assert run_count <= _MOST_RUNS, f"work at {next_ms} stays due: {self._driven}"
             self._now_ms = max(self._now_ms, next_ms)
             for driven in list(self._driven):
                 at_ms = driven.next_due_ms()

@@ -90,6 +90,24 @@ def test_step_forward_beyond_the_tolerance_is_kept_until_accepted() -> None:
     assert machine.clock.difference_ms() == 0
 
 
+@pytest.mark.parametrize("step_ms", [HOUR_MS + 60_000, -60_000])
+@pytest.mark.parametrize("drift_ms", [1, -1])
+def test_a_step_that_is_kept_is_one_step_however_the_two_clocks_drift(
+    step_ms: int, drift_ms: int
+) -> None:
+    """A millisecond at each reading is more than a second after a while."""
+    machine = Machine()
+    machine.step(step_ms)
+    for reading in range(3_000):
+        machine.wall_ns += drift_ms * MS
+        assert machine.run(10) == (reading + 1) * 10
+    assert machine.clock.difference_ms() == step_ms + 3_000 * drift_ms
+    assert machine.clock.step_count == 1
+    # Another step is told from the drift.
+    machine.step(-1_001)
+    assert machine.clock.step_count == 2
+
+
 def test_step_forward_that_is_taken_back_leaves_no_trace() -> None:
     machine = Machine()
     machine.step(10 * HOUR_MS)

@@ -74,6 +74,34 @@ def test_runs_each_due_moment_at_its_own_time_also_the_last() -> None:
     assert work.moments == [31]
 
 
+def test_work_that_stays_due_fails_by_an_assertion_and_not_by_a_hang() -> None:
+    clock = VirtualClock(0)
+
+    class Stays(Work):
+        def run_due(self) -> None:
+            self.log.append((self.name, self._clock.now_ms()))
+
+    clock.attach(stays := Stays(clock, [10], []))
+    clock.advance(9)
+    with pytest.raises(AssertionError, match="work at 10 stays due"):
+        clock.advance(1)
+    assert len(stays.log) > 10_000
+    assert {at_ms for _, at_ms in stays.log} == {10}
+
+
+def test_work_that_takes_many_runs_at_one_moment_is_done() -> None:
+    clock = VirtualClock(0)
+    runs = 20_000
+
+    class Pieces(Work):
+        def run_due(self) -> None:
+            self.moments.pop()
+
+    clock.attach(pieces := Pieces(clock, [10] * runs, []))
+    clock.advance(10)
+    assert pieces.moments == []
+
+
 def test_work_that_falls_due_by_other_work_is_run_on_the_way() -> None:
     clock = VirtualClock(0)
     work = Work(clock, [10], [])

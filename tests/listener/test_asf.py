@@ -43,6 +43,24 @@ def test_ASF_threads_come_when_messages_are_found_up_to_the_maximum(manager: Que
         assert until(port, lambda now: now.committed == 3).threads == 2
 
 
+def test_ASF_of_two_free_sessions_the_one_with_a_thread_has_the_message(
+    manager: QueueManager,
+) -> None:
+    """The first that is free has no thread: it was opened while the other was at work."""
+    calls = Calls(is_held=True)
+    port = port_of(manager, calls, properties=ASF, max_sessions=2, conversations_per_connection=1)
+    with started(port):
+        put(manager, "1")
+        until(port, lambda now: now.delivered == 1 and now.connections == 2)
+        calls.let_go()
+        until(port, lambda now: now.committed == 1 and now.receiving == 1)
+        for count in range(2, 12):
+            put(manager, str(count))
+            now = until(port, lambda now: now.committed == count)  # noqa: B023 - called at once
+            assert (now.threads, now.connections) == (1, 2)
+            until(port, lambda now: now.receiving == 1)
+
+
 def test_ASF_the_transaction_begins_behind_the_hand_over(
     manager: QueueManager, clock: VirtualClock
 ) -> None:

@@ -128,6 +128,31 @@ def test_reschedule_backed_out_keeps_time_place_and_backout_count(
         assert session.schedule.audit() == []
 
 
+@pytest.mark.parametrize("ends_by", ["backout", "commit", "close"])
+def test_reschedule_in_a_unit_of_work_leaves_nothing_counted_as_uncommitted(
+    any_manager: QueueManager, persistent: bool, ends_by: str
+) -> None:
+    """Neither the queue nor the order of its keys, whose memory is forgotten only at zero."""
+    local(any_manager)
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        sent = [session.put("Q1", b"x", delay_ms=1_000, persistent=persistent) for _ in range(3)]
+        for msg_id in sent:
+            assert unit.schedule.reschedule(msg_id, delay_ms=60_000) is R.RESCHEDULED
+        assert any_manager.staging_order.uncommitted == 3
+        (status,) = any_manager.mqsc(f"DISPLAY QSTATUS({STAGING}) UNCOM").rows
+        assert status["UNCOM"] == "YES"
+        if ends_by == "close":
+            unit.close(commit=False)
+        else:
+            getattr(unit, ends_by)()
+        assert any_manager.staging_order.uncommitted == 0
+        (status,) = any_manager.mqsc(f"DISPLAY QSTATUS({STAGING}) UNCOM").rows
+        assert status["UNCOM"] == "NO"
+        counts = any_manager.counts(STAGING)
+        assert (counts.uncommitted, counts.locked, any_manager.curdepth(STAGING)) == (0, 0, 3)
+        assert any_manager.verify().ok
+
+
 @pytest.mark.parametrize("late_ms", [0, 1, 60_000])
 def test_reschedule_is_effective_at_the_commit(
     any_manager: QueueManager, clock: VirtualClock, persistent: bool, late_ms: int
