@@ -18,12 +18,13 @@ from pyspark.sql import SparkSession
 
 from bench.figures import Figure, at_least, at_most, seconds_of
 from mayfly.bulk.schema import LEDGER
+from mayfly.lake.measures import LATE_AFTER_MS
 from mayfly.lifetime.life import KIND_LIFE
 from mayfly.spark.compaction import compact_lake
 from mayfly.spark.lake import read_lake
 from mayfly.spark.report import ledger_report
 from mayfly.spark.session import create_session
-from mayfly.spark.sketches import LATE_AFTER_MS, sketch_lake
+from mayfly.spark.sketches import sketch_lake
 
 _LIVES = int(os.environ.get("MAYFLY_BENCH_LIVES", "10000000"))
 _FILE_LIVES = min(200_000, _LIVES)

@@ -34,8 +34,9 @@ ROWS: tuple[frozenset[str], ...] = (
 #: Beside the rows: what each may import besides itself.
 BESIDE = {
     "bulk": {"mqi", "lifetime"},
+    "lake": {"mqi", "lifetime", "bulk"},
     "replay": {"mqi", "lifetime", "bulk"},
-    "spark": {"mqi", "lifetime", "bulk", "replay"},
+    "spark": {"mqi", "lifetime", "bulk", "lake", "replay"},
     "pipeline": {"mqi", "lifetime", "bulk", "replay", "spark"},
     "advise": {"mqi", "lifetime", "bulk", "replay", "listener"},  # the listener for its rule L10
 }
@@ -50,7 +51,7 @@ JOINS = {
     "mayfly.servers.flight_channels": {"bulk"},
     "mayfly.channel.network": {"bulk"},
     # A command may start either side.
-    "mayfly.cli": {"bulk", "spark", "replay", "pipeline", "advise"},
+    "mayfly.cli": {"bulk", "lake", "spark", "replay", "pipeline", "advise"},
     "mayfly.demo": {"bulk", "spark"},  # shows both sides at work on the same day
 }
 

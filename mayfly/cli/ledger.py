@@ -20,6 +20,8 @@ from mayfly.cli.ledger_spark import (
     QueueOption,
     ToOption,
     check_lake,
+    is_small,
+    lake_errors,
     lake_part,
     pipeline_errors,
     spark_session,
@@ -31,12 +33,15 @@ from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
 from mayfly.cli.values import duration_ms
+from mayfly.lake.measures import LATE_AFTER_MS
 from mayfly.lifetime.times import SECOND_MS
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from mayfly.spark.report import QueueReport
+    from mayfly.lake.course import Course
+    from mayfly.lake.part import LakePart
+    from mayfly.lake.report import QueueReport
 
 __all__ = ["ledger", "pipeline_errors"]
 
@@ -123,7 +128,7 @@ def run(
         url, served_token_file = _served(qmgr, path)
         token_file = served_token_file if token_file is None else token_file
     _check_server(url, token_file, qmgr)
-    with spark_session() as spark:
+    with spark_session(is_stream=True) as spark:
         from mayfly.spark.compaction import compact_beside
         from mayfly.spark.lake import ledger_to_lake
         from mayfly.spark.sketches import sketch_lake
@@ -158,8 +163,9 @@ def report(
 ) -> None:
     """Tell of each queue how its messages ended, how long they waited and how many were late.
 
-    Answers from sketches that are kept with the lake: counts are exact, percentiles right to about
-    1 % of rank. --rescan reads every life instead.
+    A small lake is read whole, without Spark, and all is exact. A larger one answers from sketches
+    that are kept with it: counts are exact, percentiles right to about 1 % of rank. --rescan reads
+    every life instead.
 
     \b
     Examples:
@@ -172,19 +178,18 @@ def report(
     if not (rescan or part.is_of_whole_hours):
         raise CommandFailed(ExitCode.USAGE, "--from and --to name whole hours, or add --rescan")
     if plot:
-        from mayfly.spark.report_plot import check_plot_file, plot_report
+        from mayfly.lake.plot import check_plot_file
 
         with wrong_values():
             for file in plot:
                 check_plot_file(file)
-    with spark_session() as spark:
-        from mayfly.spark.report import LATE_AFTER_MS, ledger_report
+    limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
+    reports, course = _answers(lake, part, limit_ms, is_rescan=rescan, has_plot=bool(plot))
+    if plot and course is not None:
+        from mayfly.lake.plot import draw_course
 
-        limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
-        reports = ledger_report(spark, lake, part=part, late_after_ms=limit_ms, is_rescan=rescan)
-        lives = sum(row.lives for row in reports)
-        for file in (plot or ()) if lives else ():
-            plot_report(spark, lake, file, part=part)
+        for file in plot:
+            draw_course(course, file)
     if as_json:
         print_json([_for_json(row) for row in reports])
     else:
@@ -222,6 +227,30 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
         print("\n".join(problems))
     if problems:
         raise CommandFailed(ExitCode.NOTHING, f"{len(problems)} problems in {lake}")
+
+
+def _answers(
+    lake: Path, part: LakePart, late_after_ms: int, *, is_rescan: bool, has_plot: bool
+) -> tuple[list[QueueReport], Course | None]:
+    """Return the reports of a lake, and what is drawn of it where there are lives."""
+
+    def is_drawn(reports: list[QueueReport]) -> bool:
+        return has_plot and any(row.lives for row in reports)
+
+    if is_small(lake, part):
+        with lake_errors():
+            from mayfly.lake import small
+
+            reports = small.ledger_report(lake, part=part, late_after_ms=late_after_ms)
+            return reports, small.course_of(lake, part=part) if is_drawn(reports) else None
+    with spark_session() as spark:
+        from mayfly.spark.course import course_of
+        from mayfly.spark.report import ledger_report
+
+        reports = ledger_report(
+            spark, lake, part=part, late_after_ms=late_after_ms, is_rescan=is_rescan
+        )
+        return reports, course_of(spark, lake, part=part) if is_drawn(reports) else None
 
 
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:

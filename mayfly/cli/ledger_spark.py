@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -16,7 +18,7 @@ from mayfly.cli.values import duration_ms
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mayfly.spark.lake_part import LakePart
+    from mayfly.lake.part import LakePart
 
 #: A command runs a few short jobs: a third less to wait than with what Java chooses itself. The
 #: stack is the one that mayfly.spark.session needs.
@@ -72,17 +74,83 @@ def pipeline_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def spark_session() -> Iterator[SparkSession]:
-    """Yield a session on this machine that ends with the command."""
-    with pipeline_errors(), quiet_stderr():
+def lake_errors() -> Iterator[None]:
+    """Turn what can go wrong with a lake into one line, without Spark: exit code 5, or 2."""
+    from mayfly.lake.errors import PipelineError
+
+    try:
+        yield
+    except PipelineError as error:
+        is_usage = isinstance(error, ValueError)
+        raise CommandFailed(
+            ExitCode.USAGE if is_usage else ExitCode.PIPELINE, str(error)
+        ) from error
+
+
+def is_small(lake: Path, part: LakePart) -> bool:
+    """Tell whether a part of a lake is small enough to be answered without Spark.
+
+    Where DuckDB is not installed Spark answers, and the other way round.
+    """
+    if find_spec("duckdb") is None:
+        if find_spec("pyspark") is None:
+            raise ModuleNotFoundError("duckdb", name="duckdb")
+        return False
+    with lake_errors():
+        from mayfly.lake import small
+
+        return find_spec("pyspark") is None or small.is_small(lake, part)
+
+
+@contextlib.contextmanager
+def spark_session(*, is_stream: bool = False) -> Iterator[SparkSession]:
+    """Yield a session on this machine that ends with the command.
+
+    A terminal is told every second how long Spark has been at work; of a stream, which tells of its
+    batches, until the session is there.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pipeline_errors())
+        stderr = stack.enter_context(quiet_stderr())
+        telling = stack.enter_context(contextlib.ExitStack())
+        telling.enter_context(seconds_told(stderr, "Spark is at work"))
         from mayfly.spark.session import create_session
 
         conf = {"spark.driver.extraJavaOptions": _QUICK_START}
         spark = create_session(app_name="mayfly ledger", conf=conf)
+        if is_stream:
+            telling.close()
         try:
             yield spark
         finally:
             spark.stop()
+
+
+@contextlib.contextmanager
+def seconds_told(stderr: TextIO, what: str) -> Iterator[None]:
+    """Tell a terminal every second what takes so long, and take it back in the end."""
+    if not stderr.isatty():
+        yield
+        return
+    is_over = Event()
+    teller = Thread(target=_tell_seconds, args=(stderr, what, is_over), name="mayfly-seconds")
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
+
+
+def _tell_seconds(stderr: TextIO, what: str, is_over: Event) -> None:
+    seconds = 0
+    while not is_over.wait(1.0):
+        seconds += 1
+        stderr.write(f"\r\033[Kmayfly: {what}, {seconds} s")
+        stderr.flush()
+    if seconds:
+        stderr.write("\r\033[K")
+        stderr.flush()
 
 
 def check_lake(lake: Path) -> None:
@@ -93,7 +161,7 @@ def check_lake(lake: Path) -> None:
 
 def lake_part(first: str | None, last: str | None, queues: list[str] | None) -> LakePart:
     """Return the part of a lake that was named on the command line."""
-    from mayfly.spark.lake_part import part_between
+    from mayfly.lake.part import part_between
 
     with wrong_values():
         return part_between(first, last, queues or ())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,12 +15,17 @@ from mayfly.cli.ledger_spark import (
     QueueOption,
     ToOption,
     check_lake,
+    is_small,
+    lake_errors,
     lake_part,
     spark_session,
 )
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.show import print_json
+
+if TYPE_CHECKING:
+    from mayfly.lake.part import LakePart
 
 Target = Annotated[
     Path, typer.Argument(metavar="FILE", help="A new file: .parquet, .csv, .jsonl or .json.")
@@ -78,6 +84,7 @@ def export(
     """Write lives of a lake to one file for other programs, by queue and position.
 
     Without a filter it is all of them; --late-after keeps those that were got later than that.
+    Small lakes are read without Spark; --where is a condition in Spark's SQL.
 
     \b
     Examples:
@@ -86,13 +93,44 @@ def export(
     """
     check_lake(lake)
     part = lake_part(first, last, queue)
-    from mayfly.spark.export import check_export, export_lives
+    from mayfly.lake.export import check_export
 
     outcomes = outcome or ()
     with wrong_values():
         check_export(target, outcomes)
+    count = _exported(
+        lake, target, part, outcomes=outcomes, late_after_ms=late_after_ms, where=where
+    )
+    if as_json:
+        print_json({"file": str(target), "lives": count})
+    else:
+        print(f"{count:,} lives written to {target}")
+    if not count:
+        raise CommandFailed(ExitCode.NOTHING, f"no lives in {lake} fit")
+
+
+def _exported(
+    lake: Path,
+    target: Path,
+    part: LakePart,
+    *,
+    outcomes: Sequence[str],
+    late_after_ms: int | None,
+    where: str | None,
+) -> int:
+    """Write the lives and return how many; ``where`` is Spark's SQL."""
+    # A user's condition is Spark's whatever the size: its meaning must not change with that.
+    if where is None and is_small(lake, part):
+        with lake_errors():
+            from mayfly.lake import small
+
+            return small.export_lives(
+                lake, target, part=part, outcomes=outcomes, late_after_ms=late_after_ms
+            )
     with spark_session() as spark:
-        count = export_lives(
+        from mayfly.spark.export import export_lives
+
+        return export_lives(
             spark,
             lake,
             target,
@@ -101,9 +139,3 @@ def export(
             late_after_ms=late_after_ms,
             where=where,
         )
-    if as_json:
-        print_json({"file": str(target), "lives": count})
-    else:
-        print(f"{count:,} lives written to {target}")
-    if not count:
-        raise CommandFailed(ExitCode.NOTHING, f"no lives in {lake} fit")

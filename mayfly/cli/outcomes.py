@@ -16,6 +16,7 @@ from mayfly.mqi.errors import MQError, StoreError
 #: The extra that brings each package a command may need, by the name it is imported by.
 _EXTRAS = {
     "pyarrow": "serve",
+    "duckdb": "lake",
     "pyspark": "spark",
     "pandas": "spark",
     "numpy": "spark",

@@ -16,16 +16,18 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from mayfly.spark.lake import check_complete, existing_lake, rows_of
-from mayfly.spark.lake_files import (
+from mayfly.lake.files import (
     RUNS,
     LakeFile,
     Manifest,
     Snapshot,
     batch_name,
+    check_complete,
+    existing_lake,
     move_in,
     run_path,
 )
+from mayfly.spark.lake import rows_of
 from mayfly.spark.lake_upkeep import UPKEEP_STAGING, LakeBusy, publish, retire, upkeep
 from mayfly.spark.sketches import bring_up_to_date, small_tail
 

@@ -1,6 +1,6 @@
 """What can go wrong in the pipeline before or beside the reading itself.
 
-PipelineError
+PipelineError (mayfly/lake/errors.py)
 ├── OptionError      an option of format("mayfly") is unknown, missing or has a bad value
 ├── CheckpointError  a checkpoint does not fit what it is used with
 └── LakeError        a folder is not, or not this query's, lake
@@ -8,9 +8,9 @@ PipelineError
 
 from __future__ import annotations
 
+from mayfly.lake.errors import LakeError, PipelineError
 
-class PipelineError(Exception):
-    """The pipeline cannot do what it was asked to."""
+__all__ = ["CheckpointError", "LakeError", "OptionError", "PipelineError"]
 
 
 class OptionError(PipelineError, ValueError):
@@ -19,7 +19,3 @@ class OptionError(PipelineError, ValueError):
 
 class CheckpointError(PipelineError):
     """A checkpoint does not fit the queue manager or the lake it is used with."""
-
-
-class LakeError(PipelineError):
-    """A folder cannot be used as a lake."""

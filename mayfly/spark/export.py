@@ -14,19 +14,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from mayfly.spark.errors import PipelineError
-from mayfly.spark.lake import check_complete, existing_lake, lives_of, rows_of
-from mayfly.spark.lake_files import Lease, move_in
-from mayfly.spark.lake_part import EVERYTHING, LakePart
-from mayfly.spark.sketches import OUTCOME_NAMES, durations
-
-#: Formats by the ending of a file's name.
-FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "json"}
-_IDS = ("msg_id", "correl_id", "origin_id")
-
-
-class ExportError(PipelineError, ValueError):
-    """What is to be exported, or where to, cannot be what was named."""
+from mayfly.lake.export import FORMATS, ID_NAMES, check_export, wanted
+from mayfly.lake.files import Lease, check_complete, existing_lake, move_in
+from mayfly.lake.part import EVERYTHING, LakePart
+from mayfly.spark.lake import lives_of, rows_of
 
 
 def export_lives(
@@ -51,12 +42,8 @@ def export_lives(
     lease = Lease(lake)
     try:
         check_complete(lease.snapshot)
-        rows = part.rows(rows_of(spark, part.files(lease.snapshot.files)))
-        lives = lives_of(rows)
-        if outcomes:
-            lives = lives.where(f.col("outcome").isin(*outcomes))
-        if late_after_ms is not None:
-            lives = lives.where(durations()["waited"] > late_after_ms)
+        rows = rows_of(spark, part.files(lease.snapshot.files))
+        lives = lives_of(rows).where(wanted(part, outcomes, late_after_ms))
         if where is not None:
             lives = lives.where(where)
         return _write(lives, file, FORMATS[file.suffix])
@@ -64,22 +51,9 @@ def export_lives(
         lease.close()
 
 
-def check_export(file: Path, outcomes: Sequence[str]) -> None:
-    """Raise ExportError for a wrong ending or outcome, or a file that cannot be made anew."""
-    if file.suffix not in FORMATS:
-        raise ExportError(f"{file} ends in none of {', '.join(FORMATS)}")
-    if file.exists():
-        raise ExportError(f"{file} exists already")
-    if not file.absolute().parent.is_dir():
-        raise ExportError(f"there is no folder {file.absolute().parent}")
-    for name in outcomes:
-        if name not in OUTCOME_NAMES:
-            raise ExportError(f"outcome {name!r} is not one of {', '.join(OUTCOME_NAMES)}")
-
-
 def _write(lives: DataFrame, file: Path, kind: str) -> int:
     if kind != "parquet":
-        lives = lives.withColumns({name: f.lower(f.hex(name)) for name in _IDS})
+        lives = lives.withColumns({name: f.lower(f.hex(name)) for name in ID_NAMES})
     staging = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
     counted = Observation()
     ordered = (

@@ -6,9 +6,9 @@
     LAKE/_checkpoint/<instance>/                             how far it has come (unless elsewhere)
     LAKE/_staging/                                           what is being written
 
-Readers pass over names that begin with an underscore; `lake_files` says what else lies there. A
-batch that Spark repeats after a crash has the same rows and the same file names, so it replaces
-what it wrote before and nothing else.
+Readers pass over names that begin with an underscore; `mayfly/lake/files.py` says what else lies
+there. A batch that Spark repeats after a crash has the same rows and the same file names, so it
+replaces what it wrote before and nothing else.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DateType, StructType
 
 from mayfly.bulk.client import LedgerClient
-from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE
-from mayfly.spark.errors import LakeError
-from mayfly.spark.lake_files import (
+from mayfly.lake.files import (
     MARKS,
     STAGING,
     LakeFile,
     Manifest,
-    Snapshot,
+    check_complete,
+    existing_lake,
     kept_snapshot,
+    local_folder,
     locked,
     move_in,
     write_safely,
 )
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE
+from mayfly.spark.errors import LakeError
 from mayfly.spark.source import LEDGER_TYPE
 
 #: A ledger row in the lake: ``date`` is the UTC date of ended_ms.
@@ -110,20 +112,6 @@ def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
     return rows_of(spark, snapshot.files)
 
 
-def existing_lake(lake_path: str | Path) -> Path:
-    """Return the folder of a lake; raises LakeError when there is none."""
-    lake = local_folder(lake_path)
-    if not lake.is_dir():
-        raise LakeError(f"there is no lake at {lake}")
-    return lake
-
-
-def check_complete(snapshot: Snapshot) -> None:
-    """Raise LakeError when a file that the manifest names is not there."""
-    if snapshot.missing:
-        raise LakeError(f"{snapshot.missing[0]} is missing: lake {snapshot.lake} is not complete")
-
-
 def rows_of(spark: SparkSession, files: Iterable[LakeFile]) -> DataFrame:
     """Return the rows of files of a lake, each with the date of its folder."""
     by_root: dict[Path, list[str]] = {}
@@ -160,14 +148,6 @@ def read_balances(spark: SparkSession, lake_path: str | Path) -> DataFrame:
         *_BALANCE_COLUMNS,
         "date",
     )
-
-
-def local_folder(path: str | Path) -> Path:
-    """Return a path as one of this machine; raises LakeError for one that is elsewhere."""
-    text = str(path).removeprefix("file://")
-    if "://" in text:
-        raise LakeError(f"{path} is not a folder of this machine")
-    return Path(text).absolute()
 
 
 class _LakeWriter:

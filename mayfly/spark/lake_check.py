@@ -16,9 +16,9 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
+from mayfly.lake.files import Lease, existing_lake
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, State
-from mayfly.spark.lake import existing_lake, rows_of
-from mayfly.spark.lake_files import Lease
+from mayfly.spark.lake import rows_of
 
 _OUTCOMES = [outcome.value for outcome in OUTCOMES]
 

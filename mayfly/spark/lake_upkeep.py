@@ -13,8 +13,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mayfly.spark.errors import LakeError
-from mayfly.spark.lake_files import (
+from mayfly.lake.files import (
     RUNS,
     SKETCHES,
     STAGING,
@@ -27,6 +26,7 @@ from mayfly.spark.lake_files import (
     run_path,
     sync,
 )
+from mayfly.spark.errors import LakeError
 
 UPKEEP_STAGING = f"{STAGING}/upkeep"
 

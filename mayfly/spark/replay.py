@@ -156,8 +156,7 @@ def lives_in_lake(lake: str | Path, manager: str | None = None) -> pa.Table:
 
     Raises LakeError when a file is gone, and what `lives_to_replay` raises.
     """
-    from mayfly.spark.lake import check_complete, existing_lake
-    from mayfly.spark.lake_files import Lease
+    from mayfly.lake.files import Lease, check_complete, existing_lake
 
     with contextlib.closing(Lease(existing_lake(lake))) as lease:
         check_complete(lease.snapshot)

@@ -16,102 +16,54 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, State
-from mayfly.lifetime.reports import Cause
-from mayfly.spark.errors import LakeError
-from mayfly.spark.lake import existing_lake, rows_of
-from mayfly.spark.lake_files import (
+from mayfly.lake.files import (
     SKETCHES,
     LakeFile,
     Manifest,
     Snapshot,
     batch_name,
+    existing_lake,
     maintained,
     move_in,
 )
-from mayfly.spark.lake_part import EVERYTHING, HOUR_MS, LakePart
+from mayfly.lake.measures import (
+    COUNT_NAMES,
+    DURATIONS,
+    IS_BALANCE,
+    SKETCH_NAMES,
+    conditions,
+)
+from mayfly.lake.part import EVERYTHING, HOUR_MS, LakePart
+from mayfly.spark.errors import LakeError
+from mayfly.spark.lake import rows_of
 from mayfly.spark.lake_upkeep import UPKEEP_STAGING, publish, retire, settle, upkeep
 
-#: A message that waited a minute for its getter is worth a look, unless told otherwise.
-LATE_AFTER_MS = 60_000
 #: KLL's k: ranks are right to about 1 %, and a full sketch takes some 5 KB.
 SKETCH_K = 200
-OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.value for outcome in OUTCOMES)
-OWED_NAMES: tuple[str, ...] = tuple(f"owed_{cause.name.lower()}" for cause in Cause)
-#: ``waited``: delivery time to get; ``left``: get to the end of the life, of those that have one;
-#: ``released_late``: delivery time to release from the staging queue. All in ms.
-SKETCH_NAMES = ("waited", "left", "released_late")
-COUNT_NAMES = ("lives", *OUTCOME_NAMES, "late", *OWED_NAMES)
 CELL_KEY = ("date", "hour", "manager", "instance_id", "queue")
 #: More files of sketches than this are merged into fewer.
 _FILES_MAX = 8
 _SHUFFLED_BYTES_MIN = 64 * 1024 * 1024
-_STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 
 
-def durations() -> dict[str, Column]:
-    """Return the measured durations by name, null for a life to which one does not apply."""
-    got = f.col("outcome") == State.GOT.value
-    ended_ms = f.col("ended_ms")
-    return {
-        "waited": f.when(got, ended_ms - f.col("deliver_at_ms")),
-        "left": f.when(got, f.col("expire_at_ms") - ended_ms),
-        "released_late": f.when(
-            f.col("outcome") == State.RELEASED.value, ended_ms - f.col("deliver_at_ms")
-        ),
-    }
-
-
-def counts(late_after_ms: int) -> list[Column]:
+def counts() -> list[Column]:
     """Return the counts of lives under COUNT_NAMES; count over rows of lives or of all kinds."""
-    outcome = f.col("outcome")
-    waited = durations()["waited"]
-    owed = _owed()
-    return [
-        f.count_if(f.col("kind") == KIND_LIFE).alias("lives"),
-        *(f.count_if(outcome == name).alias(name) for name in OUTCOME_NAMES),
-        f.count_if(waited > late_after_ms).alias("late"),
-        *(f.count_if(owed[cause]).alias(f"owed_{cause.name.lower()}") for cause in Cause),
-    ]
-
-
-def _owed() -> dict[Cause, Column]:
-    """Return for which lives the report of a cause was owed, as far as the ledger can tell.
-
-    A message confirms its arrival on the first queue it can be got from, and its delivery unless
-    it was got from where it was moved to, as from a dead-letter queue.
-    """
-    is_first = f.col("origin_id").isNull() | (f.col("deliver_at_ms") > f.col("put_ms"))
-    is_staged = f.col("queue") == _STAGING_QUEUE
-    outcome = f.col("outcome")
-    left_badly = outcome.isin(State.DEAD_LETTERED.value, State.DISCARDED.value)
-    happened = {
-        Cause.EXCEPTION: left_badly,
-        Cause.EXPIRATION: outcome == State.EXPIRED.value,
-        Cause.COA: is_first & ~is_staged & (outcome != State.TRANSMITTED.value),
-        Cause.COD: is_first & (outcome == State.GOT.value),
-    }
-    # Most lives ask for nothing; then Spark does not look at how they ended.
-    asked = f.coalesce(f.col("report"), f.lit(0))
-    return {
-        cause: (asked.bitwiseAND(f.lit(cause.value)) != 0) & has_ended
-        for cause, has_ended in happened.items()
-    }
+    return [f.count_if(f.expr(text)).alias(name) for name, text in conditions().items()]
 
 
 def cells_of(rows: DataFrame) -> DataFrame:
     """Return the cells of ledger rows, lives and balances, that have a date."""
     balance = f.struct("position", f.col("ended_ms").alias("at_ms"), "puts", "present", "ended")
-    is_balance = f.col("kind") == KIND_BALANCE
+    is_balance = f.expr(IS_BALANCE)
     sketched = [
-        _unless_empty(f.kll_sketch_agg_bigint(duration, SKETCH_K)).alias(name)
-        for name, duration in durations().items()
+        _unless_empty(f.kll_sketch_agg_bigint(f.expr(duration), SKETCH_K)).alias(name)
+        for name, duration in DURATIONS.items()
     ]
     hour = f.expr(f"int(pmod(ended_ms div {HOUR_MS}, 24))").alias("hour")
     return (
         rows.groupBy("date", hour, "manager", "instance_id", "queue")
         .agg(
-            *counts(LATE_AFTER_MS),
+            *counts(),
             *sketched,
             f.max_by(f.when(is_balance, balance), f.when(is_balance, f.col("position"))).alias(
                 "balance"
@@ -160,7 +112,7 @@ def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERY
             # What is in one place need not be brought to one place.
             stored = stored.coalesce(1)
         cells = stored.unionByName(cells) if fresh else stored
-    return part.cells(cells)
+    return cells.where(part.cell_condition())
 
 
 # Keeping them up to date

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from mayfly.cli.ledger import _print_books
 from mayfly.cli.outcomes import ExitCode
+from mayfly.lake.measures import STAGING_QUEUE
+from mayfly.lake.report import QueueBalance, QueueReport
 from mayfly.lifetime.life import OUTCOMES
-from mayfly.spark.report import QueueBalance, QueueReport
 from tests.bulk.books import START_MS
 from tests.cli.conftest import Invoke
+from tests.lake.made import small_lake
 
 
 def report_of(queue: str, balance: QueueBalance | None) -> QueueReport:
@@ -66,3 +69,28 @@ def test_a_lake_that_is_not_there_is_named(mayfly: Invoke, verb: str) -> None:
     answer = mayfly("ledger", verb, "/nowhere", *(["a.csv"] if verb == "export" else []))
     assert answer.exit_code == ExitCode.PIPELINE
     assert answer.stderr == "mayfly: there is no lake at /nowhere\n"
+
+
+def test_the_report_of_a_small_lake_is_printed(mayfly: Invoke, tmp_path: Path) -> None:
+    lake = small_lake(tmp_path / "lake")
+    answer = mayfly("ledger", "report", str(lake), "--json")
+    assert answer.exit_code == 0, answer.output
+    assert {row["queue"]: row["lives"] for row in json.loads(answer.stdout)} == {
+        "Q1": 3,
+        "Q2": 2,
+        STAGING_QUEUE: 1,
+    }
+    answer = mayfly("ledger", "report", str(lake), "--queue", "NONE")
+    assert (answer.exit_code, answer.stderr) == (ExitCode.NOTHING, f"mayfly: no lives in {lake}\n")
+    answer = mayfly("ledger", "report", str(lake), "--queue", "A'B")
+    assert answer.exit_code == ExitCode.USAGE
+
+
+def test_a_damaged_lake_ends_with_one_line(mayfly: Invoke, tmp_path: Path) -> None:
+    lake = small_lake(tmp_path / "lake")
+    for file in lake.glob("date=*/*.parquet"):
+        file.write_bytes(b"damaged")
+    answer = mayfly("ledger", "report", str(lake))
+    assert answer.exit_code == ExitCode.PIPELINE
+    assert answer.stderr.startswith(f"mayfly: lake {lake} cannot be read: ")
+    assert len(answer.stderr.splitlines()) == 1

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mayfly.lake.files import Lease, Manifest
 from mayfly.spark.compaction import compact_lake
 from mayfly.spark.lake import rows_of
 from mayfly.spark.lake_check import verify_lake
-from mayfly.spark.lake_files import Lease, Manifest
 from mayfly.spark.report import ledger_report
 from tests.spark.killing import kill_tree
 

@@ -12,10 +12,13 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from mayfly.lake.course import QueueShare
+from mayfly.lake.errors import ExportError, PlotError
+from mayfly.lake.part import part_between
+from mayfly.lake.plot import draw_course
 from mayfly.lifetime.life import State
-from mayfly.spark.export import ExportError, export_lives
-from mayfly.spark.lake_part import part_between
-from mayfly.spark.report_plot import PlotError, course_of, plot_report
+from mayfly.spark.course import course_of
+from mayfly.spark.export import export_lives
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 
@@ -105,24 +108,28 @@ def test_what_cannot_be_exported_is_named(spark: SparkSession, lake: Path, tmp_p
 def test_the_course_is_by_the_hour_with_the_worst_queue_first(
     spark: SparkSession, lake: Path
 ) -> None:
+    write_lake(lake, [life(7, "Q2", ended_ms=START_MS + 8 * 3_600_000)], 7, date="2023-11-15")
     course = course_of(spark, lake)
-    hours = np.array(["2023-11-14T22", "2023-11-14T23", "2023-11-15T00"], "datetime64[ms]")
-    assert course.starts.tolist() == hours.tolist()
-    assert course.ended["got"].tolist() == [2, 1, 1]
-    assert course.ended["expired"].tolist() == [1, 0, 0]
-    assert course.waited_s["p50"].tolist() == [0.25, 3600.0, 7195.0]
-    assert course.expired_percent == {"Q1": pytest.approx(100 / 3), "Q2": 0.0}
+    names = ["2023-11-14T22", "2023-11-14T23", "2023-11-15T00", "2023-11-15T06"]
+    hours = np.array(names, "datetime64[ms]")
+    assert (course.step_ms, course.starts.tolist()) == (3_600_000, hours.tolist())
+    assert course.ended["got"].tolist() == [2, 1, 1, 1]
+    assert course.ended["expired"].tolist() == [1, 0, 0, 0]
+    assert course.waited_s["p50"].tolist() == [0.25, 3600.0, 7195.0, 28793.0]
+    assert course.queues == (QueueShare("Q1", 3, 1), QueueShare("Q2", 3, 0))
+    assert [share.expired_percent for share in course.queues] == [pytest.approx(100 / 3), 0.0]
 
 
 def test_pictures_are_made_by_the_ending_of_the_name(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:
     page, image = tmp_path / "report.html", tmp_path / "report.png"
-    plot_report(spark, lake, page)
-    plot_report(spark, lake, image)
+    course = course_of(spark, lake)
+    draw_course(course, page)
+    draw_course(course, image)
     assert "5 lives, 20.0 % expired" in page.read_text("utf-8")
     assert image.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(PlotError, match=r"report\.gif ends in none of"):
-        plot_report(spark, lake, tmp_path / "report.gif")
+        draw_course(course, tmp_path / "report.gif")
     with pytest.raises(PlotError, match="no lives"):
-        plot_report(spark, lake, page, part=part_between(None, None, ["NONE"]))
+        course_of(spark, lake, part=part_between(None, None, ["NONE"]))

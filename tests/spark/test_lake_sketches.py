@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mayfly.lake.errors import PartError
+from mayfly.lake.files import Manifest, Snapshot, maintained
+from mayfly.lake.part import LakePart, part_between
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.constants import (
     MQRO_COA,
@@ -17,8 +20,6 @@ from mayfly.mqi.constants import (
     MQRO_EXPIRATION_WITH_DATA,
 )
 from mayfly.spark.errors import LakeError
-from mayfly.spark.lake_files import Manifest, Snapshot, maintained
-from mayfly.spark.lake_part import LakePart, PartError, part_between
 from mayfly.spark.report import QueueBalance, QueueReport, ledger_report
 from mayfly.spark.sketches import rebuild_sketches, sketch_lake, small_tail
 from tests.bulk.books import START_MS, life

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
-
-from mayfly.spark.errors import PipelineError
-from mayfly.spark.lake_files import LakeFile
+from mayfly.lake.errors import PartError
+from mayfly.lake.files import LakeFile
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EVERY = "*"
-
-
-class PartError(PipelineError, ValueError):
-    """A part of a lake cannot be what was named."""
+#: Characters of names, and what a name may end in; no other text can be that of a queue.
+_NAME = re.compile(r"([A-Za-z0-9._/%]{0,48})(\*?)")
+#: The beginning of the hour of a stored sketch.
+_CELL_MS = f"(CAST(unix_date(date) AS BIGINT) * {DAY_MS} + hour * {HOUR_MS})"
 
 
 class LakePart(NamedTuple):
@@ -45,43 +41,39 @@ class LakePart(NamedTuple):
         last = "9999" if self.until_ms is None else _date(self.until_ms - 1)
         return [file for file in files if first <= file.date <= last]
 
-    def rows(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of this part of a ledger."""
-        return self._between(self._named(rows), f.col("ended_ms"))
+    def condition(self, at_ms: str = "ended_ms") -> str:
+        """Return in SQL which rows of a ledger are of this part; ``at_ms`` is their moment."""
+        bounds = []
+        if self.from_ms is not None:
+            bounds.append(f"{at_ms} >= {self.from_ms}")
+        if self.until_ms is not None:
+            bounds.append(f"{at_ms} < {self.until_ms}")
+        if self.queues:
+            bounds.append(f"({' OR '.join(map(_named, self.queues))})")
+        return " AND ".join(bounds) or "true"
 
-    def cells(self, cells: DataFrame) -> DataFrame:
-        """Return the sketches of this part; its bounds have to be whole hours."""
-        hour_ms = f.unix_date("date").cast("long") * DAY_MS + f.col("hour") * HOUR_MS
-        dates = cells
+    def cell_condition(self) -> str:
+        """Return in SQL which sketches are of this part; its bounds have to be whole hours."""
         # Said in dates too, so that Parquet can pass over what is not wanted.
+        dates = []
         if self.from_ms is not None:
-            dates = dates.where(f.col("date") >= f.lit(_date(self.from_ms)).cast("date"))
+            dates.append(f"date >= DATE '{_date(self.from_ms)}'")
         if self.until_ms is not None:
-            dates = dates.where(f.col("date") <= f.lit(_date(self.until_ms - 1)).cast("date"))
-        return self._between(self._named(dates), hour_ms)
-
-    def _between(self, rows: DataFrame, at_ms: Column) -> DataFrame:
-        if self.from_ms is not None:
-            rows = rows.where(at_ms >= self.from_ms)
-        if self.until_ms is not None:
-            rows = rows.where(at_ms < self.until_ms)
-        return rows
-
-    def _named(self, rows: DataFrame) -> DataFrame:
-        if not self.queues:
-            return rows
-        return rows.where(reduce(lambda one, other: one | other, map(_is_named, self.queues)))
+            dates.append(f"date <= DATE '{_date(self.until_ms - 1)}'")
+        return " AND ".join([*dates, self.condition(_CELL_MS)])
 
 
 EVERYTHING = LakePart()
 
 
-def part_between(first: str | None, last: str | None, queues: Iterable[str] = ()) -> LakePart:
+def part_between(first: str | None, last: str | None, queues: Sequence[str] = ()) -> LakePart:
     """Return the part from one date, hour or moment to another, all of the last one included.
 
     Written 2026-11-20, 2026-11-20T14, 2026-11-20T14:30 or 2026-11-20T14:30:15, UTC. Raises
-    PartError for anything else.
+    PartError for anything else, and for what cannot be the name of a queue.
     """
+    for queue in queues:
+        _named(queue)
     from_ms = None if first is None else _moment_and_length_ms(first)[0]
     until_ms = None if last is None else sum(_moment_and_length_ms(last))
     if from_ms is not None and until_ms is not None and until_ms <= from_ms:
@@ -111,7 +103,10 @@ def _date(at_ms: int) -> str:
     return (_EPOCH + timedelta(milliseconds=at_ms)).date().isoformat()
 
 
-def _is_named(name: str) -> Column:
-    if name.endswith(_EVERY):
-        return f.startswith(f.col("queue"), f.lit(name.removesuffix(_EVERY)))
-    return f.col("queue") == name
+def _named(name: str) -> str:
+    """Return in SQL whether a queue has a name, or one that begins so; raises PartError."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise PartError(f"{name!r} is not the name of a queue, nor one that ends in *")
+    known, is_beginning = found.groups()
+    return f"left(queue, {len(known)}) = '{known}'" if is_beginning else f"queue = '{known}'"

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mayfly.spark.errors import LakeError
+from mayfly.lake.errors import LakeError
 
 MARKS = "_mayfly"
 STAGING = "_staging"
@@ -199,6 +199,28 @@ def run_path(lake: Path, date: str, name: str, *, is_hidden: bool) -> Path:
     """Return where a run lies."""
     root = lake / RUNS if is_hidden else lake
     return root / f"{_DATE}{date}" / name
+
+
+def existing_lake(lake_path: str | Path) -> Path:
+    """Return the folder of a lake; raises LakeError when there is none."""
+    lake = local_folder(lake_path)
+    if not lake.is_dir():
+        raise LakeError(f"there is no lake at {lake}")
+    return lake
+
+
+def local_folder(path: str | Path) -> Path:
+    """Return a path as one of this machine; raises LakeError for one that is elsewhere."""
+    text = str(path).removeprefix("file://")
+    if "://" in text:
+        raise LakeError(f"{path} is not a folder of this machine")
+    return Path(text).absolute()
+
+
+def check_complete(snapshot: Snapshot) -> None:
+    """Raise LakeError when a file that the manifest names is not there."""
+    if snapshot.missing:
+        raise LakeError(f"{snapshot.missing[0]} is missing: lake {snapshot.lake} is not complete")
 
 
 # Locks and leases

@@ -1,0 +1,58 @@
+"""What is counted and measured of lives, once for all engines: SQL that Spark and DuckDB know.
+
+Each text is an expression over the columns of the ledger (bulk/schema.py); a null does not count.
+"""
+
+from __future__ import annotations
+
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, State
+from mayfly.lifetime.reports import Cause
+
+#: A message that waited a minute for its getter is worth a look, unless told otherwise.
+LATE_AFTER_MS = 60_000
+OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.value for outcome in OUTCOMES)
+OWED_NAMES: tuple[str, ...] = tuple(f"owed_{cause.name.lower()}" for cause in Cause)
+COUNT_NAMES = ("lives", *OUTCOME_NAMES, "late", *OWED_NAMES)
+STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
+
+IS_LIFE = f"kind = {KIND_LIFE}"
+IS_BALANCE = f"kind = {KIND_BALANCE}"
+#: In ms. ``waited``: delivery time to get; ``left``: get to the end of the life, of those that have
+#: one; ``released_late``: delivery time to release from the staging queue.
+DURATIONS: dict[str, str] = {
+    "waited": f"CASE WHEN outcome = '{State.GOT}' THEN ended_ms - deliver_at_ms END",
+    "left": f"CASE WHEN outcome = '{State.GOT}' THEN expire_at_ms - ended_ms END",
+    "released_late": f"CASE WHEN outcome = '{State.RELEASED}' THEN ended_ms - deliver_at_ms END",
+}
+SKETCH_NAMES = tuple(DURATIONS)
+#: Ranks that are asked of each duration: what is long is of interest, of what is left the short.
+RANKS: dict[str, tuple[float, ...]] = {
+    "waited": (0.5, 0.95, 0.99),
+    "left": (0.5, 0.05, 0.01),
+    "released_late": (0.5, 0.95, 0.99),
+}
+#: A message confirms its arrival on the first queue it can be got from, and its delivery unless it
+#: was got from where it was moved to, as from a dead-letter queue.
+_IS_FIRST = "(origin_id IS NULL OR deliver_at_ms > put_ms)"
+_OWING = {
+    Cause.EXCEPTION: f"outcome IN ('{State.DEAD_LETTERED}', '{State.DISCARDED}')",
+    Cause.EXPIRATION: f"outcome = '{State.EXPIRED}'",
+    Cause.COA: (f"{_IS_FIRST} AND queue <> '{STAGING_QUEUE}' AND outcome <> '{State.TRANSMITTED}'"),
+    Cause.COD: f"{_IS_FIRST} AND outcome = '{State.GOT}'",
+}
+
+
+def conditions(late_after_ms: int = LATE_AFTER_MS) -> dict[str, str]:
+    """Return under COUNT_NAMES which rows of a ledger each count counts.
+
+    ``owed_*`` are the lives for which the report of a cause was owed, as far as the ledger tells.
+    """
+    return {
+        "lives": IS_LIFE,
+        **{name: f"outcome = '{name}'" for name in OUTCOME_NAMES},
+        "late": f"{DURATIONS['waited']} > {late_after_ms}",
+        **{
+            name: f"(coalesce(report, 0) & {cause.value}) <> 0 AND {_OWING[cause]}"
+            for name, cause in zip(OWED_NAMES, Cause, strict=True)
+        },
+    }

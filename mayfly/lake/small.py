@@ -1,0 +1,155 @@
+"""Answers about small lakes, by DuckDB in this process: within about a second and without Java.
+
+The questions are those of ``queries.py``, which Spark asks of larger lakes; all rows are read, so
+that percentiles are exact.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from mayfly.lake.course import PLOT_RANKS, Course, course_from, step_between
+from mayfly.lake.errors import LakeError, PlotError
+from mayfly.lake.export import FORMATS, ID_NAMES, check_export, wanted
+from mayfly.lake.files import Lease, Snapshot, check_complete, existing_lake, move_in
+from mayfly.lake.measures import IS_LIFE, LATE_AFTER_MS
+from mayfly.lake.part import EVERYTHING, LakePart
+from mayfly.lake.queries import SPAN, STAGED, WORST_QUEUES, course_of_lives, report_of_queues
+from mayfly.lake.report import QueueReport, reports_of
+from mayfly.lifetime.life import LifeRecord
+
+#: So many bytes of Parquet, some two million lives, are answered about within two seconds on two
+#: cores; of more, Spark answers from sketches.
+SMALL_LAKE_BYTES = 128 * 1024 * 1024
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB"}
+_LEDGER = "ledger"
+_COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")
+#: Spark writes an empty text as it writes none.
+_TEXTS = ("reply_to_q", "user_identifier", "outcome")
+
+
+def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
+    """Tell whether the files of a part of a lake are small enough; raises LakeError without one."""
+    files = part.files(Snapshot.take(existing_lake(lake_path)).files)
+    return sum(file.path.stat().st_size for file in files if file.path.exists()) <= SMALL_LAKE_BYTES
+
+
+def ledger_report(
+    lake_path: str | Path, *, part: LakePart = EVERYTHING, late_after_ms: int = LATE_AFTER_MS
+) -> list[QueueReport]:
+    """Return a row for each queue used in a part of a lake, by queue manager and name; all exact.
+
+    Raises LakeError without a lake, or when a file is gone or damaged.
+    """
+    with _ledger(lake_path, part) as ledger:
+        if ledger is None:
+            return []
+        return reports_of(_rows(ledger, report_of_queues(_percentiles, late_after_ms)))
+
+
+def course_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Course:
+    """Return what is drawn; raises LakeError, or PlotError without any lives."""
+    with _ledger(lake_path, part) as ledger:
+        if ledger is None:
+            raise PlotError(f"no lives in {lake_path}")
+        step_ms = step_between(lake_path, _rows(ledger, SPAN)[0])
+        by_step = course_of_lives(_percentiles, step_ms, tuple(PLOT_RANKS.values()))
+        tables = [_rows(ledger, query) for query in (by_step, WORST_QUEUES, STAGED)]
+    return course_from(step_ms, *tables)
+
+
+def export_lives(
+    lake_path: str | Path,
+    target: str | Path,
+    *,
+    part: LakePart = EVERYTHING,
+    outcomes: Sequence[str] = (),
+    late_after_ms: int | None = None,
+) -> int:
+    """Write the lives that fit all filters to a file, which must not exist; return how many.
+
+    Files are as ``spark.export.export_lives`` writes them. Raises LakeError without a lake, or when
+    a file is gone or damaged, and ExportError as check_export says.
+    """
+    file = Path(target).absolute()
+    check_export(file, outcomes)
+    condition = f"{IS_LIFE} AND {wanted(part, outcomes, late_after_ms)}"
+    unfinished = file.with_name(f".{file.name}-{uuid.uuid4().hex}")
+    try:
+        with _ledger(lake_path, part) as ledger:
+            if ledger is None:
+                unfinished.touch()
+                count = 0
+            else:
+                _write(ledger, condition, unfinished, FORMATS[file.suffix])
+                [[count]] = ledger.sql(
+                    f"SELECT count(*) FROM {_LEDGER} WHERE {condition}"
+                ).fetchall()
+        move_in(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return int(count)
+
+
+@contextmanager
+def _ledger(lake_path: str | Path, part: LakePart) -> Iterator[duckdb.DuckDBPyConnection | None]:
+    """Yield a connection with the rows of a part as a view, None where there are none."""
+    lease = Lease(existing_lake(lake_path))
+    try:
+        check_complete(lease.snapshot)
+        paths = [str(file.path) for file in part.files(lease.snapshot.files)]
+        if not paths:
+            yield None
+            return
+        # Named, as DuckDB would spill into the folder that the user is in.
+        with (
+            tempfile.TemporaryDirectory(prefix="mayfly-") as spilled,
+            duckdb.connect(config={**_CONFIG, "temp_directory": spilled}) as connection,
+        ):
+            rows = connection.read_parquet(paths, hive_partitioning=True)
+            rows.filter(part.condition()).create_view(_LEDGER)
+            yield connection
+    except duckdb.Error as error:
+        first_line = str(error).partition("\n")[0]
+        raise LakeError(f"lake {lease.snapshot.lake} cannot be read: {first_line}") from error
+    finally:
+        lease.close()
+
+
+def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    found = ledger.execute(query.format(ledger=_LEDGER))
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _percentiles(value: str, ranks: Sequence[float]) -> str:
+    """Spell exact percentiles: what is between two values is in proportion between them."""
+    return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
+
+
+def _write(ledger: duckdb.DuckDBPyConnection, condition: str, file: Path, kind: str) -> None:
+    spelled = {} if kind == "parquet" else {name: f"lower(hex({name}))" for name in ID_NAMES}
+    if kind == "csv":
+        spelled |= {name: f"nullif({name}, '')" for name in _TEXTS}
+    columns = ", ".join(f"{spelled.get(name, name)} AS {name}" for name in _COLUMNS)
+    lives = ledger.sql(
+        f"SELECT {columns} FROM {_LEDGER} WHERE {condition} ORDER BY queue, instance_id, position"
+    )
+    if kind == "parquet":
+        lives.write_parquet(str(file), compression="snappy")
+    elif kind == "csv":
+        lives.write_csv(str(file), header=True)
+    else:
+        # A merge leaves out what is null, as Spark does. JSON has no control characters outside of
+        # escapes, so that nothing is there to be quoted.
+        text = f"json_merge_patch('{{}}', to_json(struct_pack({', '.join(_COLUMNS)})))"
+        lives.select(duckdb.SQLExpression(text)).write_csv(
+            str(file), header=False, sep="\x01", quotechar="", escapechar=""
+        )

@@ -1,0 +1,79 @@
+"""DuckDB and Spark are asked the same of a lake, and answer the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from mayfly.lake import small
+from mayfly.lake.part import EVERYTHING, LakePart, part_between
+from mayfly.spark.course import course_of
+from mayfly.spark.export import export_lives
+from mayfly.spark.report import QueueReport, ledger_report
+from tests.bulk.books import START_MS
+from tests.lake.made import varied_lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+PARTS = [
+    EVERYTHING,
+    LakePart(START_MS + 1_000, START_MS + 40_000),
+    part_between(None, None, ["ORDERS.*", "Q1"]),
+]
+
+
+def rounded(report: QueueReport) -> dict[str, object]:
+    """Return a report with its percentiles to the microsecond: sums in another order differ."""
+    return {
+        name: round(value, 3) if isinstance(value, float) else value
+        for name, value in vars(report).items()
+    }
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_reports_are_the_same(spark: SparkSession, tmp_path: Path, part: LakePart) -> None:
+    lake = varied_lake(tmp_path, 1)
+    found = small.ledger_report(lake, part=part, late_after_ms=700)
+    expected = ledger_report(spark, lake, part=part, late_after_ms=700, is_rescan=True)
+    assert found
+    assert list(map(rounded, found)) == list(map(rounded, expected))
+
+
+@pytest.mark.parametrize("within_ms", [60_000, 3_600_000])
+def test_courses_are_the_same(spark: SparkSession, tmp_path: Path, within_ms: int) -> None:
+    lake = varied_lake(tmp_path, 2, within_ms=within_ms)
+    part = LakePart(until_ms=START_MS - START_MS % 3_600_000 + 2 * 3_600_000)
+    found, expected = small.course_of(lake, part=part), course_of(spark, lake, part=part)
+    assert found.step_ms == expected.step_ms < 3_600_000
+    assert found.starts.tolist() == expected.starts.tolist()
+    assert (found.queues, found.staged) == (expected.queues, expected.staged)
+    for name, counts in expected.ended.items():
+        assert found.ended[name].tolist() == counts.tolist()
+    for name, seconds in expected.waited_s.items():
+        np.testing.assert_allclose(found.waited_s[name], seconds)
+
+
+def test_exported_files_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """CSV byte by byte; of JSON and Parquet the values, their order and their types."""
+    lake = varied_lake(tmp_path / "lake", 3)
+    for kind in ("csv", "jsonl", "parquet"):
+        ours, sparks = tmp_path / f"ours.{kind}", tmp_path / f"sparks.{kind}"
+        assert small.export_lives(lake, ours) == export_lives(spark, lake, sparks) == 300
+        if kind == "csv":
+            assert ours.read_bytes() == sparks.read_bytes()
+        elif kind == "jsonl":
+            lines, expected = (
+                [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+                for file in (ours, sparks)
+            )
+            assert [list(line.items()) for line in lines] == [list(e.items()) for e in expected]
+        else:
+            found, table = pq.read_table(ours), pq.read_table(sparks)
+            assert found.to_pylist() == table.to_pylist()
+            assert found.schema.names == table.schema.names
+            assert found.schema.types == table.schema.types
