@@ -11,7 +11,7 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.put import Queue
 from mayfly.cli.show import as_json as message_as_json
-from mayfly.cli.show import print_json, write_body
+from mayfly.cli.show import body_of, print_json, write_body
 from mayfly.cli.values import CorrelIdOption, MsgIdOption
 from mayfly.cli.values import wait_ms as read_wait
 from mayfly.engine.message import Message
@@ -39,7 +39,8 @@ def get(
     """Take the next message off a queue and print it.
 
     The body is printed as it is, with --json the descriptor, too. The message leaves the queue only
-    once it is printed. Exit code 1 when there is none.
+    once it is printed. One from the staging queue is printed without its delay header, which --json
+    shows as "delayed". Exit code 1 when there is none.
 
     \b
     Example:
@@ -67,5 +68,5 @@ def _print(message: Message, *, as_json: bool) -> None:
     if as_json:
         print_json(message_as_json(message), indent=None)
     else:
-        write_body(message.body)
+        write_body(body_of(message))
     sys.stdout.flush()

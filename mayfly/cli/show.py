@@ -21,7 +21,10 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """Return a message for JSON: ids in hexadecimal, the body as text or else as ``body_hex``."""
+    """Return a message for JSON: ids in hexadecimal, the body as text or else as ``body_hex``.
+
+    One from the staging queue has ``delayed`` as well: what its delay header says of it.
+    """
     descriptor = message.descriptor
     fields: dict[str, Any] = {
         "queue": message.queue,
@@ -41,21 +44,36 @@ def as_json(message: Message) -> dict[str, Any]:
         "format": descriptor.format.strip(),
         "user_identifier": descriptor.user_identifier.strip(),
     }
+    header = message.delay_header
+    if header is not None:
+        fields["delayed"] = {
+            "target_queue": header.target_queue,
+            "target_manager": header.target_manager,
+            "deliver_at_ms": header.deliver_at_ms,
+            "msg_id": header.msg_id.hex(),
+            "correl_id": header.correl_id.hex(),
+            "format": header.format,
+        }
+    body = body_of(message)
     try:
-        return fields | {"body": message.body.decode()}
+        return fields | {"body": body.decode()}
     except UnicodeDecodeError:
-        return fields | {"body_hex": message.body.hex()}
+        return fields | {"body_hex": body.hex()}
+
+
+def body_of(message: Message) -> bytes:
+    """Return the body, that of a message from the staging queue without its delay header."""
+    header = message.delay_header
+    return message.body if header is None else message.body[header.length_bytes :]
 
 
 def as_line(message: Message) -> str:
     """Return a message as one line: id, put, what is left of its life, bytes, its beginning."""
     left = remaining(message.remaining_ms)
-    start = message.body[:_BODY_CHARACTERS].decode(errors="replace")
+    body = body_of(message)
+    start = body[:_BODY_CHARACTERS].decode(errors="replace")
     shown = "".join(character if character.isprintable() else "·" for character in start)
-    return (
-        f"{message.msg_id.hex()}  {moment(message.put_ms)}  {left:>12}  "
-        f"{len(message.body):>7}  {shown}"
-    )
+    return f"{message.msg_id.hex()}  {moment(message.put_ms)}  {left:>12}  {len(body):>7}  {shown}"
 
 
 LINE_HEAD = f"{'MsgId':<48}  {'put (UTC)':<19}  {'expires in':>12}  {'bytes':>7}  body"

@@ -415,3 +415,28 @@ def test_K_a_wrong_configuration_is_a_wrong_command_line(
     assert answer.exit_code == ExitCode.USAGE
     assert said in " ".join(answer.stderr.split())
     assert "Traceback" not in answer.output
+
+
+def test_D3_a_message_on_the_staging_queue_is_printed_as_what_it_was(queue: Invoke) -> None:
+    """Its body without the 208 bytes of the header; --json says what the header says."""
+    staging = "SYSTEM.DDELAY.LOCAL.QUEUE"
+    answer = queue("put", "QM1", "Q1", "by mistake", "--delay", "1h", "--json")
+    assert answer.exit_code == 0, answer.output
+    msg_id = json.loads(answer.stdout)["msg_id"]
+    line = queue("browse", "QM1", staging).stdout.splitlines()[1]
+    assert line.endswith("     10  by mistake")
+    shown = json.loads(queue("browse", "QM1", staging, "--correl-id", msg_id, "--json").stdout)
+    assert (shown["body"], shown["correl_id"]) == ("by mistake", msg_id)
+    assert shown["delayed"] == {
+        "target_queue": "Q1",
+        "target_manager": "QM1",
+        "deliver_at_ms": shown["deliver_at_ms"],
+        "msg_id": msg_id,
+        "correl_id": "00" * 24,
+        "format": "",
+    }
+    taken = queue("get", "QM1", staging, "--correl-id", msg_id)
+    assert taken.stdout == "by mistake\n"
+    answer = queue("put", "QM1", "Q1", "now")
+    assert answer.exit_code == 0
+    assert "delayed" not in json.loads(queue("get", "QM1", "Q1", "--json").stdout)

@@ -513,6 +513,19 @@ def test_D03_a_map_and_a_native_message_come_from_the_staging_queue_as_what_they
     assert got.get_property(jms.JMS_MAYFLY_DELAYED) is True
 
 
+def test_D03_D25_a_delayed_publication_on_the_staging_queue_says_its_topic(
+    context: jms.JMSContext, manager: QueueManager
+) -> None:
+    alter(manager, "DEFINE TOPIC(T) TOPICSTR('a') PMSGDLV(ALLAVAIL)")
+    alter(manager, "DEFINE SUB(S) TOPICSTR('a') DEST(Q1)")
+    topic = context.create_topic("a")
+    context.create_producer().set_delivery_delay(5_000).send(topic, "news")
+    staging = context.create_consumer(context.create_queue(STAGING))
+    got = received(staging, jms.TextMessage)
+    assert (got.text, str(got.jms_destination)) == ("news", str(topic))
+    assert got.get_property(jms.JMS_MAYFLY_DELAYED) is True
+
+
 def test_D03_a_selector_on_the_staging_queue_sees_what_the_message_shows(
     context: jms.JMSContext, q1: jms.Queue
 ) -> None:
