@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from mayfly.channel import Channels
+from mayfly.engine.home import folder_in_home
 from mayfly.engine.settings import SettingValue
 from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
@@ -18,8 +20,9 @@ class QueueManager(Member):
     """A queue manager in this process; a context manager.
 
     ``QueueManager("QM1")`` lives in memory, ``QueueManager("QM1", folder)`` keeps persistent
-    messages, definitions and the ledger in the folder. All parameters: ``engine.manager.Manager``
-    and ``sharing.member.Member``.
+    messages, definitions and the ledger in the folder. ``QueueManager.open("QM1")`` is the one that
+    the command line and pymqi mean by this name. All parameters: ``engine.manager.Manager`` and
+    ``sharing.member.Member``.
     """
 
     def __init__(
@@ -50,6 +53,31 @@ class QueueManager(Member):
         self.channels.restart()
         #: Publish/subscribe with other queue managers (docs/HIERARCHY.md).
         self.hierarchy = Hierarchy(self)
+
+    @classmethod
+    def open(
+        cls,
+        name: str,
+        clock: Clock | None = None,
+        *,
+        platform: str | None = None,
+        command_level: int | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
+        user: str = "",
+    ) -> Self:
+        """Open the queue manager in ``$MAYFLY_HOME/name`` (``~/.mayfly``), made when missing.
+
+        Raises as ``Manager``, and MQRC_Q_MGR_NAME_ERROR for a name that no folder can have.
+        """
+        return cls(
+            name,
+            folder_in_home(name),
+            clock,
+            platform=platform,
+            command_level=command_level,
+            settings=settings,
+            user=user,
+        )
 
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands; ``.text`` as runmqsc prints, ``.rows`` for programs, ``.ok`` for all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -15,9 +14,9 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, served_at
 from mayfly.cli.user import user
 from mayfly.engine.configuration import Configuration
-from mayfly.engine.objects.registry import check_name
+from mayfly.engine.home import check_manager_name, folder_in_home
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import FolderInUse, MQError, mq_error
+from mayfly.mqi.errors import FolderInUse, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.store.database import DATABASE_FILE
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 #: What is not given stays as the folder keeps it.
 _NOTHING = Configuration()
-#: The folder of all queue managers that are not named by ``--path``.
-HOME_VARIABLE = "MAYFLY_HOME"
 
 Name = Annotated[
     str,
@@ -57,18 +54,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for progra
 
 def folder_of(name: str, path: Path | None) -> Path:
     """Return the folder of a queue manager; raises MQRC_Q_MGR_NAME_ERROR for a wrong name."""
-    try:
-        check_name(name)
-    except MQError as error:
-        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, error.detail) from None
-    if path is not None:
-        return path
-    if "/" in name or not name.strip("."):
-        raise mq_error(
-            rc.MQRC_Q_MGR_NAME_ERROR, f"{name!r} is no name of a folder; name one with --path"
-        )
-    home = os.environ.get(HOME_VARIABLE)
-    return (Path(home) if home else Path.home() / ".mayfly") / name
+    if path is None:
+        return folder_in_home(name)
+    check_manager_name(name)
+    return path
 
 
 def existing_folder(name: str, path: Path | None) -> Path:

@@ -23,12 +23,12 @@ from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delivery import Identifier
 from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.home import check_manager_name
 from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.losing import lose_volatile
 from mayfly.engine.objects.administration import set_up
 from mayfly.engine.objects.definitions import Definition, stored_definitions
 from mayfly.engine.objects.named import NAMED_KINDS
-from mayfly.engine.objects.registry import check_name
 from mayfly.engine.open_managers import enter, leave
 from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.own_time import OwnTime, follow_wall, own_time, say_when_ahead
@@ -81,7 +81,7 @@ class Manager(Core):
         StoreDamaged or StoreError for a folder that cannot be used.
         """
         given = checked_configuration(platform, command_level, settings)
-        _check_manager_name(name)
+        check_manager_name(name)
         clock = SystemClock() if clock is None else clock
         super().__init__(name, clock)
         self.registry.authority.opener = user[:USER_CHARACTERS]
@@ -267,10 +267,30 @@ class Manager(Core):
                 self.is_stopped = True
                 self.store.close()
 
+    def crash(self) -> None:
+        """End as ``kill -9`` ends its process, for tests of recovery (docs/TESTING.md).
+
+        Nothing is backed out, wound up or written: units of work and non-persistent messages are
+        lost, what was acknowledged as durable is there when the folder is opened again. Sessions
+        get MQRC_CONNECTION_BROKEN.
+        """
+        with self.latch:
+            self.store.group.is_broken = True
+            if not self.is_stopped:
+                self._break("crash() was called")
+        self.close()
+
     def stop_in_child(self) -> None:
         """Stop for good in a forked child; there is nothing to close either."""
         self._is_closed = True
         super().stop_in_child()
+
+    def __repr__(self) -> str:
+        """Say where it lives, and whether it has stopped."""
+        folder = self.store.folder
+        place = "in memory" if folder is None else f"in {folder}"
+        stopped = ", stopped" if self.is_stopped else ""
+        return f"<{type(self).__name__} {self.name} {place}{stopped}>"
 
     def __enter__(self) -> Self:
         """Return the queue manager."""
@@ -372,10 +392,3 @@ class Manager(Core):
             return True
         # On a full disk nothing is released before the next try.
         return end_ms < max(due_ms, self._postponed_to_ms)
-
-
-def _check_manager_name(name: str) -> None:
-    try:
-        check_name(name)
-    except MQError as error:
-        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, error.detail) from None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from pathlib import Path
 
+from mayfly.engine.home import HOME_VARIABLE, folder_in_home
 from mayfly.engine.manager import Manager
 from mayfly.engine.open_managers import open_managers
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.queue_manager import QueueManager
-
-HOME_VARIABLE = "MAYFLY_HOME"
 
 #: Reentrant: a connection may be collected, and disconnect, while its thread holds it.
 _lock = threading.RLock()
@@ -58,11 +55,10 @@ def release(manager: Manager) -> None:
 
 
 def _open(name: str) -> Manager:
-    home = os.environ.get(HOME_VARIABLE)
-    # A name may hold "/" and be "..": neither is a folder of its own.
-    if not home or not name or "/" in name or name in (".", ".."):
-        raise _unknown(name)
-    folder = Path(home) / name
+    try:
+        folder = folder_in_home(name)
+    except MQError:
+        raise _unknown(name) from None
     if not folder.is_dir():
         raise _unknown(name)
     try:
@@ -74,5 +70,5 @@ def _open(name: str) -> Manager:
 def _unknown(name: str) -> MQError:
     return mq_error(
         rc.MQRC_Q_MGR_NAME_ERROR,
-        f"{name!r} is not open in this process and has no folder under {HOME_VARIABLE}",
+        f"{name!r} is not open in this process and has no folder in {HOME_VARIABLE} (~/.mayfly)",
     )

@@ -95,11 +95,16 @@ class Database:
         if not (self.folder / IDENTITY_FILE).exists():
             self.write_identity(self.writer)
 
-    def close(self) -> None:
-        """Close the connections and free the folder."""
+    def close(self, *, keeps_log: bool = False) -> None:
+        """Close the connections and free the folder.
+
+        The write-ahead log goes into the database first, unless it is to be left for recovery.
+        """
         if os.getpid() != self._pid:
             return
         for connection in {id(c): c for c in self._connections()}.values():
+            if keeps_log and self.is_durable:
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.close()
         if self._lock is not None:
             self._lock.release()

@@ -197,16 +197,16 @@ class Store:
         """Close everything; what is kept back must have been flushed."""
         if self._log_keeper is not None:
             self._log_keeper.stop()
-        is_sound = self._database.is_durable and not self.group.is_broken
+        is_broken = self.group.is_broken
         self.group.stop()
         self.ledger.stop()
         self.claimed.stop()
         with self.latch:
             self.held_gets.close()
             self._claims_reader.close()
-            if is_sound:
+            if self._database.is_durable and not is_broken:
                 self._database.write_identity(self._database.writer)
-            self._database.close()
+            self._database.close(keeps_log=is_broken)
             self._memory.close()
 
     def stop_in_child(self, latch: AbstractContextManager[object]) -> None:
