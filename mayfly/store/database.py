@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 
 from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.store.ballast import Ballast
 from mayfly.store.damage import damaged, is_damage, rows_of
 from mayfly.store.folder_lock import FolderLock
 from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
@@ -19,6 +20,8 @@ from mayfly.store.migrations import schema
 from mayfly.store.opening import connect, open_writer
 
 DATABASE_FILE = "mayfly.db"
+#: The index of a log of 65,000 pages, four times as many as it should have.
+_INDEX_BYTES = 16 * 2**15
 _LOG = logging.getLogger("mayfly.store")
 
 
@@ -36,6 +39,10 @@ class Database:
         ``accepts_older`` is for a restore: what the folder must hold at least is not asked.
         """
         self.folder = folder
+        #: The index of the log, kept open: closing it would drop the locks of SQLite.
+        self._index: int | None = None
+        #: What a full disk makes it give up; None in memory.
+        self.ballast: Ballast | None = None
         self._lock: FolderLock | None = None
         self._pid = os.getpid()
         #: Called when damage is read, before StoreDamaged is raised.
@@ -106,6 +113,8 @@ class Database:
             if keeps_log and self.is_durable:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.close()
+        if self._index is not None:
+            os.close(self._index)
         if self._lock is not None:
             self._lock.release()
 
@@ -114,8 +123,15 @@ class Database:
         file = folder / DATABASE_FILE
         try:
             lock.make_private(DATABASE_FILE)
-            self.writer = open_writer(file, accepts_older=accepts_older)
+            self.ballast = Ballast(folder)
+            try:
+                self.writer = open_writer(file, accepts_older=accepts_older)
+            except apsw.FullError:
+                if not self.ballast.give_up():
+                    raise
+                self.writer = open_writer(file, accepts_older=accepts_older)
             self.reader, self.ledger_reader = self.connect(), self.connect()
+            self._index = _with_room(Path(f"{file}-shm"))
         except BaseException as error:
             lock.release()
             if isinstance(error, apsw.Error | OSError):
@@ -143,6 +159,20 @@ def _refusal(file: Path, error: apsw.Error | OSError) -> StoreError:
     if isinstance(error, apsw.FullError):
         return StoreError(f"{file}: the disk is full", file.parent)
     return StoreError(f"{file} cannot be opened: {error}", file.parent)
+
+
+def _with_room(index: Path) -> int:
+    """Lengthen the index of the log ahead of SQLite; return it open.
+
+    SQLite lengthens it when a transaction is on the disk already. On a full disk its outcome would
+    then be unknown, and the store would stop.
+    """
+    descriptor = os.open(index, os.O_RDWR)
+    try:
+        os.posix_fallocate(descriptor, 0, _INDEX_BYTES)
+    except OSError as error:
+        _LOG.info("no room made in %s: %s", index, error.strerror)
+    return descriptor
 
 
 def _memory_connection() -> apsw.Connection:

@@ -25,6 +25,7 @@ from mayfly.mqi.reasons import (
     MQRC_STORAGE_MEDIUM_FULL,
     MQRC_UNEXPECTED_ERROR,
 )
+from mayfly.store.ballast import Ballast
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.units import Unit, joined
 
@@ -72,12 +73,17 @@ class GroupCommit:
         apply: Callable[[Unit], None],
         book: Book,
         guard: AbstractContextManager[object],
+        ballast: Ballast | None = None,
     ) -> None:
-        """Apply units with ``apply``, each batch inside ``guard``."""
+        """Apply units with ``apply``, each batch inside ``guard``.
+
+        ``ballast`` is what there is to give up when the disk is full; none in memory.
+        """
         self._writer = writer
         self._apply = apply
         self._book = book
         self._guard = guard
+        self._ballast = ballast
         self._lock = threading.Lock()
         self._waiting: list[Unit] = []
         self._is_led = False
@@ -160,7 +166,7 @@ class GroupCommit:
                 _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
                 return
             try:
-                self._transact(batch)
+                self._transact_or_give_up_ballast(batch)
             except apsw.FullError:
                 self._roll_back()
                 _fail(batch, mq_error(MQRC_STORAGE_MEDIUM_FULL, "the disk is full; nothing kept"))
@@ -192,9 +198,37 @@ class GroupCommit:
                 raise
         self.batch_count += 1
 
+    def _transact_or_give_up_ballast(self, batch: list[Unit]) -> None:
+        """Run a transaction; on a full disk once more, with the ballast's room and no puts."""
+        try:
+            self._transact(self._refuse_growth(batch))
+        except apsw.FullError:
+            if self._ballast is None or not self._ballast.give_up():
+                raise
+            self._roll_back()
+            self._transact(self._refuse_growth(batch))
+
+    def _refuse_growth(self, batch: list[Unit]) -> list[Unit]:
+        """Fail what adds messages while the ballast is given up; return the rest."""
+        ballast = self._ballast
+        if ballast is None or not ballast.is_given_up:
+            return batch
+        growing = [unit for unit in batch if unit.is_growing()]
+        if not growing or ballast.comes_back() or self._has_free_pages(ballast.size_bytes):
+            return batch
+        _fail(growing, mq_error(MQRC_STORAGE_MEDIUM_FULL, "the disk is full: no puts for now"))
+        return [unit for unit in batch if unit.error is None]
+
+    def _has_free_pages(self, size_bytes: int) -> bool:
+        """Return True if so much fits into the database without its file becoming longer."""
+        free_pages = int(self._writer.pragma("freelist_count"))
+        return free_pages * int(self._writer.pragma("page_size")) >= size_bytes
+
     def _transact(self, batch: list[Unit]) -> None:
         writer, book = self._writer, self._book
         self._is_committing = False
+        if not batch:
+            return
         writer.execute("BEGIN IMMEDIATE")
         if len(batch) == 1:
             self._write(batch[0])

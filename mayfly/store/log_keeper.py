@@ -29,6 +29,8 @@ _ROOM_PAGES = 1_024
 #: Some 80 commits are done while the room is made.
 _SPARE_PAGES = 256
 _FRAME_BYTES = 4_096 + 24
+#: A log that is written back so often grows no more: 4 MB of it are used again and again.
+_PAGES_ON_A_FULL_DISK = 1_000
 
 
 class LogKeeper:
@@ -54,7 +56,11 @@ class LogKeeper:
         self._guard = guard
         self._needed = threading.Event()
         self._stopped = False
+        #: The present limit; less than PAGES_BEFORE_CHECKPOINT on a disk with little room.
+        self._checkpoint_at_pages = self.PAGES_BEFORE_CHECKPOINT
         self._database = database
+        assert database.ballast is not None
+        self._ballast = database.ballast
         writer.set_wal_hook(self._committed)
         self._thread = threading.Thread(target=self._run, name="mayfly-log", daemon=True)
         self._thread.start()
@@ -67,7 +73,9 @@ class LogKeeper:
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self.wal_pages = pages
-        if pages >= self._wants_room_at_pages or pages >= self.PAGES_BEFORE_CHECKPOINT:
+        if pages >= min(self._wants_room_at_pages, self._checkpoint_at_pages) or (
+            pages >= _PAGES_ON_A_FULL_DISK and self._ballast.is_given_up
+        ):
             self._needed.set()
         return apsw.SQLITE_OK
 
@@ -81,22 +89,44 @@ class LogKeeper:
             if self._stopped:
                 connection.close()
                 return
-            if self.wal_pages >= self.PAGES_BEFORE_CHECKPOINT:
+            with self._guard:
+                self._ballast.lay_in()
+            self._checkpoint_at_pages = self._limit_pages()
+            if self.wal_pages >= self._checkpoint_at_pages:
                 self._checkpoint(connection)
             elif self.wal_pages >= self._wants_room_at_pages:
                 self._make_room()
 
+    def _limit_pages(self) -> int:
+        """Return how long the log may become: the database must have room for what is in it."""
+        if self._ballast.is_given_up:
+            return _PAGES_ON_A_FULL_DISK
+        disk = os.statvfs(self._file.parent)
+        half_pages = disk.f_bavail * disk.f_frsize // (2 * _FRAME_BYTES)
+        return min(self.PAGES_BEFORE_CHECKPOINT, max(half_pages, _PAGES_ON_A_FULL_DISK))
+
     def _checkpoint(self, connection: apsw.Connection) -> None:
         try:
-            self._catch_up(connection)
+            self._write_back(connection)
+        except apsw.FullError as error:
+            # The log may still have room for puts, and the database will have none for them.
             with self._guard:
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._database.write_identity(connection)
+                is_given_up = self._ballast.give_up()
+            if is_given_up:
+                self._checkpoint(connection)
+            else:
+                _LOG.error("checkpoint failed: %s", error)
         except (apsw.BusyError, apsw.LockedError) as error:
             _LOG.info("checkpoint postponed: %s", error)
         except apsw.Error as error:
             # The log keeps what the database could not take; commits go on or fail alone.
             _LOG.error("checkpoint failed: %s", error)
+
+    def _write_back(self, connection: apsw.Connection) -> None:
+        self._catch_up(connection)
+        with self._guard:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._database.write_identity(connection)
 
     def _catch_up(self, connection: apsw.Connection) -> None:
         """Write back beside the writers until little is left for when they are held back."""
@@ -107,6 +137,9 @@ class LogKeeper:
 
     def _make_room(self) -> None:
         """Lengthen the log by zeros, which SQLite reads as the end of what was written."""
+        if self._ballast.is_given_up:
+            self._wants_room_at_pages = self.wal_pages + _ROOM_PAGES
+            return
         try:
             with self._file.open("r+b", buffering=0) as log:
                 with self._guard:

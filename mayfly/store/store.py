@@ -69,7 +69,9 @@ class Store:
         self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
         self.stages = StageTable(self.persistent)
         self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
-        self.group = GroupCommit(self._database.writer, self._apply, self.book, guard)
+        self.group = GroupCommit(
+            self._database.writer, self._apply, self.book, guard, self._database.ballast
+        )
         self.retention = Retention(self._database.writer, self.book, self.group)
         ledger_guard = threading.Lock() if durable else self.latch
         self.ledger = Ledger(self._database, self.book, (self.flush, self.settle), ledger_guard)

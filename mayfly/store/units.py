@@ -146,6 +146,7 @@ class Unit:
 
     __slots__ = (
         "backouts",
+        "brings_data",
         "bulks",
         "deletes",
         "deltas",
@@ -187,6 +188,8 @@ class Unit:
         self.is_safe = False
         #: Whether its transaction writes a balance row for every queue that has changed.
         self.wants_balances = False
+        #: Whether its statements bring data, which a full disk refuses like messages.
+        self.brings_data = False
         #: Whether its transaction writes the time, however new the stored one is.
         self.notes_time = False
         #: Whether a persistent message was put and got in one: nothing but its life is written.
@@ -204,6 +207,12 @@ class Unit:
             or self.statements
             or self.has_passed_persistent
         )
+
+    def is_growing(self) -> bool:
+        """Return True if it adds more persistent messages than it ends, or other data."""
+        added = len(self.inserts) + sum(bulk.message_count for bulk in self.bulks)
+        ended = len(self.deletes) + sum(rows.until - rows.after for rows in self.ended_rows)
+        return added > ended or self.brings_data
 
     def is_plain(self) -> bool:
         """Tell whether it only puts and ends messages one by one."""

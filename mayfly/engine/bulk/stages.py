@@ -87,8 +87,10 @@ class StageWriter:
             _run(self._core, removed([self._id], []))
 
     def _write(self) -> None:
-        pending, self._pending = self._pending, []
-        _run(self._core, pending)
+        work = Work()
+        work.unit.statements, self._pending = self._pending, []
+        work.unit.brings_data = True
+        self._core.run(work)
         self._is_begun = True
 
 

@@ -1,0 +1,89 @@
+"""Ballast: room on the disk that is kept for the time when it is full.
+
+SQLite needs room also to remove messages: the log grows, and the ledger. On a full disk the ballast
+is given up, so that messages can be got and discarded; what adds messages is refused until the disk
+has room for it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from mayfly.store.private_files import FILE_MODE
+
+BALLAST_FILE = "ballast"
+BALLAST_BYTES = 16 * 2**20
+#: The part of a small disk that it takes instead.
+_PART_OF_DISK = 8
+_LOG = logging.getLogger("mayfly.store")
+
+
+class Ballast:
+    """The ballast of one folder; changed while no transaction runs.
+
+    A file that is shorter than it should be has been given up, also by an earlier opening.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Look at what is there; a folder in which little was ever written has none yet."""
+        self._file = folder / BALLAST_FILE
+        disk = os.statvfs(folder)
+        self.size_bytes = min(BALLAST_BYTES, disk.f_blocks * disk.f_frsize // _PART_OF_DISK)
+        size = self._file.stat().st_size if self._file.exists() else None
+        self._is_there = size is not None and size >= self.size_bytes
+        self.is_given_up = size is not None and not self._is_there
+
+    def lay_in(self) -> None:
+        """Make the ballast unless it is there or given up; a disk without room for it has none."""
+        if not self._is_there and not self.is_given_up:
+            self._is_there = self._allocate()
+
+    def give_up(self) -> bool:
+        """Free its room; False when there is none to free."""
+        if not self._is_there:
+            return False
+        try:
+            os.truncate(self._file, 0)
+        except OSError as error:
+            _LOG.error("%s cannot be given up: %s", self._file, error.strerror)
+            return False
+        self._is_there, self.is_given_up = False, True
+        _LOG.critical(
+            "the disk of %s is full: messages can be got and discarded, and puts are refused until "
+            "the disk has %d bytes free or the database %d",
+            self._file.parent,
+            2 * self.size_bytes,
+            self.size_bytes,
+        )
+        return True
+
+    def comes_back(self) -> bool:
+        """Make the ballast again if there is room; a look at the disk takes 2 µs."""
+        if not self._allocate():
+            return False
+        self._is_there, self.is_given_up = True, False
+        _LOG.warning("the disk of %s has room again: puts are taken", self._file.parent)
+        return True
+
+    def _allocate(self) -> bool:
+        disk = os.statvfs(self._file.parent)
+        # With less to spare it would come and go with each message.
+        if disk.f_bavail * disk.f_frsize < 2 * self.size_bytes:
+            return False
+        try:
+            descriptor = os.open(self._file, os.O_CREAT | os.O_WRONLY, FILE_MODE)
+        except OSError as error:
+            _LOG.info("no ballast: %s", error)
+            return False
+        try:
+            os.posix_fallocate(descriptor, 0, self.size_bytes)
+        except OSError as error:
+            # A part of it may have been taken.
+            os.ftruncate(descriptor, 0)
+            _LOG.info("no ballast: %s", error)
+            return False
+        finally:
+            os.close(descriptor)
+        return True

@@ -1,0 +1,63 @@
+"""Fills a small disk with messages and drains it; test_full_disk.py mounts one and runs this.
+
+Prints what it has found as JSON.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from mayfly import MQError, QueueManager
+from mayfly.store.ballast import BALLAST_FILE
+from mayfly.testing import VirtualClock
+
+BODY = os.urandom(40_000)
+#: More than the disk holds.
+MANY = 1_000_000
+
+
+def fill(qm: QueueManager) -> tuple[int, int]:
+    """Put until that is refused; return how many there were, and the reason code."""
+    with qm.session() as session:
+        for count in range(MANY):
+            try:
+                session.put("Q1", BODY, persistent=True, time_to_live_ms=1_000)
+            except MQError as error:
+                return count, error.reason
+    raise AssertionError("the disk is not small")
+
+
+def drain(qm: QueueManager, limit: int = MANY) -> int:
+    """Get until nothing is left, each message in a transaction; return how many there were."""
+    with qm.session() as session:
+        for count in range(limit):
+            if session.get("Q1") is None:
+                return count
+    return limit
+
+
+def main(folder: Path) -> None:
+    clock, found = VirtualClock(), dict[str, object]()
+    ballast = folder / BALLAST_FILE
+    with QueueManager("QM1", folder, clock) as qm:
+        assert qm.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)").ok
+        found["filled"] = fill(qm)
+        found["ballast"] = ballast.stat().st_size
+        found["got some"] = drain(qm, 50)
+        found["refused"] = fill(qm)
+        found["got all"] = drain(qm)
+        found["problems"] = qm.verify().problems
+        found["filled again"] = fill(qm)
+    # Closed and opened while it is full; what has expired by then is discarded.
+    clock.advance(1_000)
+    with QueueManager("QM1", folder, clock) as qm:
+        found["depth"] = qm.curdepth("Q1")
+        found["got expired"] = drain(qm)
+        found["problems later"] = qm.verify().problems
+        found["filled later"] = fill(qm)
+        found["got later"] = drain(qm)
+    print(json.dumps(found))
+
+
+main(Path(sys.argv[1]))
