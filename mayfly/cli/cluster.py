@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +34,8 @@ def cluster(
 ) -> None:
     """Run a Spark master and workers on 127.0.0.1 until interrupted or terminated.
 
+    A worker that ends is started again.
+
     \b
     Example:
       mayfly cluster --workers 2
@@ -51,4 +54,6 @@ def cluster(
             print(f"master {running.master_url}, console {running.console_url}")
             print(f"{worker_count} workers, logs in {folder}", flush=True)
             while not stopped.wait(_LOOK_EVERY_SECONDS):
-                running.check()
+                for worker in running.mend():
+                    text = f"{worker.name} had ended and is started again; see {worker.log}"
+                    print(text, file=sys.stderr, flush=True)

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ MASTER_PORT = 7077
 #: Two Javas start one after the other; a busy machine takes ten times as long as an idle one.
 START_LIMIT_SECONDS = 120
 _TICK_SECONDS = 0.1
+#: Looks between two starts of a worker at most, and what it must last for to count as well.
+_LOOKS_MAX = 60
 _PACKAGE = "org.apache.spark.deploy"
 #: How much of a log an error shows.
 _SHOWN_LOG_CHARS = 1_000
@@ -56,6 +59,34 @@ class Daemon:
     log: Path
 
 
+class Worker:
+    """A worker that is started again when it has ended."""
+
+    def __init__(self, start: Callable[[], Daemon]) -> None:
+        """Start it."""
+        self._start = start
+        self.daemon = start()
+        self._restarts_in_a_row = 0
+        self._looks = 0
+
+    def mend(self) -> bool:
+        """Start it again if it has ended; tell whether that was done.
+
+        One that ends each time soon after its start waits for twice as many looks as the last time.
+        """
+        self._looks += 1
+        if self.daemon.keeper.poll() is None:
+            if self._looks > _LOOKS_MAX:
+                self._restarts_in_a_row = 0
+            return False
+        if self._looks < min(2**self._restarts_in_a_row, _LOOKS_MAX):
+            return False
+        self._restarts_in_a_row += 1
+        self._looks = 0
+        self.daemon = self._start()
+        return True
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A cluster that runs: what a session takes as its master, its console, its processes."""
@@ -63,11 +94,19 @@ class Cluster:
     master_url: str
     console_url: str
     master: Daemon
-    workers: list[Daemon]
+    workers: list[Worker]
 
     def check(self) -> None:
         """Raise ClusterFailed when one of its processes has ended."""
-        _check([self.master, *self.workers])
+        _check([self.master, *(worker.daemon for worker in self.workers)])
+
+    def mend(self) -> list[Daemon]:
+        """Start workers that have ended again; return them; call it every second or so.
+
+        Raises ClusterFailed when the master has ended: nobody knows the applications any more.
+        """
+        _check([self.master])
+        return [worker.daemon for worker in self.workers if worker.mend()]
 
 
 @contextmanager
@@ -93,15 +132,19 @@ def cluster(
     master_command = ("master.Master", "--port", str(port), "--webui-port", str(console_port))
     worker_size = ("--cores", str(worker_cores), "--memory", worker_memory)
     with ExitStack() as stack:
-        master = stack.enter_context(_daemon(folder / "master", master_command, environment))
+
+        def start(work: Path, *command: str) -> Daemon:
+            return stack.enter_context(_daemon(work, command, environment))
+
+        master = start(folder / "master", *master_command)
         _wait_for(console_url, [master], 0)
         workers = []
         for number in range(1, worker_count + 1):
             work = folder / f"worker-{number}"
             place = ("--webui-port", "0", "--work-dir", str(work), master_url)
-            command = ("worker.Worker", *worker_size, *place)
-            workers.append(stack.enter_context(_daemon(work, command, environment)))
-        _wait_for(console_url, [master, *workers], worker_count)
+            workers.append(Worker(partial(start, work, "worker.Worker", *worker_size, *place)))
+        daemons = [master, *(worker.daemon for worker in workers)]
+        _wait_for(console_url, daemons, worker_count)
         yield Cluster(master_url, console_url, master, workers)
 
 
@@ -126,7 +169,7 @@ def _daemon(work: Path, command: tuple[str, ...], environment: dict[str, str]) -
     kind, *arguments = command
     spark_class = f"{environment['SPARK_HOME']}/bin/spark-class"
     log = work.with_suffix(".log")
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-I", keeper.__file__, spark_class),

@@ -2,11 +2,14 @@
 
 Started as ``python -I keeper.py COMMAND…`` with a pipe as standard input, which the starter holds
 open. It closes with the starter, be that a return, an interrupt or a kill -9; then the command is
-told to end, and killed when it has not ended in time. The exit code is the command's.
+told to end, and killed when it has not ended in time. What it has started itself is killed once it
+has ended, however that was: a worker that is killed leaves executors. The exit code is that of the
+command.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,10 +22,13 @@ GRACE_SECONDS = 10.0
 
 def main(command: list[str]) -> int:
     """Run the command; return its exit code, 128 + the signal's number when a signal ended it."""
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    # A session of its own, so that what the command starts is known by it.
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: child.terminate())
     threading.Thread(target=_end_with_starter, args=(child,), daemon=True).start()
     code = child.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
     return 128 - code if code < 0 else code
 
 

@@ -19,9 +19,10 @@ import pytest
 import mayfly
 from mayfly.cli.outcomes import ExitCode
 from mayfly.spark import keeper
-from mayfly.spark.cluster import ClusterFailed, cluster
+from mayfly.spark.cluster import ClusterFailed, Daemon, Worker, cluster
 from mayfly.spark.jvm import JavaNotFound
 from mayfly.spark.session import _is_this_machine
+from tests.spark.killing import descendants
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECONDS = 60
@@ -57,6 +58,23 @@ found = spark.sparkContext.parallelize(range(2), 2).barrier().mapPartitions(wher
 names = ("spark.master", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone")
 Path(sys.argv[1]).write_text(json.dumps([found, *map(spark.conf.get, names)]))
 """
+#: A program that says, each time it is asked, which executor its task has run on.
+WAITING_PROGRAM = """
+import os, sys
+from pathlib import Path
+from mayfly.spark import create_session
+
+def executor(_row):
+    daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+    return int(daemon.rpartition(")")[2].split()[1])
+
+spark = create_session(sys.argv[1], conf={"spark.executor.memory": "1g"}, fast=True)
+while True:
+    print(spark.sparkContext.parallelize([0], 1).map(executor).collect()[0], flush=True)
+    if not sys.stdin.readline():
+        break
+spark.stop()
+"""
 
 
 @contextmanager
@@ -89,6 +107,44 @@ def test_a_keeper_ends_as_its_command_does(code: str, expected: int) -> None:
     command = [sys.executable, "-I", keeper.__file__, sys.executable, "-c", f"import os; {code}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.wait(LIMIT_SECONDS) == expected
+
+
+def test_what_a_killed_command_has_started_ends_with_it() -> None:
+    """As executors of a worker; the command itself has ended before."""
+    code = (
+        "import os, subprocess, sys; "
+        "subprocess.Popen([sys.executable, '-c', "
+        "'import os, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print(os.getpid(), flush=True); signal.pause()']).wait()"
+    )
+    command = [sys.executable, "-I", keeper.__file__, sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        started = int(process.stdout.readline())
+        watched = os.pidfd_open(started)
+        [parent] = descendants(process.pid)[:1]
+        os.kill(parent, signal.SIGKILL)
+        assert process.wait(LIMIT_SECONDS) == 137
+        assert select.select([watched], [], [], LIMIT_SECONDS)[0], "it still runs"
+        os.close(watched)
+
+
+def test_a_worker_that_ends_at_each_start_is_started_less_and_less_often(tmp_path: Path) -> None:
+    starts: list[int] = []
+
+    def start() -> Daemon:
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        process.wait()
+        starts.append(look)
+        return Daemon("worker-1", process, tmp_path / "log")
+
+    look = 0
+    worker = Worker(start)
+    for look in range(1, 260):
+        assert worker.mend() is (starts[-1] == look)
+    assert starts == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
 
 
 @pytest.mark.slow
@@ -160,6 +216,42 @@ def test_a_worker_that_cannot_start_is_named_with_the_end_of_its_log(tmp_path: P
         cluster(tmp_path, master_port=0, worker_count=1, worker_memory="much"),
     ):
         pytest.fail("it started")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.soak
+def test_a_killed_worker_is_started_again_and_its_executors_end(tmp_path: Path) -> None:
+    """The application goes on, on the executors that the new worker has."""
+    program = tmp_path / "program.py"
+    program.write_text(WAITING_PROGRAM)
+    with cluster(tmp_path / "cluster", master_port=0, worker_count=1) as running:
+        [worker] = running.workers
+        with subprocess.Popen(
+            [sys.executable, program, running.master_url],
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as application:
+            assert application.stdin is not None
+            assert application.stdout is not None
+            executor = int(application.stdout.readline())
+            watched = os.pidfd_open(executor)
+            before = worker.daemon
+            java = descendants(before.keeper.pid)[0]
+            assert java != executor
+            os.kill(java, signal.SIGKILL)
+            assert select.select([watched], [], [], LIMIT_SECONDS)[0], "the executor still runs"
+            os.close(watched)
+            before.keeper.wait(LIMIT_SECONDS)
+            assert [daemon.name for daemon in running.mend()] == ["worker-1"]
+            print(file=application.stdin, flush=True)
+            assert int(application.stdout.readline()) != executor
+            running.check()
+            application.stdin.close()
+            assert application.wait(LIMIT_SECONDS) == 0
+        assert worker.daemon is not before
 
 
 @pytest.mark.slow

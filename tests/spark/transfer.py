@@ -322,7 +322,7 @@ def ledger(manager: QueueManager) -> Iterator[tuple[object, ...]]:
 
 def executors_of(cluster: Cluster) -> set[int]:
     """The processes of executors: children of the workers, which are children of keepers."""
-    keepers = {worker.keeper.pid for worker in cluster.workers}
+    keepers = {worker.daemon.keeper.pid for worker in cluster.workers}
     parents = {process.pid: process.parent for process in processes()}
     return {
         pid
