@@ -11,13 +11,14 @@ import pyarrow.flight as flight
 
 from mayfly.bulk.claims import QueueClient
 from mayfly.engine.counting import Verification
+from mayfly.engine.delivery import Identifier
 from mayfly.engine.own_time import OwnTime
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 from mayfly.mqsc.result import CommandResult, Message, MqscResult
 from mayfly.served.calls import Calls
 from mayfly.served.letters import ServedLetterHandler
 from mayfly.served.session import ServedSession
-from mayfly.served.wire import SESSION_VERB
+from mayfly.served.wire import SESSION_VERB, id_bytes
 
 _PROGRAM = "mayfly"
 
@@ -68,10 +69,10 @@ class ServedQueueManager(QueueClient):
         with self._calls() as calls:
             return Verification(*calls.call("verify")[0])
 
-    def why(self, identifier: bytes) -> Whereabouts:
+    def why(self, identifier: Identifier) -> Whereabouts:
         """Say where the message with a MsgId or CorrelId is, or what became of it."""
         with self._calls() as calls:
-            values, _ = calls.call("why", identifier=identifier)
+            values, _ = calls.call("why", identifier=id_bytes(identifier, "id") or b"")
         found = Whereabouts(*values)
         steps, stays = (Step(*step) for step in found.steps), (Stay(*stay) for stay in found.stays)
         return found._replace(steps=tuple(steps), stays=tuple(stays))

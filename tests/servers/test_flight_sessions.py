@@ -540,7 +540,7 @@ def test_why_answers_as_the_queue_manager_does(
     msg_id = session.put("Q1", b"x", delay_ms=DELAY_MS, correl_id=b"c")
     with served.session("bob", transacted=True) as unit:
         open_id = unit.put("Q1", b"y")
-        for identifier in (msg_id, open_id, b"c", b"unknown"):
+        for identifier in (msg_id, msg_id.hex(), open_id, b"c", b"unknown"):
             expected = manager.why(identifier)
             found = served.why(identifier)
             assert repr(found) == repr(expected)

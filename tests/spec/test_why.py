@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
+from mayfly.dead_letter import DeadLetterHandler, parse_rules
 from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.engine.delay.receipts import Receipt
 from mayfly.engine.manager import Manager
@@ -203,6 +204,23 @@ def test_D28_a_stopped_delay_processor_is_named(qm: QueueManager, session: Sessi
     assert f"; nothing is released by the queue manager: {status}{NEVER}." in told(qm, msg_id)
 
 
+def test_what_a_pipeline_is_to_release_is_told(on_disk: QueueManager, clock: VirtualClock) -> None:
+    on_disk.mqsc("ALTER QMGR DDELAY(SPARK)")
+    with on_disk.session() as session:
+        msg_id = session.put("Q1", b"x", delay_ms=MINUTE_MS, persistent=True)
+    clock.advance(MINUTE_MS)
+    assert told(on_disk, msg_id) == (
+        f"It was due on Q1 at {AT_1_MIN} and waits to be released; nothing is released by the "
+        f"queue manager: DDELAY(SPARK) leaves that to a pipeline{NEVER}."
+    )
+    claims = on_disk.claims
+    standing = claims.attach("release", STAGING)
+    claims.claim("release", standing.epoch, standing.closed, Limit(10, 2**20))
+    assert told(on_disk, msg_id) == (
+        f"It was due at {AT_1_MIN} for Q1, and a pipeline that is about to release it has it."
+    )
+
+
 def test_D18_what_expires_while_it_is_delayed(
     qm: QueueManager, clock: VirtualClock, session: Session
 ) -> None:
@@ -346,6 +364,44 @@ def test_D20_a_dead_letter_is_told_with_reason_and_queue(
     assert found.stays[-1].reason == rc.MQRC_PUT_INHIBITED
 
 
+def test_Q2_a_dead_letter_is_followed_to_the_queue_it_is_redriven_to(
+    qm: QueueManager, clock: VirtualClock, session: Session
+) -> None:
+    """What its queue was, the ledger tells no more once the dead letter is got."""
+    qm.mqsc("DEFINE QLOCAL(Q2)")
+    msg_id = session.put("Q2", b"x", delay_ms=MINUTE_MS)
+    qm.mqsc("ALTER QLOCAL(Q2) PUT(DISABLED)")
+    clock.advance(MINUTE_MS)
+    qm.mqsc("ALTER QLOCAL(Q2) PUT(ENABLED)")
+    with DeadLetterHandler(qm, parse_rules("ACTION(RETRY)")) as handler:
+        handler.run_once()
+    found = qm.why(msg_id)
+    assert found.sentence == f"It is on Q2 and can be got{NEVER}."
+    assert happened(found) == [
+        (0, "put", STAGING),
+        (MINUTE_MS, "dead-lettered", STAGING),
+        (MINUTE_MS, "got", "DEAD"),
+        (MINUTE_MS, "put", "Q2"),
+        (MINUTE_MS, "available", "Q2"),
+    ]
+
+
+@pytest.mark.parametrize("is_got", [False, True])
+def test_of_messages_with_one_MsgId_the_latest_is_told(
+    qm: QueueManager, clock: VirtualClock, session: Session, is_got: bool
+) -> None:
+    session.put("Q1", b"1", msg_id=b"twice")
+    assert session.get("Q1") is not None
+    clock.advance(MINUTE_MS)
+    session.put("Q1", b"2", msg_id=b"twice")
+    if is_got:
+        assert session.get("Q1") is not None
+        assert told(qm, b"twice").startswith(f"It was got from Q1 at {AT_1_MIN}")
+    else:
+        assert told(qm, b"twice") == f"It is on Q1 and can be got{NEVER}."
+    assert len(qm.why(b"twice").stays) == 2
+
+
 def test_E23_a_message_in_transit_is_found_by_the_MsgId_of_its_sender(
     qm: QueueManager, session: Session
 ) -> None:
@@ -471,8 +527,15 @@ def test_a_cleared_message_is_told(qm: QueueManager, session: Session) -> None:
     assert told(qm, msg_id) == f"It was removed at {AT_0}, when Q1 was cleared or deleted."
 
 
-@pytest.mark.parametrize("identifier", [b"", bytes(24), bytes(25)])
-def test_2026_what_is_no_id_is_refused(qm: QueueManager, identifier: bytes) -> None:
+def test_an_id_is_asked_for_as_it_was_printed(qm: QueueManager, session: Session) -> None:
+    msg_id = session.put("Q1", b"x")
+    found = qm.why(msg_id)
+    assert qm.why(msg_id.hex()) == qm.why(f"ID:{msg_id.hex()}") == found
+    assert found.is_known
+
+
+@pytest.mark.parametrize("identifier", [b"", bytes(24), bytes(25), "xyz", "00"])
+def test_2026_what_is_no_id_is_refused(qm: QueueManager, identifier: bytes | str) -> None:
     with pytest.raises(MQError) as error:
         qm.why(identifier)
     assert error.value.reason == rc.MQRC_MD_ERROR

@@ -37,7 +37,7 @@ def whereabouts(core: Core, around: Surroundings, identifier: Identifier) -> Whe
 
     Nothing is changed: an expired message that is still there stays until a get, browse or scan
     meets it. A message on its way to another queue manager is found by its MsgId. Call it without
-    the latch. Raises MQRC_MD_ERROR for an id of zeros or of more than 24 bytes.
+    the latch. Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
     """
     wanted = stored_id(identifier)
     if not wanted:

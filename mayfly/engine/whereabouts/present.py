@@ -30,6 +30,8 @@ _DEAD_FORMAT = "MQDEAD"
 _PIPELINE = "a pipeline that is about to release it"
 _CHANNEL = "a channel that is sending it"
 _BROWSE = "a browse that has locked it"
+#: Why the queue manager releases nothing, where its status does not say so itself.
+_OF_STATUS = {"running": "", "spark": "DDELAY(SPARK) leaves that to a pipeline"}
 _WRITING = "a change that is on its way to the disk"
 
 
@@ -102,7 +104,7 @@ class Present:
             if owner is not None:
                 return _Place(State.DELAYED, holder=_PIPELINE)
             status = self._processor_status
-            return _Place(State.DELAYED, hindrance="" if status == "running" else status)
+            return _Place(State.DELAYED, hindrance=_OF_STATUS.get(status, status))
         return _Place(State.AVAILABLE, hindrance=_hindrance(home, queue))
 
     def _holder(self, owner: object) -> str:

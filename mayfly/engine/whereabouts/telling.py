@@ -68,9 +68,7 @@ def steps_of(stays: Sequence[Stay], now_ms: int) -> Iterator[Step]:
     steps: list[Step] = []
     begun: set[tuple[bytes, int]] = set()
     for place, stay in enumerate(stays):
-        goes_on = stay.state in _GOES_ON
-        later = [s for s in stays[place + 1 :] if goes_on and _is_same_put(stay, s)]
-        target = stay.target or "".join(s.target or s.queue for s in later[:1])
+        target = stay.target or _next_target(stay, stays[place + 1 :])
         # What was released or dead-lettered goes on under the same MsgId, from the same put.
         if (stay.msg_id, stay.put_ms) not in begun:
             steps.append(_beginning(stay, target or stay.queue))
@@ -79,8 +77,18 @@ def steps_of(stays: Sequence[Stay], now_ms: int) -> Iterator[Step]:
     return iter(sorted(steps, key=lambda step: step.at_ms))
 
 
-def _is_same_put(stay: Stay, other: Stay) -> bool:
-    return (stay.msg_id, stay.put_ms) == (other.msg_id, other.put_ms)
+def _next_target(stay: Stay, later: Sequence[Stay]) -> str:
+    """Return the queue that a life which went on elsewhere was meant for, as far as that tells.
+
+    Of a dead letter that was got, the ledger no longer tells its queue.
+    """
+    if stay.state not in _GOES_ON:
+        return ""
+    here = (s for s in later if (s.msg_id, s.put_ms) == (stay.msg_id, stay.put_ms))
+    following = next(here, None)
+    if following is None or following.target:
+        return "" if following is None else following.target
+    return following.queue if stay.state == State.RELEASED else ""
 
 
 def _ends(stays: list[Stay]) -> list[Stay]:
