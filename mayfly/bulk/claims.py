@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from mayfly.bulk.client import LedgerClient
-from mayfly.bulk.errors import BulkError, ServerFailed, from_flight
+from mayfly.bulk.errors import BulkError, ServerFailed, ServerNotReachable, from_flight
+from mayfly.bulk.patience import Retries
 from mayfly.bulk.schema import MESSAGE
 
 ATTACH, CLAIM, END, EDGES = "attach", "claim", "end-claims", "claim-edges"
@@ -24,8 +25,6 @@ MARK, RELEASE, CONSUMERS, RANGES = "claim-mark", "release-claims", "consumers", 
 STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 #: The verbs of tickets.
 CLAIMED_VERB, BROWSE_VERB = "claimed", "browse"
-#: A call that claims or ends as much as a batch holds.
-_CALL_TIMEOUT_SECONDS = 300.0
 
 
 class QueueManagerRefused(BulkError):
@@ -201,16 +200,24 @@ class QueueClient(LedgerClient):
         self, consumer: str, epoch: int, after_row: int, until_row: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield claimed rows in batches of schema MESSAGE, each row once and in get order."""
-        request = {
-            "consumer": consumer,
-            "epoch": epoch,
-            "after_row": after_row,
-            "until_row": until_row,
-        }
-        row = after_row
-        for batch in self._read(CLAIMED_VERB, request):
-            row += batch.num_rows
-            yield batch
+        row, retries = after_row, Retries(self._retry_waits)
+        while True:
+            request = {
+                "consumer": consumer,
+                "epoch": epoch,
+                "after_row": row,
+                "until_row": until_row,
+            }
+            try:
+                for batch in self._read(CLAIMED_VERB, request):
+                    row += batch.num_rows
+                    retries.has_gone_on()
+                    yield batch
+                break
+            except ServerNotReachable:
+                # The rows that have come do not come again.
+                if not retries.wait():
+                    raise
         if row != until_row:
             raise ServerFailed(f"the server {self.url} ended at row {row}, not {until_row}")
 
@@ -264,14 +271,10 @@ class QueueClient(LedgerClient):
             raise self._error(error) from error
 
     def _call(self, verb: str, **request: Any) -> dict[str, Any]:
-        action = flight.Action(verb, json.dumps({"manager": self._manager, **request}).encode())
-        options = flight.FlightCallOptions(timeout=_CALL_TIMEOUT_SECONDS, headers=self._headers)
         try:
-            [answer] = self._flight.do_action(action, options)
+            return self._answer(verb, {"manager": self._manager, **request})
         except flight.FlightError as error:
             raise self._error(error) from error
-        value: dict[str, Any] = json.loads(answer.body.to_pybytes())
-        return value
 
     def _error(self, error: flight.FlightError) -> BulkError:
         try:

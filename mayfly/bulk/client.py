@@ -26,6 +26,14 @@ from mayfly.bulk.errors import (
     from_flight,
 )
 from mayfly.bulk.folder_socket import FOLDER_SCHEME, FolderSocket, folder_of_url
+from mayfly.bulk.patience import (
+    CALL_SECONDS,
+    RETRY_WAITS_SECONDS,
+    SILENCE_SECONDS,
+    Retries,
+    SilenceWatch,
+    channel_options,
+)
 
 #: Where a token is taken from when neither ``token`` nor ``token_file`` is given.
 TOKEN_VARIABLE = "MAYFLY_TOKEN"
@@ -151,8 +159,12 @@ class LedgerClient:
         token_file: str | Path | None = None,
         tls_root_certs: bytes | None = None,
         manager: str | None = None,
+        is_patient: bool = False,
     ) -> None:
         """Prepare a connection; the first call makes it.
+
+        ``is_patient``: a server that does not answer is asked again, for some seconds. All calls
+        that are made again may be: they name what they want in full.
 
         ``url`` is one that :func:`check_url` takes. ``manager`` names the queue manager where the
         server serves several. With TLS the server's certificate is checked against
@@ -167,13 +179,15 @@ class LedgerClient:
         bearer = check_token(read_token(token_file) if token is None else token)
         self._headers = [(b"authorization", f"Bearer {bearer}".encode())]
         self._folder_socket: FolderSocket | None = None
+        self._retry_waits = RETRY_WAITS_SECONDS if is_patient else ()
+        self._silence_seconds = SILENCE_SECONDS
         location, options = url, {}
         if url.startswith(f"{FOLDER_SCHEME}:"):
             self._folder_socket = _folder_socket(url)
             location = self._folder_socket.location
         elif url.startswith("grpc+tls:"):
             options = _tls_options(tls_root_certs)
-        self._flight = flight.connect(location, **options)
+        self._flight = flight.connect(location, generic_options=channel_options(), **options)
 
     def __repr__(self) -> str:
         """Show where it leads, never the token."""
@@ -228,35 +242,64 @@ class LedgerClient:
             "until": until_position,
             "max_bytes": max_bytes,
         }
-        position = after_position
-        try:
-            for batch in self._batches({LEDGER_VERB: request}):
-                position = self._next_position(batch, position)
-                yield batch
-        except flight.FlightError as error:
-            raise from_flight(error, self.url) from error
+        position, retries = after_position, Retries(self._retry_waits)
+        while True:
+            request["after"] = position
+            try:
+                for batch in self._batches({LEDGER_VERB: request}):
+                    position = self._next_position(batch, position)
+                    retries.has_gone_on()
+                    yield batch
+                break
+            except flight.FlightUnavailableError as error:
+                if not retries.wait():
+                    raise from_flight(error, self.url) from error
+            except flight.FlightError as error:
+                raise from_flight(error, self.url) from error
         if position != until_position:
             raise ServerFailed(
                 f"the server {self.url} ended at position {position}, not {until_position}"
             )
 
     def _ask_action(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
-        action = flight.Action(name, json.dumps(request).encode())
-        options = flight.FlightCallOptions(timeout=_INFO_TIMEOUT_SECONDS, headers=self._headers)
         try:
-            [answer] = self._flight.do_action(action, options)
+            return self._answer(name, request, _INFO_TIMEOUT_SECONDS)
         except flight.FlightError as error:
             raise from_flight(error, self.url) from error
-        found: dict[str, Any] = json.loads(answer.body.to_pybytes())
+
+    def _answer(
+        self, name: str, request: dict[str, Any], timeout_seconds: float = CALL_SECONDS
+    ) -> dict[str, Any]:
+        """Make a call that may be made twice and return its answer; raises FlightError."""
+        action = flight.Action(name, json.dumps(request).encode())
+        options = flight.FlightCallOptions(timeout=timeout_seconds, headers=self._headers)
+
+        def ask() -> Any:
+            [answer] = self._flight.do_action(action, options)
+            return answer.body
+
+        found: dict[str, Any] = json.loads(Retries(self._retry_waits).run(ask).to_pybytes())
         return found
 
     def _batches(self, ticket: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         options = flight.FlightCallOptions(headers=self._headers)
         reader = self._flight.do_get(flight.Ticket(json.dumps(ticket).encode()), options)
+        watch = SilenceWatch(reader.cancel, self._silence_seconds)
         try:
-            for chunk in reader:
+            while True:
+                with watch.waiting():
+                    chunk = next(reader, None)
+                if chunk is None:
+                    return
                 yield chunk.data
+        except flight.FlightCancelledError as error:
+            if not watch.is_cut:
+                raise
+            raise flight.FlightTimedOutError(
+                f"nothing has come for {self._silence_seconds:g} s"
+            ) from error
         finally:
+            watch.stop()
             # A reader given up half way would keep the server's generator alive.
             reader.cancel()
 

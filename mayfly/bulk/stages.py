@@ -20,8 +20,6 @@ from mayfly.bulk.schema import pages
 
 #: The verb of an upload, and the action that puts what was uploaded.
 STAGE_VERB, COMMIT_ACTION = "stage", "stage-commit"
-#: The server puts some ten thousands of rows in a call and answers.
-_CALL_TIMEOUT_SECONDS = 300.0
 #: What the name of a query begins with that is one batch only; it is forgotten a day after.
 JOB_PREFIX = "job:"
 #: What stands for a batch that a stage is refused for.
@@ -155,14 +153,12 @@ class StageClient(LedgerClient):
             "stages": list(stages),
             "dead_letter_queue": dead_letter_queue,
         }
-        action = flight.Action(COMMIT_ACTION, json.dumps(request).encode())
-        options = flight.FlightCallOptions(timeout=_CALL_TIMEOUT_SECONDS, headers=self._headers)
         while True:
             try:
-                [answer] = self._flight.do_action(action, options)
+                # The server puts some ten thousands of rows in a call.
+                state = self._answer(COMMIT_ACTION, request)
             except flight.FlightError as error:
                 raise self.error(error) from error
-            state = json.loads(answer.body.to_pybytes())
             if state.pop("is_done"):
                 return Committed(**state)
 

@@ -100,6 +100,7 @@ def put(
             path.cap_ms,
             from_release=path.ttl_from_release,
             longest_ms=core.settings.longest_life_ms,
+            capped_by=path.capped_by,
         )
         pending = new_pending(core, path, prepared, window, (request, body))
         if unit_of_work is not None:

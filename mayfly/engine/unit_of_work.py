@@ -217,13 +217,13 @@ class UnitOfWork:
             return
         with core.latch:
             core.check_running()
-            takes = self._locked()
+            ending = [(self, self._locked())]
             work, late = self._work(), self._late
             self._clear()
             for home, part in self._parts.items():
                 if part.is_empty:
                     continue
-                takes += part._locked()
+                ending.append((part, part._locked()))
                 work.elsewhere = {**work.elsewhere, home: part._work()}
                 late += part._late
                 part._clear()
@@ -238,7 +238,8 @@ class UnitOfWork:
             raise
         finally:
             with core.latch:
-                self._let_go(takes)
+                for part, takes in ending:
+                    part._let_go(takes)
 
     def backout(self) -> None:
         """Withdraw puts and give gets back to their place, backout count one higher (G8).
@@ -290,9 +291,9 @@ class UnitOfWork:
         return [*self._takes, *(taken for taken, _row in self._rescheduled)]
 
     def _let_go(self, takes: list[Taken]) -> None:
-        for queue, row, _side in takes:
-            queue.locked -= 1
-            (queue.home or self._core).store.held_gets.settle(row.k)
+        for taken in takes:
+            taken.queue.locked -= 1
+        self._core.store.held_gets.settle([taken.row.k for taken in takes])
 
     def _give_back(self, takes: list[Taken]) -> None:
         core = self._core

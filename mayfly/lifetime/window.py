@@ -68,6 +68,7 @@ def window_at_put(
     *,
     from_release: bool = False,
     longest_ms: int = LONGEST_LIFE_MS,
+    capped_by: str = "",
 ) -> Window:
     """Return the window in which a message put at ``put_ms`` may be got.
 
@@ -75,7 +76,8 @@ def window_at_put(
     silently, and unlimited counts as above it (X3). A delay equal to the life is allowed and the
     message then is never gettable (D18). With ``from_release``, TTLFROM(RELEASE), the life of a
     delayed message begins when the delay is over, and neither can be too long for the other.
-    ``longest_ms`` is the longest life that may be asked for, whatever a cap makes of it (E3).
+    ``longest_ms`` is the longest life that may be asked for, whatever a cap makes of it (E3);
+    ``capped_by`` is what an error calls the cap, with the object that has it.
 
     Raises MQRC_EXPIRY_ERROR when the life is longer than that or the delay is longer than the
     resulting life (D7, D31), and MQRC_OPTIONS_ERROR when the delay is no whole number, negative, or
@@ -85,6 +87,8 @@ def window_at_put(
         raise _too_long(life_ms, longest_ms)
     if cap_ms is not None and (life_ms is None or life_ms > cap_ms):
         life_ms = cap_ms
+    else:
+        capped_by = ""
     if life_ms is None:
         expire_at_ms = None
     else:
@@ -95,9 +99,8 @@ def window_at_put(
     if from_release and life_ms is not None:
         expire_at_ms = deliver_at_ms + life_ms
     elif life_ms is not None and delay_ms > life_ms:
-        raise mq_error(
-            MQRC_EXPIRY_ERROR, f"delay_ms {delay_ms} is longer than the lifetime of {life_ms} ms"
-        )
+        said = f"delay_ms {delay_ms} is longer than the lifetime of {life_ms} ms"
+        raise mq_error(MQRC_EXPIRY_ERROR, f"{said}, which is {capped_by}" if capped_by else said)
     return Window(put_ms, deliver_at_ms, expire_at_ms)
 
 

@@ -97,7 +97,9 @@ class QueueOptions(NamedTuple):
 
     def connect(self) -> QueueClient:
         """Return a new connection; the token is read now, so that it is in no plan."""
-        return QueueClient(self.url, token_file=self.token_file, manager=self.manager)
+        return QueueClient(
+            self.url, token_file=self.token_file, manager=self.manager, is_patient=True
+        )
 
 
 class RowRange(InputPartition):

@@ -106,7 +106,7 @@ class SinkOptions(NamedTuple):
 
     def connect(self, manager: str | None) -> StageClient:
         """Return a new connection to a queue manager; the token is read now."""
-        return StageClient(self.url, token_file=self.token_file, manager=manager)
+        return StageClient(self.url, token_file=self.token_file, manager=manager, is_patient=True)
 
 
 def _transaction(given: Given, *, has_job: bool) -> tuple[str, int] | None:

@@ -81,7 +81,9 @@ class SourceOptions(NamedTuple):
 
     def connect(self) -> LedgerClient:
         """Return a new connection; the token is read now, so that it is in no plan."""
-        return LedgerClient(self.url, token_file=self.token_file, manager=self.manager)
+        return LedgerClient(
+            self.url, token_file=self.token_file, manager=self.manager, is_patient=True
+        )
 
 
 def _starting_position(given: Given) -> int | None:

@@ -13,6 +13,7 @@ import mmap
 import os
 import struct
 import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,11 +21,10 @@ from typing import Final, NamedTuple
 from mayfly.store.private_files import FILE_MODE
 
 HELD_GETS_FILE = "mayfly.db-gets"
-#: Key, backout count, and a mark, which is written last: an entry without it is not whole. No entry
-#: crosses a sector of the disk.
+#: Key, backout count, and a mark, which is written last: an entry without it is not whole, or is
+#: free. No entry crosses a sector of the disk.
 _ENTRY = struct.Struct("<qii")
 _ENTRY_BYTES: Final = 16
-_FREE = bytes(_ENTRY_BYTES)
 #: So many bytes the file grows by, room for 4,096 messages.
 _STEP_BYTES = 65_536
 _LOG = logging.getLogger("mayfly.store")
@@ -51,6 +51,8 @@ class HeldGets:
         self._descriptor = -1
         self._map: mmap.mmap | None = None
         self._area = memoryview(bytearray())
+        #: The same in units of 8 bytes: half an entry.
+        self._halves = self._area.cast("q")
         #: Where the entry of a message stands, by its key, and where there is room for others.
         self._places: dict[int, int] = {}
         self._free: list[int] = []
@@ -86,12 +88,15 @@ class HeldGets:
         place = self._places[key] = self._free.pop()
         _ENTRY.pack_into(self._area, place, key, backout_count, self._mark ^ backout_count)
 
-    def settle(self, key: int) -> None:
-        """Note that a get is committed or backed out; call it with the latch held."""
-        place = self._places.pop(key, None)
-        if place is not None:
-            self._area[place : place + _ENTRY_BYTES] = _FREE
-            self._free.append(place)
+    def settle(self, keys: Iterable[int]) -> None:
+        """Note that gets are committed or backed out; call it with the latch held."""
+        places, halves, free = self._places, self._halves, self._free
+        for key in keys:
+            place = places.pop(key, None)
+            if place is not None:
+                # Count and mark at once.
+                halves[(place >> 3) + 1] = 0
+                free.append(place)
 
     def close(self) -> None:
         """Close the file, and remove it unless something is still held."""
@@ -106,6 +111,7 @@ class HeldGets:
         """Note nothing any more; in a forked child the mapped memory is its parent's as well."""
         self._file = self._map = None
         self._area = memoryview(bytearray())
+        self._halves = self._area.cast("q")
         self._places, self._free = {}, []
 
     def _grow(self) -> bool:
@@ -131,10 +137,12 @@ class HeldGets:
             return False
         self._unmap()
         self._map, self._area = grown, memoryview(grown)
+        self._halves = self._area.cast("q")
         self._free += range(size_bytes, size_bytes + _STEP_BYTES, _ENTRY_BYTES)
         return True
 
     def _unmap(self) -> None:
         if self._map is not None:
+            self._halves.release()
             self._area.release()
             self._map.close()

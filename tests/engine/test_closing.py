@@ -8,6 +8,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -291,6 +292,29 @@ def in_child(call: Callable[[], None]) -> int:
         finally:
             os._exit(status)
     return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("ends", [Session.backout, partial(Session.close, commit=False)])
+def test_G8_a_forked_child_leaves_the_gets_of_its_parent_noted(
+    tmp_path: Path, ends: Callable[[Session], None]
+) -> None:
+    """The child has the memory of the file as well."""
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session(transacted=True) as unit:
+        local(qm)
+        unit.put("Q1", b"x", persistent=True)
+        unit.commit()
+        assert unit.get("Q1") is not None
+
+        def child() -> None:
+            with suppress(MQError):
+                ends(unit)
+
+        assert in_child(child) == 0
+        [held] = qm.store.held_gets.left()
+        assert held.backout_count == 0
+        unit.commit()
+        assert qm.store.held_gets.left() == []
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -372,6 +372,8 @@ def test_D31_a_delay_longer_than_the_capped_life_is_refused_at_the_send(
     producer = context.create_producer().set_delivery_delay(2_001)
     with refused(jms.JMSRuntimeException, EXPIRY):
         producer.send(q1, "x")
+    with pytest.raises(jms.JMSRuntimeException, match=r"CAPEXPRY\(20\) of QLOCAL\(Q1\)"):
+        producer.send(q1, "x")
     producer.set_delivery_delay(2_000).send(q1, "x")
     assert manager.curdepth(STAGING) == 1
     assert manager.registry.resolve("Q2").queue.definition.number("CAPEXPRY") == MQCEX_NOLIMIT

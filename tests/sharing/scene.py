@@ -17,14 +17,24 @@ class Sharing:
     """QSG1 with QM1 and QM2; each member has a private queue, and both have a shared one."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Open all of it under one clock; in memory without a folder."""
-        self.folder = folder
-        self.clock = VirtualClock(START_MS)
-        self.open()
+        """Open all of it under one clock, new; in memory without a folder."""
+        self.begin(folder, VirtualClock(START_MS))
         local(self.qm1, SHARED, QSGDISP=MQQSGD_SHARED, MAXDEPTH=100_000)
         for member in (self.qm1, self.qm2):
             local(member, PRIVATE, MAXDEPTH=100_000)
             alter_manager(member, DEADQ="SYSTEM.DEAD.LETTER.QUEUE")
+
+    @classmethod
+    def again(cls, folder: Path, clock: VirtualClock) -> Sharing:
+        """Open what is in a folder."""
+        found = cls.__new__(cls)
+        found.begin(folder, clock)
+        return found
+
+    def begin(self, folder: Path | None, clock: VirtualClock) -> None:
+        """Open the group and both members under a clock."""
+        self.folder, self.clock = folder, clock
+        self.open()
 
     def open_group(self) -> None:
         """Open the group alone."""

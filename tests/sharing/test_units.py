@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 from pathlib import Path
 
 import apsw
@@ -73,6 +74,29 @@ def test_E17_what_expired_before_its_commit_is_discarded_and_reported_in_every_s
             assert manager.curdepth(queue) == 1
             assert [life.outcome for life in lives(manager, queue)] == ["expired"]
             assert bodies(one, queue) == [b"live"]
+
+
+def test_G8_a_kill_counts_as_a_backout_on_both(tmp_path: Path) -> None:
+    """What a kill leaves is a copy of the folders, taken while the unit of work is open."""
+    sharing = Sharing(tmp_path / "running")
+    with sharing.qm1.session(transacted=True) as one:
+        for name in (SHARED, PRIVATE):
+            one.put(name, b"1", persistent=True)
+            one.put(name, b"2", persistent=True)
+        one.commit()
+        assert one.get(SHARED) is not None
+        assert one.get(PRIVATE) is not None
+        subprocess.run(["cp", "-r", tmp_path / "running", tmp_path / "killed"], check=True)
+        one.commit()
+    sharing.end()
+    for again in range(2):
+        killed = Sharing.again(tmp_path / "killed", sharing.clock)
+        with killed.qm1.session() as session:
+            for name in (SHARED, PRIVATE):
+                counts = [message.backout_count for message in session.browse(name)]
+                assert counts == [1, 0], (name, again)
+        killed.end()
+    assert not list(tmp_path.glob("*/*/mayfly.db-gets"))
 
 
 def test_G8_a_backout_gives_both_back_with_their_counts(sharing: Sharing) -> None:

@@ -39,6 +39,7 @@ from mayfly.spark.queue_source import (
 )
 from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN
+from tests.bulk.line import Line
 from tests.bulk.lives import queue_manager
 from tests.facts import wait_until
 
@@ -230,6 +231,22 @@ def test_a_reader_travels_without_connection_or_token(
     reader = stream_reader(manager_server, token_file)
     reader.initialOffset()
     assert TOKEN.encode() not in pickle.dumps(reader)
+
+
+def test_one_refused_connection_does_not_end_a_stream(
+    manager: QueueManager, manager_server: FlightServer, token_file: Path
+) -> None:
+    put(manager, 1, 2, 3)
+    with Line(manager_server.url, refused=1) as line:
+        reader = QueueStreamReader(parse(url=line.url, tokenFile=str(token_file)))
+        end = reader.latestOffset(first_offset(manager), ReadMaxRows(10))
+        assert (end["claim"], line.connection_count) == (1, 2)
+        assert sorted(payloads(reader, first_offset(manager), end)) == [1, 2, 3]
+
+
+def first_offset(manager: QueueManager) -> dict[str, Any]:
+    """Return where a stream of a new consumer begins."""
+    return ClaimOffset("billing", "Q1", manager.ledger.instance_id, 0).as_json()
 
 
 def test_DDELAY_a_reader_of_the_staging_queue_renews_its_claims_until_it_stops(

@@ -271,7 +271,7 @@ def test_D17_one_clock_through_staging_and_target(
     assert (None if message is None else message.remaining_tenths) == tenths
 
 
-def test_D18_life_equal_to_the_delay_ends_on_staging_with_a_report_of_the_original(
+def test_D18_R9_life_equal_to_the_delay_ends_on_staging_with_a_report_of_the_original(
     any_manager: QueueManager, clock: VirtualClock, persistent: bool
 ) -> None:
     local(any_manager)

@@ -1,17 +1,23 @@
 """What refuses a delayed put, rules D7, D11, D13, D14, D19, D31."""
 
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine.objects.inquire import inquire
+from mayfly.engine.pubsub.topic_administration import alter_topic
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
+from tests.spec.pubsub_scene import BASE, available_only, topic
 from tests.spec.scene import (
     STAGING,
+    alias,
     alter,
     body,
     local,
@@ -159,6 +165,84 @@ def test_D19_unknown_target_is_refused_at_the_send(
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
         session.put("NOBODY", b"data", delay_ms=1_000)
     assert queue_manager.curdepth(STAGING) == 0
+
+
+DELAYED = "delay_ms 5001 is longer than the lifetime of {} ms"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("ALTER QLOCAL(Q1) CAPEXPRY(50)", "5000 ms, which is CAPEXPRY(50) of QLOCAL(Q1)"),
+        ("ALTER QALIAS(A1) CAPEXPRY(40)", "4000 ms, which is CAPEXPRY(40) of QALIAS(A1)"),
+        (
+            "ALTER QALIAS(A1) CAPEXPRY(40)\nALTER QLOCAL(Q1) CUSTOM('CAPEXPRY(30)')",
+            "3000 ms, which is CAPEXPRY(30) of QLOCAL(Q1)",
+        ),
+        ("ALTER QALIAS(A1) CAPEXPRY(20)\nALTER QLOCAL(Q1) CAPEXPRY(50)", "QALIAS(A1)"),
+    ],
+)
+@pytest.mark.parametrize("life_ms", [None, 5_001, 60_000])
+def test_D31_the_error_names_the_object_whose_cap_it_is(
+    queue_manager: QueueManager, session: Session, script: str, said: str, life_ms: int | None
+) -> None:
+    local(queue_manager)
+    alias(queue_manager, "A1", "Q1")
+    assert queue_manager.mqsc(script).ok
+    with pytest.raises(MQError) as caught:
+        session.put("A1", b"x", delay_ms=5_001, time_to_live_ms=life_ms)
+    assert caught.value.reason == rc.MQRC_EXPIRY_ERROR
+    assert caught.value.detail.endswith(said)
+
+
+def test_D31_a_life_below_every_cap_is_nobody_else_s(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager, CAPEXPRY=50)
+    with pytest.raises(MQError) as caught:
+        session.put("Q1", b"x", delay_ms=5_001, time_to_live_ms=5_000)
+    assert caught.value.detail == DELAYED.format(5_000)
+
+
+def test_D31_the_error_names_the_remote_queue_or_the_transmission_queue(
+    queue_manager: QueueManager, session: Session
+) -> None:
+    local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION, CAPEXPRY=50)
+    definition = "DEFINE QREMOTE(R1) RNAME(Q9) RQMNAME(QM2) XMITQ(QM2)"
+    assert queue_manager.mqsc(definition).ok
+    for name, said in (("R1", "CAPEXPRY(50) of QLOCAL(QM2)"), ("Q9@QM2", "of QLOCAL(QM2)")):
+        with pytest.raises(MQError, match=re.escape(said)):
+            session.put(name, b"x", delay_ms=5_001)
+    assert queue_manager.mqsc("ALTER QREMOTE(R1) CAPEXPRY(10)").ok
+    with pytest.raises(MQError, match=re.escape("CAPEXPRY(10) of QREMOTE(R1)")):
+        session.put("R1", b"x", delay_ms=5_001)
+
+
+@pytest.mark.parametrize(
+    ("string", "through", "said"),
+    [
+        ("a/b", "", "5000 ms, which is CAPEXPRY(50) of TOPIC(A)"),
+        ("a/low/x", "", "2000 ms, which is CAPEXPRY(20) of TOPIC(LOW)"),
+        ("other", "", "6000 ms, which is CAPEXPRY(60) of TOPIC(SYSTEM.BASE.TOPIC)"),
+        ("", "SLOW", "5000 ms, which is CAPEXPRY(50) of TOPIC(A)"),
+        ("", "FAST", "1000 ms, which is CAPEXPRY(10) of QALIAS(FAST)"),
+    ],
+)
+def test_D31_the_error_names_the_topic_object_or_its_alias(
+    queue_manager: QueueManager, session: Session, string: str, through: str, said: str
+) -> None:
+    """The nearest topic object that gives a cap, however far above the topic string."""
+    available_only(queue_manager)
+    topic(queue_manager, "A", "a", CAPEXPRY=50)
+    topic(queue_manager, "LOW", "a/low", CAPEXPRY=20)
+    alter_topic(queue_manager, BASE, {"CAPEXPRY": 60})
+    alias(queue_manager, "SLOW", "A", TARGTYPE=c.MQOT_TOPIC, CAPEXPRY=50)
+    alias(queue_manager, "FAST", "A", TARGTYPE=c.MQOT_TOPIC, CAPEXPRY=10)
+    send = partial(session.put, through) if through else partial(session.publish, string)
+    with pytest.raises(MQError) as caught:
+        send(b"x", delay_ms=6_001)
+    assert caught.value.reason == rc.MQRC_EXPIRY_ERROR
+    assert caught.value.detail.endswith(said)
 
 
 def test_D31_delay_longer_than_the_capped_life_is_refused(

@@ -35,8 +35,7 @@ def test_what_is_noted_is_found_without_a_close(tmp_path: Path) -> None:
     gets = [(-(2**63), 0), (-5, 7), (1, 2**31 - 1), (2**63 - 1, 3)]
     held = noted(tmp_path, *gets)
     assert left(tmp_path) == gets
-    held.settle(1)
-    held.settle(99)
+    held.settle([1, 99])
     assert left(tmp_path) == [gets[0], gets[1], gets[3]]
     held.close()
 
@@ -45,7 +44,7 @@ def test_it_is_private_and_gone_after_a_close_in_order(tmp_path: Path) -> None:
     file = tmp_path / HELD_GETS_FILE
     held = noted(tmp_path, (1, 0))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    held.settle(1)
+    held.settle([1])
     held.close()
     assert not file.exists()
     # What is still held at the close has not been backed out.
@@ -94,8 +93,7 @@ def test_a_disk_without_room_stops_the_notes_and_nothing_else(
         held = noted(tmp_path, *((key, 0) for key in range(1, 4_100)))
     assert len(caplog.records) == 1
     assert len(left(tmp_path)) == 4_096
-    for key in range(1, 4_100):
-        held.settle(key)
+    held.settle(range(1, 4_100))
     assert left(tmp_path) == []
     held.note(5, 1)
     assert left(tmp_path) == [(5, 1)]

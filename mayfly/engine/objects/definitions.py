@@ -51,6 +51,11 @@ class Definition:
             return self.number("CAPEXPRY")
         return MQCEX_NOLIMIT if custom[1].upper() == "NOLIMIT" else int(custom[1])
 
+    @property
+    def cap_text(self) -> str:
+        """What an error calls the cap, with the object that has it."""
+        return f"CAPEXPRY({self.cap_tenths}) of {self.kind}({self.name})"
+
     def to_json(self) -> str:
         """Return the stored form of the attributes."""
         made = {"definition_type": self.definition_type}

@@ -20,6 +20,7 @@ from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQBND_BIND_NOT_FIXED,
+    MQCEX_NOLIMIT,
     MQMDS_FIFO,
     MQOT_TOPIC,
     MQQA_GET_INHIBITED,
@@ -54,6 +55,7 @@ class Path:
 
     __slots__ = (
         "cap_ms",
+        "capped_by",
         "default_persistence",
         "default_priority",
         "fifo_priority",
@@ -90,6 +92,9 @@ class Path:
         self.remote = remote
         self.transmits = last.number("USAGE") == MQUS_TRANSMISSION
         self.cap_ms = lowest_cap_ms(o.cap_tenths for o in objects)
+        capping = [o for o in objects if o.cap_tenths != MQCEX_NOLIMIT]
+        #: The lowest cap in words, empty without one.
+        self.capped_by = min(capping, key=lambda o: o.cap_tenths).cap_text if capping else ""
         self.default_priority = first.number("DEFPRTY")
         self.default_persistence = first.number("DEFPSIST")
         self.put_inhibited = any(o.number("PUT") == MQQA_PUT_INHIBITED for o in objects)

@@ -60,5 +60,10 @@ def window_on(path: Path, window: Window) -> Window:
     put_ms, deliver_at_ms, expire_at_ms = window
     left_ms = None if expire_at_ms is None else expire_at_ms - put_ms
     return window_at_put(
-        put_ms, left_ms, deliver_at_ms - put_ms, path.cap_ms, from_release=path.ttl_from_release
+        put_ms,
+        left_ms,
+        deliver_at_ms - put_ms,
+        path.cap_ms,
+        from_release=path.ttl_from_release,
+        capped_by=path.capped_by,
     )

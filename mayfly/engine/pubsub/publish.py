@@ -149,6 +149,7 @@ class _FanOut:
             request.delay_ms,
             values.cap_ms,
             longest_ms=core.settings.longest_life_ms,
+            capped_by=values.capped_by,
         )
         self._promise = _promise(values, self._prepared)
         self._check_kind()

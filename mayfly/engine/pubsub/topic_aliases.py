@@ -36,11 +36,11 @@ def through_alias(alias: Definition, values: TopicValues) -> TopicValues:
     """
     if alias.number("PUT") == MQQA_PUT_INHIBITED:
         raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUT(DISABLED) for alias {alias.name}")
-    caps_ms = [] if values.cap_ms is None else [values.cap_ms]
     if alias.cap_tenths != MQCEX_NOLIMIT:
-        caps_ms.append(ms_of_tenths(alias.cap_tenths))
+        cap_ms = ms_of_tenths(alias.cap_tenths)
+        if values.cap_ms is None or cap_ms < values.cap_ms:
+            values = values._replace(cap_ms=cap_ms, capped_by=alias.cap_text)
     return values._replace(
         default_priority=alias.number("DEFPRTY"),
         default_persistence=alias.number("DEFPSIST"),
-        cap_ms=min(caps_ms, default=None),
     )

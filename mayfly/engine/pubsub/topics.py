@@ -49,6 +49,8 @@ class TopicValues(NamedTuple):
     subscribe_inhibited: bool
     allows_durable: bool
     cap_ms: int | None
+    #: The cap in words, empty without one.
+    capped_by: str
     uses_dead_letters: bool
     durable_model: str
     non_durable_model: str
@@ -122,6 +124,12 @@ class TopicTree:
         order = attributes_of(TOPIC)
         return {k: found.get(k, BASE_VALUES[k]) for k in order if k in BASE_VALUES}
 
+    def _capped_by(self, topic: str, cap_tenths: int) -> str:
+        """Return a cap in words, with the nearest object that gives one."""
+        above = (self._by_string[string] for string in upwards(topic) if string in self._by_string)
+        names = (o.name for o in above if o.number("CAPEXPRY") != _PARENT["CAPEXPRY"])
+        return f"CAPEXPRY({cap_tenths}) of TOPIC({next(names)})"
+
     def _resolved(self, topic: str) -> TopicValues:
         values = Definition(TOPIC, topic, self.effective(topic))
         cap_tenths = values.number("CAPEXPRY")
@@ -134,6 +142,7 @@ class TopicTree:
             values.number("SUB") == PUBSUB_DISABLED,
             values.number("DURSUB") == s.MQSUB_DURABLE_ALLOWED,
             None if cap_tenths == c.MQCEX_NOLIMIT else ms_of_tenths(cap_tenths),
+            "" if cap_tenths == c.MQCEX_NOLIMIT else self._capped_by(topic, cap_tenths),
             values.number("USEDLQ") == DEAD_LETTERS_YES,
             values.text("MDURMDL"),
             values.text("MNDURMDL"),

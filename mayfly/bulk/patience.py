@@ -1,0 +1,110 @@
+"""How long a client of the bulk plane waits for a server that may be gone, and how often it asks.
+
+A call that is answered by one message has a deadline. A stream of rows has none, since it lasts as
+long as its rows do: it is given up when the server is silent, or answers no ping any more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pyarrow.flight as flight
+
+_Result = TypeVar("_Result")
+
+#: A call that claims, ends or puts as much as a batch holds.
+CALL_SECONDS = 300.0
+#: The server has had that long to send the next rows of a stream.
+SILENCE_SECONDS = 120.0
+#: The waits between the tries of a patient client: a server is back some seconds after its end.
+RETRY_WAITS_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+#: A ping after so long without a word, during a call, and how long its answer may take. A server
+#: takes pings that come more often than every five minutes for an attack. Sent data that nobody
+#: acknowledges ends a call after the second time, too.
+KEEPALIVE_MS, KEEPALIVE_ANSWER_MS = 330_000, 20_000
+_LOOKS = 4
+
+
+def channel_options(keepalive_ms: int = KEEPALIVE_MS) -> list[tuple[str, int]]:
+    """Return the options of a gRPC channel."""
+    return [
+        ("grpc.keepalive_time_ms", keepalive_ms),
+        ("grpc.keepalive_timeout_ms", min(KEEPALIVE_ANSWER_MS, keepalive_ms)),
+        # A patient client tries again sooner than gRPC would let it.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+    ]
+
+
+class Retries:
+    """The tries of one call; nobody else's."""
+
+    def __init__(self, waits_seconds: tuple[float, ...]) -> None:
+        """Begin; without waits there is one try."""
+        self._all = waits_seconds
+        self._left = list(waits_seconds)
+
+    def run(self, call: Callable[[], _Result]) -> _Result:
+        """Make a call, again while nobody answers; raises what the last try does.
+
+        Whoever uses it knows that the call may be made twice: its first try may have taken effect.
+        """
+        while True:
+            try:
+                return call()
+            except flight.FlightUnavailableError:
+                if not self.wait():
+                    raise
+
+    def wait(self) -> bool:
+        """Wait for the next try; tell whether there is one."""
+        if not self._left:
+            return False
+        threading.Event().wait(self._left.pop(0))
+        return True
+
+    def has_gone_on(self) -> None:
+        """The server has answered: what fails later is another failure."""
+        self._left = list(self._all)
+
+
+class SilenceWatch:
+    """Cuts a stream off when the server lets its reader wait for too long."""
+
+    def __init__(self, cut: Callable[[], None], limit_seconds: float = SILENCE_SECONDS) -> None:
+        """Begin to watch; ``cut`` ends the stream from another thread."""
+        self._cut = cut
+        self._look_seconds = limit_seconds / _LOOKS
+        self._is_stopped = threading.Event()
+        #: The number of the wait that lasts, 0 while the reader does something else.
+        self._wait, self._wait_count = 0, 0
+        self.is_cut = False
+        threading.Thread(target=self._run, name="mayfly-silence", daemon=True).start()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Mark that the reader waits for the server."""
+        self._wait_count += 1
+        self._wait = self._wait_count
+        try:
+            yield
+        finally:
+            self._wait = 0
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._is_stopped.set()
+
+    def _run(self) -> None:
+        seen, looks = 0, 0
+        while not self._is_stopped.wait(self._look_seconds):
+            wait = self._wait
+            looks = looks + 1 if wait and wait == seen else 0
+            seen = wait
+            if looks >= _LOOKS:
+                self.is_cut = True
+                self._cut()
+                return
