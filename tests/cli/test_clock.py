@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, SystemClock
+from mayfly.cli.clock import _lines
 from mayfly.cli.outcomes import ExitCode
+from mayfly.engine.own_time import OwnTime
 from mayfly.testing import VirtualClock
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import ROOT, Invoke
 from tests.cli.test_processes import serving
 
 GLITCH_MS = 3_590_000
@@ -69,6 +71,14 @@ def test_clock_accept_brings_a_queue_manager_back(ahead: Path, mayfly: Invoke) -
     assert mayfly("get", "QM1", "Q1").stdout == "alive\n"
     assert mayfly("get", "QM1", "Q1").exit_code == ExitCode.NOTHING
     assert mayfly("schedule", "count", "QM1").stdout.split()[0] == "1"
+
+
+def test_the_documentation_shows_what_is_printed() -> None:
+    text = (ROOT / "docs/CLOCKS.md").read_text("utf-8")
+    [shown] = re.findall(r"^\$ mayfly clock show QM1\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    own_ms = 1_795_371_127_000
+    found = OwnTime(own_ms, own_ms - GLITCH_MS, 2, 0, 0, 3, 12, 40)
+    assert shown.splitlines() == list(_lines("QM1", found))
 
 
 @pytest.mark.slow
