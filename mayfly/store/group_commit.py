@@ -145,6 +145,10 @@ class GroupCommit:
         try:
             self._run(batch)
         finally:
+            for unit in batch:
+                if unit.error is None and not unit.is_safe:
+                    # Interrupted before anything was begun.
+                    unit.error = mq_error(MQRC_UNEXPECTED_ERROR, "commit given up")
             with self._lock:
                 self._expected = len(batch) + len(self._waiting)
                 self._hand_over()
@@ -162,6 +166,8 @@ class GroupCommit:
 
     def _run(self, batch: list[Unit]) -> None:
         with self._guard:
+            # Of this batch; an interrupt from now on must not find that of the one before.
+            self._is_committing = False
             if self.is_broken:
                 _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
                 return
@@ -203,6 +209,7 @@ class GroupCommit:
         try:
             self._transact(self._refuse_growth(batch))
         except apsw.FullError:
+            self._is_committing = False
             if self._ballast is None or not self._ballast.give_up():
                 raise
             self._roll_back()
@@ -226,7 +233,6 @@ class GroupCommit:
 
     def _transact(self, batch: list[Unit]) -> None:
         writer, book = self._writer, self._book
-        self._is_committing = False
         if not batch:
             return
         writer.execute("BEGIN IMMEDIATE")

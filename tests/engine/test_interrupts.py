@@ -14,16 +14,18 @@ from typing import Any
 import apsw
 import pytest
 
-from mayfly import QueueManager
+from mayfly import MQError, QueueManager
 from mayfly.engine.get import GetRequest
 from mayfly.engine.watch import wait_for
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
 from mayfly.store import group_commit
 from mayfly.store.group_commit import GroupCommit
+from mayfly.store.units import Unit
 from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS, Running, bodies, local
-from tests.store.scene import gate, statement
+from tests.store.scene import NUMBER, gate, held, opened, put_unit, statement
 
 
 class CtrlC:
@@ -212,6 +214,72 @@ def test_an_interrupt_right_after_the_commit_undoes_nothing(tmp_path: Path) -> N
     with QueueManager("QM1", tmp_path, VirtualClock()) as again:
         assert again.verify().ok
         assert bodies(again.session(), "Q1") == [b"two"]
+
+
+def test_an_interrupt_before_the_begin_is_never_the_success_of_the_commit_before(
+    tmp_path: Path,
+) -> None:
+    """Two units of one batch: whoever waits for one of them is told MQRC_UNEXPECTED_ERROR."""
+    store = opened(tmp_path)
+    store.commit([put_unit(store)])
+    interrupts = [signal.SIGINT]
+
+    def before(_cursor: apsw.Cursor, sql: str, _bindings: object) -> bool:
+        if sql == "BEGIN IMMEDIATE" and interrupts:
+            signal.raise_signal(interrupts.pop())
+        return True
+
+    store._database.writer.exec_trace = before
+    units = [put_unit(store), put_unit(store)]
+    with pytest.raises(KeyboardInterrupt):
+        store.commit(units)
+    assert [reason_of(unit) for unit in units] == [rc.MQRC_UNEXPECTED_ERROR] * 2
+    assert not any(unit.is_safe for unit in units)
+    assert len(held(store)) == store.book.totals[NUMBER].present == 1
+    store.commit([put_unit(store)])
+    assert len(held(store)) == store.book.totals[NUMBER].present == 2
+    store.close()
+
+
+def reason_of(unit: Unit) -> int | None:
+    return unit.error.reason if isinstance(unit.error, MQError) else None
+
+
+class Guard:
+    """A lock at which the next one who comes is interrupted."""
+
+    is_armed = False
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if self.is_armed:
+            self.is_armed = False
+            signal.raise_signal(signal.SIGINT)
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_an_interrupt_while_the_leader_waits_for_a_checkpoint_fails_its_whole_batch(
+    tmp_path: Path,
+) -> None:
+    """Nobody who waits for it may take it for success, as units without an error would be."""
+    store = opened(tmp_path)
+    store.commit([put_unit(store)])
+    store.group._guard = guard = Guard()
+    guard.is_armed = True
+    units = [put_unit(store), put_unit(store)]
+    with pytest.raises(KeyboardInterrupt):
+        store.commit(units)
+    assert [reason_of(unit) for unit in units] == [rc.MQRC_UNEXPECTED_ERROR] * 2
+    assert not any(unit.is_safe for unit in units)
+    assert len(held(store)) == 1
+    store.commit([put_unit(store)])
+    assert len(held(store)) == store.book.totals[NUMBER].present == 2
+    store.close()
 
 
 @pytest.mark.parametrize("transacted", [False, True])

@@ -36,6 +36,7 @@ from tests.spec.scene import (
     take,
     waiting,
 )
+from tests.store.scene import statement
 
 IN_GROUP, LAST = c.MQMF_MSG_IN_GROUP, c.MQMF_LAST_MSG_IN_GROUP
 LOGICAL, ALL_MSGS = c.MQGMO_LOGICAL_ORDER, c.MQGMO_ALL_MSGS_AVAILABLE
@@ -263,6 +264,27 @@ def test_backout_takes_the_order_back_to_where_the_unit_of_work_began(
     assert ordered(handle, b"2", LAST, SYNCPOINT).descriptor.msg_seq_number == 2
     session.commit()
     assert bodies(session, "Q1") == [b"1", b"2"]
+
+
+def test_commit_that_a_full_disk_refuses_takes_the_order_back(tmp_path: Path) -> None:
+    with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
+        local(qm, DEFPSIST=c.MQPER_PERSISTENT)
+        with qm.session(transacted=True) as session:
+            handle = session.open("Q1", INPUT | OUTPUT | BROWSE)
+            first = ordered(handle, b"1", IN_GROUP, SYNCPOINT).descriptor
+            session.commit()
+            qm.store.commit([statement("PRAGMA max_page_count = 1")])
+            for _ in range(2):
+                placed = ordered(handle, b"x" * 100_000, IN_GROUP, SYNCPOINT).descriptor
+                assert (placed.group_id, placed.msg_seq_number) == (first.group_id, 2)
+                with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
+                    session.commit()
+            qm.store.commit([statement("PRAGMA max_page_count = 1000000")])
+            placed = ordered(handle, b"2", LAST, SYNCPOINT).descriptor
+            assert (placed.group_id, placed.msg_seq_number) == (first.group_id, 2)
+            session.commit()
+            assert got(handle, LOGICAL) == [b"1", b"2"]
+        assert qm.verify().ok
 
 
 def test_D9_logical_order_and_a_delay_do_not_go_together(

@@ -9,7 +9,9 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
+from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.bulk.claim_holding import Limit
+from mayfly.engine.objects import administration
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
@@ -338,6 +340,45 @@ def test_E4_time_that_a_full_disk_refused_is_noted_with_the_next_transaction(
         put_with_a_deadline(qm)
         with crashed(tmp_path / "alive", tmp_path / "late") as late:
             assert late.now_ms() == clock.now_ms()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
+    clock: VirtualClock, tmp_path: Path, is_killed: bool
+) -> None:
+    """What is staged for a queue that is gone is staged for no other one, whatever its number."""
+    qm = reopened(tmp_path / "alive", clock)
+    alter_manager(qm, DEADQ=DEAD)
+    for name in ("Q1", "Q2"):
+        local(qm, name)
+    with qm.session() as session:
+        for name in ("Q1", "Q2", "Q1"):
+            session.put(name, name.encode(), persistent=True, delay_ms=10_000)
+        # A kill takes it, and the totals are gone over for that.
+        session.put("Q2", b"lost", persistent=False)
+    number = qm.registry.queue("Q1").number
+    administration.delete(qm, QLOCAL, "Q1")
+    if is_killed:
+        subprocess.run(["cp", "-r", tmp_path / "alive", tmp_path / "copy"], check=True)
+    qm.close()
+    folder = tmp_path / ("copy" if is_killed else "alive")
+    for is_second in (False, True):
+        with reopened(folder, clock) as qm, qm.session() as session:
+            assert qm.curdepth(STAGING) == 3
+            assert (qm.counts("Q2").staged, qm.registry.departed[number].staged_for) == (1, 2)
+            assert session.schedule.count("Q2") == 1
+            if not is_second:
+                local(qm, "Q3")
+                assert qm.registry.queue("Q3").number != number
+            assert qm.counts("Q3").staged == 0
+            assert qm.verify().ok
+    with reopened(folder, clock) as qm, qm.session() as session:
+        clock.advance(10_000)
+        assert bodies(session, "Q2") == [b"Q2"]
+        assert qm.curdepth(DEAD) == 2
+        assert (qm.curdepth(STAGING), qm.curdepth("Q3")) == (0, 0)
+        assert number not in {n for n, q in qm.registry.departed.items() if q.staged_for}
+        assert qm.verify().ok
 
 
 def test_restart_in_the_same_process_shares_its_clock(clock: VirtualClock, tmp_path: Path) -> None:

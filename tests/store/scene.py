@@ -101,7 +101,7 @@ class Gate:
         def commit(place: int) -> None:
             try:
                 store.commit([units[place]])
-            except (apsw.Error, MQError) as error:
+            except (apsw.Error, MQError, LookupError) as error:
                 outcomes[place] = error
 
         leader = threading.Thread(target=store.commit, args=([statement("SELECT gate()")],))

@@ -117,6 +117,35 @@ def test_a_bad_unit_leaves_no_gap_in_the_ledger(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_unit_with_totals_of_an_unknown_queue_leaves_no_gap_and_changes_no_totals(
+    tmp_path: Path,
+) -> None:
+    """It fails when its life has been written: between two good ones, which stay as they are."""
+    with gate() as opening:
+        store = opened(tmp_path)
+    store.book.totals.open_queue(2, "Q2")
+    rows = [new_row(store) for _ in range(4)]
+    store.commit([put_unit(store, *rows)])
+    bad = get_unit(rows[1])
+    bad.delta(2).puts += 1
+    bad.delta(999).puts += 1
+    outcomes = opening.batch(store, get_unit(rows[0]), bad, get_unit(rows[2]))
+    assert [type(outcome) for outcome in outcomes] == [type(None), KeyError, type(None)]
+    assert held(store) == [rows[1].msg_id, rows[3].msg_id]
+    store.commit([get_unit(rows[3])])
+    lives = [(1, rows[0].msg_id), (2, rows[2].msg_id), (3, rows[3].msg_id)]
+    for again in (False, True):
+        if again:
+            store = opened(tmp_path)
+            store.book.totals.open_queue(2, "Q2")
+        assert [(row[0], row[3]) for row in store.ledger.page(0, 10)] == lives
+        assert store.ledger.last_position() == 3
+        totals = store.book.totals[NUMBER]
+        assert (totals.puts, totals.present, sum(totals.ended)) == (4, 1, 3)
+        assert store.book.totals[2].puts == 0
+        store.close()
+
+
 def test_a_full_disk_fails_the_whole_batch_keeps_nothing_and_passes(tmp_path: Path) -> None:
     with gate() as opening:
         store = opened(tmp_path)
