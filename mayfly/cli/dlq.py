@@ -13,6 +13,7 @@ import typer
 
 from mayfly.cli.dlq_show import (
     HEAD,
+    failed_with,
     letter_as_json,
     letter_cells,
     summary,
@@ -32,7 +33,6 @@ from mayfly.dead_letter import (
     parse_rules,
 )
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.causes import cause_name
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
@@ -100,7 +100,9 @@ def run(
             what = f"waits for letters on {handler.queue}; an interrupt ends it"
             typer.echo(f"mayfly: {what}", err=True)
         handler.run()
-    _tell(handler, as_json=as_json)
+    _print(handler, as_json=as_json)
+    if failures := failed_with(handler):
+        typer.echo(f"mayfly: {failures}", err=True)
 
 
 @dlq.command("list")
@@ -109,7 +111,7 @@ def list_(
 ) -> None:
     """List what is dead-lettered: why, for which queue, since when, and how long it still lives.
 
-    With --json as one JSON line each. Exit code 1 when there is none.
+    With --json as one JSON line each, and [] when there is none. Exit code 1 when there is none.
 
     \b
     Example:
@@ -131,6 +133,8 @@ def list_(
                     print(*aligned(rows), sep="\n")
                     rows = []
     if not count:
+        if as_json:
+            print_json([])
         raise CommandFailed(ExitCode.NOTHING, f"nothing on {dead_queue}")
     if rows:
         print(*aligned(rows), sep="\n")
@@ -159,10 +163,10 @@ def redrive(
         parse_rules(rules)
     with operated(name, path) as manager, _handling(manager, rules, queue) as handler:
         handler.run_once()
-    _tell(handler, as_json=as_json)
-    if handler.counts[Outcome.FAILED] or not handler.counts[Outcome.REDRIVEN]:
-        redriven, failed = (handler.counts[o] for o in (Outcome.REDRIVEN, Outcome.FAILED))
-        raise CommandFailed(ExitCode.NOTHING, f"{redriven:,} redriven, {failed:,} failed")
+    _print(handler, as_json=as_json)
+    failures = failed_with(handler)
+    if failures or not handler.counts[Outcome.REDRIVEN]:
+        raise CommandFailed(ExitCode.NOTHING, failures or "nothing was redriven")
 
 
 @contextmanager
@@ -223,10 +227,9 @@ def _watch(handler: LetterHandler, stopped: Event) -> None:
     handler.stop()
 
 
-def _tell(handler: LetterHandler, *, as_json: bool) -> None:
+def _print(handler: LetterHandler, *, as_json: bool) -> None:
+    """Print what was done; what has failed is said on stderr, with its reasons."""
     if as_json:
         print_json(summary_as_json(handler))
-        return
-    print(summary(handler.counts))
-    for reason, count in sorted(handler.failures.items()):
-        typer.echo(f"mayfly: {count:,} failed with {cause_name(reason)}", err=True)
+    else:
+        print(summary({o: n for o, n in handler.counts.items() if o is not Outcome.FAILED}))

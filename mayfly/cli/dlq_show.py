@@ -56,6 +56,14 @@ def summary(counts: Mapping[Outcome, int]) -> str:
     return ", ".join(happened) or "nothing to do"
 
 
+def failed_with(handler: LetterHandler) -> str:
+    """Return in one line what has failed and why, empty when nothing has."""
+    return ", ".join(
+        f"{count:,} failed with {cause_name(reason)}"
+        for reason, count in sorted(handler.failures.items())
+    )
+
+
 def summary_as_json(handler: LetterHandler) -> dict[str, object]:
     """Return what a handler did for JSON: counts by outcome, failed attempts by reason."""
     failures = {cause_name(reason): count for reason, count in sorted(handler.failures.items())}

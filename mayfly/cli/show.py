@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mayfly.engine.message import Message
-from mayfly.lifetime.times import SECOND_MS
+from mayfly.lifetime.spelling import spelled_duration
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BODY_CHARACTERS = 40
@@ -93,11 +93,8 @@ def moment(at_ms: int) -> str:
 
 
 def remaining(remaining_ms: int | None) -> str:
-    """Return what is left of a life, rounded up to a tenth of a second."""
-    if remaining_ms is None:
-        return "never"
-    tenths = -(-remaining_ms * 10 // SECOND_MS)
-    return f"{tenths / 10:,.1f} s"
+    """Return what is left of a life in its two largest units; never 0 while it lives (E4)."""
+    return "never" if remaining_ms is None else spelled_duration(remaining_ms)
 
 
 def write_body(body: bytes) -> None:

@@ -121,10 +121,17 @@ def test_redrive_puts_once_and_says_what_stays(letters: Invoke) -> None:
     assert depths(letters, "Q1", DEAD) == [1, 2]
     answer = letters("dlq", "redrive", "QM1")
     assert answer.exit_code == ExitCode.NOTHING
-    assert answer.stderr == (
-        "mayfly: 1 failed with MQRC_UNKNOWN_OBJECT_NAME\nmayfly: 0 redriven, 1 failed\n"
-    )
+    assert answer.stdout == "1 left, 1 without header\n"
+    assert answer.stderr == "mayfly: 1 failed with MQRC_UNKNOWN_OBJECT_NAME\n"
+    nothing = letters("dlq", "redrive", "QM1", "--where", "DESTQ(Q9)")
+    assert (nothing.exit_code, nothing.stderr) == (1, "mayfly: nothing was redriven\n")
     assert depths(letters, DEAD) == [2]
+
+
+def test_list_as_json_is_json_where_nothing_is_dead_lettered(queue: Invoke) -> None:
+    answer = queue("dlq", "list", "QM1", "--queue", "Q1", "--json")
+    assert (answer.exit_code, json.loads(answer.stdout)) == (ExitCode.NOTHING, [])
+    assert answer.stderr == "mayfly: nothing on Q1\n"
 
 
 def test_redrive_ends_though_a_letter_comes_back_at_once(letters: Invoke, home: Path) -> None:

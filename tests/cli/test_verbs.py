@@ -15,6 +15,7 @@ from mayfly.cli.app import COMMANDS as COMMANDS_OF_THE_APP
 from mayfly.cli.app import command_named
 from mayfly.cli.ledger import _print_reports
 from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.show import remaining
 from mayfly.lifetime.life import OUTCOMES
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION_WITH_DATA
 from mayfly.spark.report import QueueReport
@@ -89,6 +90,16 @@ def test_a_command_imports_what_it_runs_and_nothing_else(
     exit_code, *imported = answer.stdout.splitlines()[-1].split()
     assert exit_code == "0"
     assert not unwanted & set(imported)
+
+
+@pytest.mark.parametrize(
+    ("remaining_ms", "shown"),
+    [(None, "never"), (1, "1 ms"), (3_560_800, "59 min 21 s"), (3_560_000, "59 min 20 s")],
+)
+def test_E4_what_is_left_of_a_life_is_told_in_its_two_largest_units_and_rounded_up(
+    remaining_ms: int | None, shown: str
+) -> None:
+    assert remaining(remaining_ms) == shown
 
 
 def test_put_prints_the_id_and_get_takes_the_message_once(queue: Invoke) -> None:
