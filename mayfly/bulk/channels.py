@@ -70,7 +70,7 @@ class ChannelClient(LedgerClient):
         try:
             [answer] = self._flight.do_action(action, self._options(timeout_s))
         except flight.FlightError as error:
-            raise from_flight(error, self.url) from error
+            raise from_flight(error, self.url) from None
         return _object(answer.body)
 
     def send(
@@ -94,7 +94,7 @@ class ChannelClient(LedgerClient):
             # What the server has refused shows here at the latest.
             writer.close()
         except flight.FlightError as error:
-            raise from_flight(error, self.url) from error
+            raise from_flight(error, self.url) from None
         return {DOWN: f"{self.url} has not answered"} if answer is None else _object(answer)
 
     def _options(self, timeout_s: float | None) -> flight.FlightCallOptions:

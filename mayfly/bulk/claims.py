@@ -268,13 +268,13 @@ class QueueClient(LedgerClient):
         try:
             yield from self._batches({verb: {"manager": self._manager, **request}})
         except flight.FlightError as error:
-            raise self._error(error) from error
+            raise self._error(error) from None
 
     def _call(self, verb: str, **request: Any) -> dict[str, Any]:
         try:
             return self._answer(verb, {"manager": self._manager, **request})
         except flight.FlightError as error:
-            raise self._error(error) from error
+            raise self._error(error) from None
 
     def _error(self, error: flight.FlightError) -> BulkError:
         try:

@@ -52,6 +52,7 @@ DEFAULT_MAX_BYTES = 2 * 1024 * 1024
 #: Where a server listens unless it is told otherwise.
 DEFAULT_PORT = 9414
 _INFO_TIMEOUT_SECONDS = 30.0
+_PEM = b"-----BEGIN CERTIFICATE-----"
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 #: A token in a header has to stay below gRPC's limit for headers.
 _TOKEN_BYTES = 4096
@@ -125,6 +126,8 @@ def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
         except OSError as error:
             text = f"{ROOTS_VARIABLE}: {error.filename} cannot be read: {error.strerror}"
             raise NoRoots(text) from error
+        if _PEM not in tls_root_certs:
+            raise NoRoots(f"{ROOTS_VARIABLE}: {os.environ[ROOTS_VARIABLE]} has no certificate, PEM")
     names = [os.environ.get(name) for name in (CERTIFICATE_VARIABLE, KEY_VARIABLE)]
     if not any(names):
         return {"tls_root_certs": tls_root_certs}
@@ -253,9 +256,9 @@ class LedgerClient:
                 break
             except flight.FlightUnavailableError as error:
                 if not retries.wait():
-                    raise from_flight(error, self.url) from error
+                    raise from_flight(error, self.url) from None
             except flight.FlightError as error:
-                raise from_flight(error, self.url) from error
+                raise from_flight(error, self.url) from None
         if position != until_position:
             raise ServerFailed(
                 f"the server {self.url} ended at position {position}, not {until_position}"
@@ -265,7 +268,7 @@ class LedgerClient:
         try:
             return self._answer(name, request, _INFO_TIMEOUT_SECONDS)
         except flight.FlightError as error:
-            raise from_flight(error, self.url) from error
+            raise from_flight(error, self.url) from None
 
     def _answer(
         self, name: str, request: dict[str, Any], timeout_seconds: float = CALL_SECONDS

@@ -17,11 +17,14 @@ BulkError
 from __future__ import annotations
 
 import json
+import re
 from typing import ClassVar
 
 import pyarrow.flight as flight
 
 _PREFIX = "mayfly:"
+_PREAMBLE = re.compile(r"^Flight returned [\w ]+ error, with message: ")
+_GRPC_CONTEXT = ". gRPC client debug context:"
 
 
 class BulkError(Exception):
@@ -124,12 +127,17 @@ def to_flight(error: BulkError) -> flight.FlightError:
 
 
 def from_flight(error: flight.FlightError, url: str) -> BulkError:
-    """Return what a Flight error says, in our terms and with the url of the server."""
+    """Return what a Flight error says, in our terms and with the url of the server.
+
+    It says all that the Flight error does: raise it ``from None``, so that a user sees one error.
+    """
     try:
         detail = json.loads(error.extra_info)
         return _BY_REASON[detail["reason"]](f"{detail['text']} (server {url})")
     except (ValueError, KeyError, TypeError):
         pass
+    # What gRPC knows of the call besides says nothing to a user.
+    text = _PREAMBLE.sub("", str(error).partition(_GRPC_CONTEXT)[0])
     if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
-        return ServerNotReachable(f"no Mayfly server answers at {url}: {error}")
-    return ServerFailed(f"the server {url} failed: {error}")
+        return ServerNotReachable(f"no Mayfly server answers at {url}: {text}")
+    return ServerFailed(f"the server {url} failed: {text}")

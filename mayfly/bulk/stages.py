@@ -131,7 +131,7 @@ class StageClient(LedgerClient):
         try:
             return Upload(self, self._flight.do_put(descriptor, STAGED, options))
         except flight.FlightError as error:
-            raise self.error(error) from error
+            raise self.error(error) from None
 
     def commit(
         self,
@@ -158,7 +158,7 @@ class StageClient(LedgerClient):
                 # The server puts some ten thousands of rows in a call.
                 state = self._answer(COMMIT_ACTION, request)
             except flight.FlightError as error:
-                raise self.error(error) from error
+                raise self.error(error) from None
             if state.pop("is_done"):
                 return Committed(**state)
 
@@ -188,7 +188,7 @@ class Upload:
             for page in pages(rows, max_bytes):
                 self._writer.write_batch(page)
         except flight.FlightError as error:
-            raise self._client.error(error) from error
+            raise self._client.error(error) from None
         self._sent_count += rows.num_rows
 
     def finish(self) -> int:
@@ -205,7 +205,7 @@ class Upload:
             # What the server has refused shows here at the latest.
             self._writer.close()
         except flight.FlightError as error:
-            raise self._client.error(error) from error
+            raise self._client.error(error) from None
         row_count = None if answer is None else json.loads(answer.to_pybytes())["row_count"]
         if row_count == _DECIDED:
             return 0

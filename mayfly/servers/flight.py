@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import socket
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -171,7 +172,12 @@ class FlightServer:
         if self._client_roots is not None:
             options |= {"verify_client": True, "root_certificates": self._client_roots}
         place = f"{self._host}:{self._port}"
-        self._listen(f"{self._scheme}://{place}", place, self._managers, options)
+        try:
+            self._listen(f"{self._scheme}://{place}", place, self._managers, options)
+        except OSError:
+            # gRPC does not say why.
+            why = _why_not_bound(self._host, self._port)
+            raise OSError(f"cannot listen on {place}: {why}") from None
 
     def _listen_in_folder(self, name: str, folder: Path) -> None:
         folder_socket = FolderSocket(folder)
@@ -231,6 +237,21 @@ def _check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) 
             "client_roots (--tls-client-roots), or that they need none, "
             "without_client_certificates (--without-client-certificates)"
         )
+
+
+def _why_not_bound(host: str, port: int) -> str:
+    """Return what the system says to a bind; where it says nothing, the certificates are wrong."""
+    try:
+        [(family, _, _, _, address), *_] = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            probe.listen()
+    except OSError as error:
+        return error.strerror or str(error)
+    return "the certificate, its key or the authorities of clients cannot be used"
 
 
 def _is_loopback(host: str) -> bool:

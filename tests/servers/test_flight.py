@@ -6,6 +6,7 @@ import socket
 import stat
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from mayfly.bulk.errors import (
     BadRequest,
     BulkError,
     NoCertificate,
+    NoRoots,
     NoToken,
     OtherInstance,
     PositionBeyondEnd,
@@ -278,8 +280,12 @@ def test_nobody_there_names_the_url(books: KeptBooks) -> None:
         url = server.url
         assert client.info().manager == "QM1"
         server.stop()
-        with pytest.raises(ServerNotReachable, match=f"no Mayfly server answers at {url}"):
+        with pytest.raises(
+            ServerNotReachable, match=f"no Mayfly server answers at {url}"
+        ) as raised:
             client.info()
+    assert raised.value.text.endswith("Connection refused")
+    assert "".join(traceback.format_exception(raised.value)).count("Traceback") == 1
 
 
 @pytest.mark.parametrize(
@@ -296,6 +302,28 @@ def test_a_port_that_is_taken_is_an_os_error(books: KeptBooks) -> None:
         server = FlightServer(books, port=port, token=TOKEN)
         with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
             server.start()
+
+
+def test_a_server_that_cannot_listen_says_why(books: KeptBooks) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"127.0.0.1:{port}: Address already in use$"):
+            FlightServer(books, port=port, token=TOKEN).start()
+    elsewhere = FlightServer(books, "192.0.2.1", 0, token=TOKEN, without_client_certificates=True)
+    with pytest.raises(OSError, match=r"192\.0\.2\.1:0: Cannot assign requested address$"):
+        elsewhere.start()
+    with pytest.raises(OSError, match="the certificate, its key or the authorities of clients"):
+        FlightServer(books, port=0, token=TOKEN, tls_certificate=(b"x", b"y")).start()
+
+
+def test_roots_that_hold_no_certificate_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, said in (("gone", "cannot be read: No such file"), ("key", "has no certificate")):
+        (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
+        monkeypatch.setenv("MAYFLY_TLS_ROOTS", str(tmp_path / name))
+        with pytest.raises(NoRoots, match=f"MAYFLY_TLS_ROOTS: {tmp_path / name} {said}"):
+            LedgerClient("grpc+tls://127.0.0.1:1", token=TOKEN)
 
 
 def test_a_stopped_server_can_be_started_again(books: KeptBooks) -> None:
@@ -427,6 +455,21 @@ def test_a_client_without_a_certificate_cannot_connect_where_one_is_asked_for(
         monkeypatch.setenv("MAYFLY_TLS_KEY", str(tmp_path / "gone"))
         with pytest.raises(NoCertificate, match="gone cannot be read: No such file"):
             LedgerClient(url, token=TOKEN)
+
+
+@pytest.mark.slow
+def test_nothing_but_our_own_errors_is_said_where_tls_or_a_server_fails(tmp_path: Path) -> None:
+    """gRPC writes of its own accord to stderr: handshakes that fail, ports that are taken."""
+    certificate(tmp_path)
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.servers.failures", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")
+    unreachable, broken, refused = ["ServerNotReachable"] * 3, ["ConnectionBroken"], ["OSError"] * 2
+    assert answer.stdout.split() == unreachable + broken + refused
 
 
 # The socket in the folder
