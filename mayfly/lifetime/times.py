@@ -123,6 +123,9 @@ class SystemClock:
         self._anchor: tuple[int, int | None] = (wall_ns() - elapsed_ns(), None)
         self._last_ms = 0
         self._seen_difference_ms = 0
+        #: Whether the last step was forward beyond the tolerance: drift may bring the wall clock
+        #: back within it, and own time would jump by all of the tolerance.
+        self._is_step_kept = False
         self._drivers: dict[int, _Driver] = {}
 
     def now_ms(self) -> int:
@@ -149,6 +152,7 @@ class SystemClock:
         if self.difference_ms() > 0:
             self._anchor = (self._wall_ns() - self._elapsed_ns(), None)
             self._seen_difference_ms = 0
+            self._is_step_kept = False
 
     def attach(self, driven: Driven) -> None:
         """Start the thread that runs the due work of one queue manager."""
@@ -174,12 +178,13 @@ class SystemClock:
         else:
             # The wall clock is back: the next step is a new one, even if it is the same again.
             self._seen_difference_ms = 0
+            self._is_step_kept = False
         is_slowed = anchor[1] is not None
         if -SLEW_MS <= difference_ms < 0:
             if not is_slowed:
                 self._anchor = (anchor[0], elapsed_ns)
             return own_ns
-        is_followed = 0 < difference_ms <= self.tolerance_ms
+        is_followed = 0 < difference_ms <= self.tolerance_ms and not self._is_step_kept
         if is_followed:
             own_ns += difference_ms * _NS_PER_MS
             self._seen_difference_ms = 0
@@ -197,6 +202,7 @@ class SystemClock:
             # Held up between its looks at the two clocks, a thread sees a step that is none.
             return
         self._seen_difference_ms = difference_ms
+        self._is_step_kept = difference_ms > self.tolerance_ms
         self.step_count += 1
         followed = 0 < difference_ms <= self.tolerance_ms
         _LOG.warning(

@@ -108,6 +108,22 @@ def test_a_step_that_is_kept_is_one_step_however_the_two_clocks_drift(
     assert machine.clock.step_count == 2
 
 
+def test_step_beyond_the_tolerance_that_drifts_back_within_it_is_kept_until_accepted() -> None:
+    """Else a wall clock that is slewed back would take all of the tolerance off every life."""
+    machine = Machine()
+    machine.step(HOUR_MS + 500)
+    for reading in range(2_000):
+        machine.wall_ns -= MS
+        assert machine.run(10) == (reading + 1) * 10
+    assert machine.clock.difference_ms() == HOUR_MS - 1_500
+    assert machine.clock.step_count == 1
+    machine.clock.accept_wall()
+    assert machine.now() == 20_000 + HOUR_MS - 1_500
+    # The next step is judged for itself again.
+    assert machine.step(HOUR_MS) == 20_000 + 2 * HOUR_MS - 1_500
+    assert machine.clock.step_count == 2
+
+
 def test_step_forward_that_is_taken_back_leaves_no_trace() -> None:
     machine = Machine()
     machine.step(10 * HOUR_MS)
