@@ -19,7 +19,7 @@ from typing import Never
 import apsw
 
 from mayfly.everyplace.errors import EveryplaceError
-from mayfly.everyplace.tables import Statement, open_tables
+from mayfly.everyplace.tables import DATABASE_FILE, Statement, open_tables
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN, MQRC_STORAGE_MEDIUM_FULL
 from mayfly.store.folder_lock import FolderLock
 
@@ -53,6 +53,7 @@ class Journal:
         self.folder = folder
         self._lock = FolderLock(folder)
         try:
+            self._lock.make_private(DATABASE_FILE)
             self.connection = open_tables(folder, manager)
         except BaseException:
             self._lock.release()

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import apsw
 
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.store.private_files import make_file
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 
@@ -98,6 +99,8 @@ def open_tables(folder: Path, manager: str) -> apsw.Connection:
     """
     file = folder / DATABASE_FILE
     try:
+        # SQLite would make it readable by all users.
+        make_file(file)
         connection = apsw.Connection(str(file))
         # Somebody may be looking at it with another program.
         connection.set_busy_timeout(_BUSY_MS)
@@ -112,6 +115,8 @@ def open_tables(folder: Path, manager: str) -> apsw.Connection:
         raise StoreError(f"{file}: the disk is full", folder) from error
     except (apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError, apsw.BusyError) as error:
         raise StoreError(f"{file} cannot be opened: {error}", folder) from error
+    except OSError as error:
+        raise StoreError(f"{file} cannot be made: {error.strerror}", folder) from error
     return connection
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -286,6 +287,24 @@ def test_a_folder_is_open_once(a: EveryplaceQueueManager, home: Path, clock: Vir
     a.close()
     a.close()
     EveryplaceQueueManager("A", clock, home / "A").close()
+
+
+def test_folder_and_database_are_private_and_an_open_one_is_tightened(
+    home: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = home / "private"
+    before = os.umask(0)
+    try:
+        EveryplaceQueueManager("A", clock, folder).close()
+    finally:
+        os.umask(before)
+    file = folder / "everyplace.db"
+    for is_second in (False, True):
+        assert [path.stat().st_mode & 0o777 for path in (folder, file)] == [0o700, 0o600]
+        assert len(caplog.records) == 2 * is_second
+        folder.chmod(0o755)
+        file.chmod(0o644)
+        EveryplaceQueueManager("A", clock, folder).close()
 
 
 @pytest.mark.parametrize("folder", [7, "", b"x", object()])
