@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mayfly import QueueManager
@@ -32,6 +33,7 @@ from tests.spec.scene import (
     take,
     waiting,
 )
+from tests.store.scene import failing_disk
 
 EXPIRATION = c.MQRO_EXPIRATION
 
@@ -354,6 +356,36 @@ def test_E17_discard_and_report_are_on_the_disk_with_the_commit(
     with QueueManager("QM1", tmp_path / "killed", clock=VirtualClock(START_MS)) as qm:
         assert (qm.curdepth("Q1"), qm.curdepth(REPLIES)) == (0, 1)
         assert ends(qm, "Q1") == [End("expired", 1_000)]
+        assert qm.verify().ok
+
+
+def test_E17_a_commit_that_fails_on_a_full_disk_neither_discards_nor_reports(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    """All of it is undone, as any commit that fails."""
+    with (
+        failing_disk() as disk,
+        QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm,
+        qm.session(transacted=True) as unit,
+    ):
+        local(qm)
+        local(qm, REPLIES)
+        unit.put(
+            "Q1",
+            b"x",
+            time_to_live_ms=1_000,
+            report=EXPIRATION,
+            reply_to_q=REPLIES,
+            persistent=True,
+        )
+        clock.advance(1_000)
+        disk.error, disk.failing = apsw.FullError, "write .db-wal"
+        with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
+            unit.commit()
+        disk.failing = ""
+        assert (qm.curdepth("Q1"), qm.curdepth(REPLIES)) == (0, 0)
+        assert qm.counts("Q1").uncommitted == qm.counts(REPLIES).uncommitted == 0
+        assert lives(qm, "Q1") == []
         assert qm.verify().ok
 
 

@@ -140,6 +140,23 @@ def test_T7_at_the_commit_and_not_part_of_it(queue_manager: QueueManager, unit: 
         assert monitor.read() == ["Q1"]
 
 
+@pytest.mark.parametrize(("late_ms", "triggers"), [(-1, ["Q1"]), (0, [])])
+def test_T5_E17_what_expired_before_its_commit_was_never_there_to_trigger(
+    queue_manager: QueueManager,
+    session: Session,
+    unit: Session,
+    clock: VirtualClock,
+    late_ms: int,
+    triggers: list[str],
+) -> None:
+    triggering(queue_manager)
+    monitor = Monitor(session)
+    unit.put("Q1", b"x", time_to_live_ms=1_000)
+    clock.advance(1_000 + late_ms)
+    unit.commit()
+    assert monitor.read() == triggers
+
+
 def test_T7_a_monitor_that_waits_is_woken(queue_manager: QueueManager, session: Session) -> None:
     triggering(queue_manager)
     monitor = queue_manager.session()
