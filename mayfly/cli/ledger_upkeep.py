@@ -104,7 +104,7 @@ def export(
     if as_json:
         print_json({"file": str(target), "lives": count})
     else:
-        print(f"{count:,} lives written to {target}")
+        print(f"{count:,} {'life' if count == 1 else 'lives'} written to {target}")
     if not count:
         raise CommandFailed(ExitCode.NOTHING, f"no lives in {lake} fit")
 

@@ -137,7 +137,8 @@ def _percentiles(value: str, ranks: Sequence[float]) -> str:
 def _write(ledger: duckdb.DuckDBPyConnection, condition: str, file: Path, kind: str) -> None:
     spelled = {} if kind == "parquet" else {name: f"lower(hex({name}))" for name in ID_NAMES}
     if kind == "csv":
-        spelled |= {name: f"nullif({name}, '')" for name in _TEXTS}
+        texts = {name: spelled.get(name, name) for name in (*ID_NAMES, *_TEXTS)}
+        spelled |= {name: f"nullif({text}, '')" for name, text in texts.items()}
     columns = ", ".join(f"{spelled.get(name, name)} AS {name}" for name in _COLUMNS)
     lives = ledger.sql(
         f"SELECT {columns} FROM {_LEDGER} WHERE {condition} ORDER BY queue, instance_id, position"

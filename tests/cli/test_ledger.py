@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from mayfly.lake.measures import STAGING_QUEUE
 from mayfly.lake.report import QueueBalance, QueueReport
 from mayfly.lifetime.life import OUTCOMES
 from tests.bulk.books import START_MS
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import ROOT, Invoke
 from tests.lake.made import small_lake
 
 
@@ -94,3 +96,17 @@ def test_a_damaged_lake_ends_with_one_line(mayfly: Invoke, tmp_path: Path) -> No
     assert answer.exit_code == ExitCode.PIPELINE
     assert answer.stderr.startswith(f"mayfly: lake {lake} cannot be read: ")
     assert len(answer.stderr.splitlines()) == 1
+
+
+def test_the_documented_commands_print_what_is_shown(
+    mayfly: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_lake(tmp_path / "lake")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/LAKE.md").read_text("utf-8")
+    _overview, block = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    steps = re.findall(r"^\$ mayfly (.*)\n((?:[^$].*\n|\n)*)", block, re.MULTILINE)
+    assert len(steps) == 2
+    for command, output in steps:
+        answer = mayfly(*shlex.split(command))
+        assert (answer.exit_code, answer.stdout) == (0, output), command

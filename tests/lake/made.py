@@ -31,6 +31,7 @@ def varied(number: int, rng: Random, within_ms: int) -> LifeRecord:
         deliver_at_ms=deliver_at_ms,
         ended_ms=ended_ms,
         expire_at_ms=rng.choice((None, ended_ms, ended_ms + 60_000)),
+        correl_id=rng.choice((b"", number.to_bytes(24, "big"))),
         origin_id=rng.choice((None, bytes(24))),
         report=rng.choice(_REPORTS),
         reply_to_q=rng.choice(_TEXTS),

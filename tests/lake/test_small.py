@@ -21,8 +21,9 @@ from mayfly.lake.errors import LakeError, PartError, PlotError
 from mayfly.lake.measures import STAGING_QUEUE
 from mayfly.lake.part import LakePart, part_between
 from mayfly.lake.plot import draw_course
-from tests.bulk.books import START_MS
+from tests.bulk.books import START_MS, life
 from tests.lake.made import small_lake
+from tests.spark.lakes import write_lake
 
 HOUR_MS = 3_600_000
 #: A command in a process that then says whether it has imported Spark.
@@ -190,6 +191,15 @@ def test_exports_are_whole_files_of_three_formats(lake: Path, tmp_path: Path) ->
     assert (lines[0]["msg_id"], lines[0]["date"]) == ("0" * 47 + "2", "2023-11-14")
     assert "expire_at_ms" not in lines[1]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_an_empty_text_is_nothing_in_csv(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    write_lake(lake, [life(1, correl_id=b"")])
+    small.export_lives(lake, tmp_path / "lives.csv")
+    head, row = (tmp_path / "lives.csv").read_text().splitlines()
+    assert row.split(",")[head.split(",").index("correl_id")] == ""
+    assert '"' not in row
 
 
 def test_filters_of_an_export_are_joined(lake: Path, tmp_path: Path) -> None:
