@@ -11,6 +11,7 @@ from mayfly.engine.home import folder_in_home
 from mayfly.engine.settings import SettingValue
 from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
+from mayfly.mqi.errors import FolderInUse
 from mayfly.mqsc import MqscResult, run_script
 from mayfly.sharing.group import QueueSharingGroup
 from mayfly.sharing.member import Member
@@ -38,16 +39,23 @@ class QueueManager(Member):
         sharing_group: QueueSharingGroup | None = None,
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open."""
-        super().__init__(
-            name,
-            path,
-            clock,
-            platform=platform,
-            command_level=command_level,
-            settings=settings,
-            user=user,
-            sharing_group=sharing_group,
-        )
+        try:
+            super().__init__(
+                name,
+                path,
+                clock,
+                platform=platform,
+                command_level=command_level,
+                settings=settings,
+                user=user,
+                sharing_group=sharing_group,
+            )
+        except FolderInUse as error:
+            raise FolderInUse(
+                f"{error.message}; programs share {name} through the command `mayfly serve {name}`,"
+                " to which they connect by mayfly.served.ServedQueueManager (docs/SERVING.md)",
+                error.path,
+            ) from None
         #: What moves messages to other queue managers (docs/CHANNELS.md).
         self.channels = Channels(self)
         self.channels.restart()

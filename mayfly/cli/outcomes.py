@@ -73,7 +73,7 @@ class Commands(TyperGroup):
         except MQError as error:
             end(ExitCode.MQ, str(error))
         except StoreError as error:
-            end(ExitCode.FILE, _of_store(error))
+            end(ExitCode.FILE, str(error))
         except ModuleNotFoundError as error:
             end(ExitCode.USAGE, _of_package(error))
         except BrokenPipeError:
@@ -98,10 +98,6 @@ def wrong_values() -> Iterator[None]:
         yield
     except ValueError as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from error
-
-
-def _of_store(error: StoreError) -> str:
-    return error.message if str(error.path) in error.message else str(error)
 
 
 def _of_file(error: OSError) -> str:

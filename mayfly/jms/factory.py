@@ -27,6 +27,11 @@ class ConnectionFactory:
         receive on; from that moment its commit is refused and rolls back. 0 is for ever. Raises
         ValueError, TypeError.
         """
+        if not isinstance(manager, Manager):
+            raise TypeError(
+                f"a connection factory takes a queue manager of this process, not {manager!r}: "
+                "of one that another process serves, use session() (docs/SERVING.md)"
+            )
         self._manager = manager
         self._client_id = client_id
         self._lifetime_ms = timeout_ms(

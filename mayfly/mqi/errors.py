@@ -278,7 +278,8 @@ class StoreError(Exception):
         self.path = Path(path)
 
     def __str__(self) -> str:
-        return f"{self.message}: {self.path}"
+        is_named = str(self.path) in self.message
+        return self.message if is_named else f"{self.message}: {self.path}"
 
 
 class StoreDamaged(StoreError):

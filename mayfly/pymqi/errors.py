@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mayfly.mqi.constants import MQCC_WARNING
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.reasons import REASONS
+from mayfly.mqi.reasons import MQRC_Q_MGR_NOT_AVAILABLE, REASONS
 from mayfly.pymqi import CMQC
 
 
@@ -66,8 +66,15 @@ class MQMIError(Error):
 
 
 def mqmi_error(error: MQError) -> MQMIError:
-    """Return pymqi's form of the queue manager's error."""
-    return MQMIError(error.comp, error.reason)
+    """Return pymqi's form of the queue manager's error.
+
+    The text of pymqi's has no place for a reason in words. Why there is no connection, and what
+    to do, stands below it in a traceback.
+    """
+    shown = MQMIError(error.comp, error.reason)
+    if error.reason == MQRC_Q_MGR_NOT_AVAILABLE:
+        shown.add_note(error.detail)
+    return shown
 
 
 def warning(reason: int, message: bytes = b"", original_length: int = 0) -> MQMIError:

@@ -544,7 +544,11 @@ def test_a_folder_that_is_in_use_is_named(waiting: Invoke, home: Path) -> None:
     with QueueManager("QM1", home / "QM1", VirtualClock(START_MS)):
         answer = waiting("schedule", "cancel", "QM1", "a1")
     assert answer.exit_code == ExitCode.FILE
-    assert one_line(answer.stderr) == f"mayfly: {home / 'QM1'} is in use by another queue manager"
+    assert one_line(answer.stderr) == (
+        f"mayfly: {home / 'QM1'} is in use by another queue manager; programs share QM1 through "
+        "the command `mayfly serve QM1`, to which they connect by mayfly.served.ServedQueueManager "
+        "(docs/SERVING.md)"
+    )
 
 
 @pytest.mark.slow

@@ -73,12 +73,29 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
 def test_a_command_imports_what_it_runs_and_nothing_else(
     home: Path, words: list[str], unwanted: set[str]
 ) -> None:
+    exit_code, imported = imports_of(home, words)
+    assert exit_code == 0
+    assert not unwanted & imported
+
+
+@pytest.mark.slow
+def test_serve_listens_before_it_imports_what_its_first_calls_need(home: Path) -> None:
+    """An address of no machine: it ends where it would listen. pandas alone takes half a second."""
+    words = ["serve", "QM1", "--host", "192.0.2.1", "--without-client-certificates"]
+    exit_code, imported = imports_of(home, words)
+    assert exit_code == ExitCode.PIPELINE
+    assert "mayfly.servers.flight" in imported
+    assert not {"pandas", "pyspark", "mayfly.cli.ledger", "mayfly.cli.demo"} & imported
+
+
+def imports_of(home: Path, words: list[str]) -> tuple[int, set[str]]:
+    """Run a command in a process; return its exit code and the modules that it has imported."""
     code = (
         "import sys; from mayfly.cli import main\n"
         f"sys.argv = ['mayfly', *{words}]\n"
         "try: main()\n"
-        "except SystemExit as end: code = end.code\n"
-        "print(code, *sys.modules)"
+        "except SystemExit as end: code = end.code or 0\n"
+        "print(int(code), *sys.modules)"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code],
@@ -88,8 +105,7 @@ def test_a_command_imports_what_it_runs_and_nothing_else(
         check=True,
     )
     exit_code, *imported = answer.stdout.splitlines()[-1].split()
-    assert exit_code == "0"
-    assert not unwanted & set(imported)
+    return int(exit_code), set(imported)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +237,11 @@ def test_a_folder_that_is_in_use_is_named(queue: Invoke, home: Path) -> None:
     with QueueManager("QM1", home / "QM1"):
         answer = queue("put", "QM1", "Q1", "x")
     assert answer.exit_code == ExitCode.FILE
-    assert one_line(answer.stderr) == f"mayfly: {home / 'QM1'} is in use by another queue manager"
+    assert one_line(answer.stderr) == (
+        f"mayfly: {home / 'QM1'} is in use by another queue manager; programs share QM1 through "
+        "the command `mayfly serve QM1`, to which they connect by mayfly.served.ServedQueueManager "
+        "(docs/SERVING.md)"
+    )
 
 
 def test_mqsc_prints_what_runmqsc_prints_or_rows(mayfly: Invoke, tmp_path: Path) -> None:

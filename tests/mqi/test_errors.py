@@ -81,6 +81,7 @@ def test_store_errors_name_the_path_and_are_no_MQErrors(error: type[StoreError])
     assert not isinstance(raised, MQError)
     assert str(raised) == "what is wrong: /queues/QM1"
     assert raised.path == Path("/queues/QM1")
+    assert str(error("/queues/QM1 is wrong", "/queues/QM1")) == "/queues/QM1 is wrong"
 
 
 def test_completion_codes() -> None:

@@ -103,6 +103,14 @@ def test_folder_that_cannot_be_opened_is_2059(
     with QueueManager("QX", tmp_path / "BAD"):
         error = fails(pymqi.connect, "BAD")
     assert error.reason == CMQC.MQRC_Q_MGR_NOT_AVAILABLE
+    # The text is pymqi's; what to do stands below it.
+    assert str(error) == "MQI Error. Comp: 2, Reason 2059: FAILED: MQRC_Q_MGR_NOT_AVAILABLE"
+    [note] = error.__notes__
+    assert note == (
+        f"{tmp_path / 'BAD'} is in use by another queue manager; programs share BAD through the "
+        "command `mayfly serve BAD`, to which they connect by mayfly.served.ServedQueueManager "
+        "(docs/SERVING.md)"
+    )
 
 
 def test_verbs_without_a_connection_are_pyif_errors(

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.flight as flight
 import pytest
 
-from mayfly import MQError, QueueManager, SystemClock
+from mayfly import MQError, QueueManager, SystemClock, jms
 from mayfly.bulk.errors import (
     BadRequest,
     ServerFailed,
@@ -549,6 +549,15 @@ def test_why_answers_as_the_queue_manager_does(
         with pytest.raises(MQError) as error:
             answer(bytes(25))
         assert error.value.reason == rc.MQRC_MD_ERROR
+
+
+def test_jms_on_a_queue_manager_that_is_served_says_what_works(served: ServedQueueManager) -> None:
+    with pytest.raises(TypeError) as refused:
+        jms.ConnectionFactory(served)  # type: ignore[arg-type]  # which is what is tested
+    assert str(refused.value) == (
+        f"a connection factory takes a queue manager of this process, not {served!r}: "
+        "of one that another process serves, use session() (docs/SERVING.md)"
+    )
 
 
 def test_each_queue_manager_of_a_server_is_reached_by_its_name(manager: QueueManager) -> None:
