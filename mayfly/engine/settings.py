@@ -128,5 +128,5 @@ def _check(name: str, value: SettingValue) -> None:
     if setting.choices is None:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"setting {name}: {value!r} is not a positive number")
-    elif value not in setting.choices:
+    elif not any(value == choice and type(value) is type(choice) for choice in setting.choices):
         raise ValueError(f"setting {name}: {value!r} is not one of {setting.choices}")

@@ -35,7 +35,10 @@ def one_line(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", [[name] for name in COMMANDS] + [["ledger", name] for name in LEDGER_COMMANDS]
+    "words",
+    [[name] for name in COMMANDS]
+    + [["ledger", name] for name in LEDGER_COMMANDS]
+    + [["clock", name] for name in ("show", "accept")],
 )
 def test_every_command_has_help_with_an_example(mayfly: Invoke, words: list[str]) -> None:
     answer = mayfly(*words, "--help")

@@ -568,6 +568,7 @@ def test_K_unknown_setting_or_value_is_refused(clock: VirtualClock) -> None:
         {"expiry.max_check": "sometimes"},
         {"ledger.retention_count": 0},
         {"ledger.retention_count": True},
+        {"xqh.enforce_format": 0},
     ):
         with pytest.raises(ValueError, match=next(iter(settings))):
             QueueManager("QM1", clock=clock, settings=settings)
