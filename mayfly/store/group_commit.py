@@ -3,8 +3,10 @@
 The first caller to arrive leads: it takes what others have queued meanwhile into one transaction,
 then wakes them and hands the lead to the first that came after. Who was not alone the last time
 gives the others a moment to come again, for all of them pay for each sync. A unit that fails alone
-is undone alone (savepoint); a full disk fails the whole batch and nothing of it is kept; an I/O
-error at COMMIT leaves its outcome unknown, so the store stops and the commit is never tried again.
+is undone alone (savepoint). A full disk fails the whole batch and nothing of it is kept; where
+there is a ballast to give up, only what adds messages fails. Damage that a transaction reads undoes
+it, and the store stops. An I/O error at COMMIT leaves its outcome unknown, so the store stops and
+the commit is never tried again.
 """
 
 from __future__ import annotations

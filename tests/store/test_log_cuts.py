@@ -74,7 +74,9 @@ def check(folder: Path, allowed: list[list[bytes]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpoint_pages", [120, 16_000])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 40))]
+)
 def test_log_that_a_power_cut_leaves_is_never_taken_for_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, checkpoint_pages: int
 ) -> None:
