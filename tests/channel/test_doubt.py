@@ -100,6 +100,29 @@ def test_E15_what_is_in_doubt_is_not_seen_not_got_and_does_not_expire(
 
 
 @pytest.mark.parametrize("place", IN_DOUBT)
+def test_both_queue_managers_tell_why_a_message_is_not_there(
+    one: QueueManager, two: QueueManager, clock: VirtualClock, place: str
+) -> None:
+    """The sender knows that a channel has it until the doubt is over, and then that it was sent."""
+    through(one, cut_once(place))
+    msg_id = put(one, b"x")
+    assert one.why(msg_id).sentence == (
+        f"It is on its way to IN@QM2: it waits on {XMITQ}; it never expires."
+    )
+    one.channels.start(CHANNEL)
+    assert one.why(msg_id).sentence == (
+        f"It is on its way to IN@QM2, on {XMITQ}, and a channel that is sending it has it; it "
+        "never expires."
+    )
+    assert two.why(msg_id).is_known == (place == "behind confirm")
+    clock.advance(60_000)
+    sent = one.why(msg_id).sentence
+    assert sent.startswith("It was sent to another queue manager at ")
+    assert sent.endswith(f", over transmission queue {XMITQ}.")
+    assert two.why(msg_id).sentence == "It is on IN and can be got; it never expires."
+
+
+@pytest.mark.parametrize("place", IN_DOUBT)
 def test_another_queue_manager_is_not_asked_what_became_of_a_batch(
     one: QueueManager, two: QueueManager, clock: VirtualClock, place: str
 ) -> None:

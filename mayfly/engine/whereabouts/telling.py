@@ -154,7 +154,11 @@ def _available(stay: Stay, now_ms: int) -> str:
 
 
 def _locked(stay: Stay, now_ms: int) -> str:
-    said = f"It is on {stay.queue}, and {stay.holder} has it"
+    where = f"on {stay.queue}"
+    if stay.target and not stay.reason:
+        # Delayed, or in transit: its queue says nothing to who asks.
+        where = f"on its way to {stay.target}, {where}"
+    said = f"It is {where}, and {stay.holder} has it"
     if is_expired(stay.expire_at_ms, now_ms):
         # E15: nothing expires while it is locked.
         return f"{said}; its deadline, {_deadline(stay)}, has passed: given back, it expires."
