@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -23,6 +24,7 @@ from mayfly.cli.served import Served, Serving
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
 from mayfly.engine.configuration import Configuration
+from mayfly.engine.queues import VOLATILE
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.queue_manager import QueueManager
 from mayfly.store.private_files import write_whole
@@ -110,6 +112,7 @@ def serve(
     Delayed messages are released and expired ones discarded at their time. Runs until it is
     interrupted or terminated, which ends it in good order. Meanwhile the folders belong to it,
     their sender channels run, and commands about them are carried out here: mqsc, put, get, …
+    Messages that are not persistent, the default of a queue, end with it.
 
     \b
     Examples:
@@ -152,6 +155,19 @@ def _say_ready(names: Sequence[str], served: Served, *, as_json: bool) -> None:
     typer.get_text_stream("stdout").flush()
 
 
+def _say_lost(managers: Sequence[QueueManager]) -> None:
+    """Say how many messages end with this process, because they are not persistent."""
+    for manager in managers:
+        with manager.latch:
+            count = sum(queue.present[VOLATILE] for queue in manager.registry.queues())
+        if count:
+            print(
+                f"mayfly: {manager.name}: {count:,} messages are not persistent and end now; "
+                "DEFPSIST(YES) on their queue, or a put that says so, keeps them",
+                file=sys.stderr,
+            )
+
+
 class _Clients(NamedTuple):
     """How the server shows itself over TLS, and which clients may connect."""
 
@@ -178,7 +194,10 @@ def _held(names: Sequence[str], path: Path | None, given: Configuration) -> Iter
     with contextlib.ExitStack() as stack:
         servings = [stack.enter_context(contextlib.closing(Serving(folders[n]))) for n in names]
         opening = [opened(name, path, make=True, given=given) for name in names]
-        yield _Held(folders, servings, [stack.enter_context(one) for one in opening])
+        managers = [stack.enter_context(one) for one in opening]
+        # Called when the server has stopped and nobody puts any more.
+        stack.callback(_say_lost, managers)
+        yield _Held(folders, servings, managers)
 
 
 def _set_scans(managers: Sequence[QueueManager], seconds: int | None) -> None:

@@ -1,6 +1,8 @@
 """Ledger rows as Arrow: types, nulls, and pages that stay under a limit."""
 
 import json
+import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -71,3 +73,20 @@ def test_a_large_row_among_small_ones_goes_alone() -> None:
 
 def test_ended_names_each_outcome_once() -> None:
     assert [ENDED.field(n).name for n in range(ENDED.num_fields)] == [o.value for o in OUTCOMES]
+
+
+def table_of(heading: str) -> list[list[str]]:
+    """Return the cells of the table under a heading of docs/LEDGER.md, without marks."""
+    page = (Path(__file__).parents[2] / "docs" / "LEDGER.md").read_text("utf-8")
+    section = re.split(r"^## ", page, flags=re.MULTILINE)
+    [text] = [part for part in section if part.startswith(f"{heading}\n")]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_docs_tell_of_every_column_kind_and_outcome() -> None:
+    kinds = {"struct": ENDED, **{str(field.type): field.type for field in LEDGER}}
+    told = [(name, kinds[kind]) for name, kind, _meaning in table_of("Columns")]
+    assert told == [(field.name, field.type) for field in LEDGER]
+    assert [int(kind) for kind, *_ in table_of("Kinds")] == [KIND_LIFE, KIND_BALANCE]
+    assert [outcome for outcome, _when in table_of("Outcomes")] == [o.value for o in OUTCOMES]

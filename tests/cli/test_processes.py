@@ -20,6 +20,7 @@ from mayfly.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
 from mayfly.lifetime.life import State
+from mayfly.served import ServedQueueManager
 from tests.bulk.books import START_MS, life
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.servers.certificates import certificate
@@ -93,6 +94,26 @@ def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number:
         assert process.communicate()[1] == ""
     assert not (home / "QM1" / SERVED_FILE).exists()
     assert queue("verify", "QM1").exit_code == 0
+
+
+@pytest.mark.slow
+def test_serve_says_how_many_messages_end_with_it(queue: Invoke, home: Path) -> None:
+    """Those on the staging queue too; persistent ones are there at the next start."""
+    with serving(home, "QM1") as (process, served):
+        reached = ServedQueueManager(served["url"], token_file=served["token_file"], manager="QM1")
+        with reached as qm, qm.session() as session:
+            session.put("Q1", b"1")
+            session.put("Q1", b"2", persistent=True)
+            session.put("Q1", b"3", delay_ms=3_600_000)
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+    assert said == (
+        "mayfly: QM1: 2 messages are not persistent and end now; "
+        "DEFPSIST(YES) on their queue, or a put that says so, keeps them\n"
+    )
+    assert process.returncode == ExitCode.DONE
+    lines = queue("browse", "QM1", "Q1", "--json").stdout.splitlines()
+    assert [json.loads(line)["body"] for line in lines] == ["2"]
 
 
 @pytest.mark.slow
