@@ -29,6 +29,7 @@ from mayfly.cli.ledger_spark import (
 from mayfly.cli.ledger_upkeep import compact, export
 from mayfly.cli.managers import FolderOption, JsonOption, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.progress import seconds_told
 from mayfly.cli.served import served_at
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
@@ -238,7 +239,7 @@ def _answers(
         return has_plot and any(row.lives for row in reports)
 
     if is_small(lake, part):
-        with lake_errors():
+        with lake_errors(), seconds_told(sys.stderr, "the lake is read"):
             from mayfly.lake import small
 
             reports = small.ledger_report(lake, part=part, late_after_ms=late_after_ms)

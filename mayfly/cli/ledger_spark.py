@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.progress import seconds_told
 from mayfly.cli.quiet import quiet_stderr
 from mayfly.cli.values import duration_ms
 
@@ -124,33 +124,6 @@ def spark_session(*, is_stream: bool = False) -> Iterator[SparkSession]:
             yield spark
         finally:
             spark.stop()
-
-
-@contextlib.contextmanager
-def seconds_told(stderr: TextIO, what: str) -> Iterator[None]:
-    """Tell a terminal every second what takes so long, and take it back in the end."""
-    if not stderr.isatty():
-        yield
-        return
-    is_over = Event()
-    teller = Thread(target=_tell_seconds, args=(stderr, what, is_over), name="mayfly-seconds")
-    teller.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        teller.join()
-
-
-def _tell_seconds(stderr: TextIO, what: str, is_over: Event) -> None:
-    seconds = 0
-    while not is_over.wait(1.0):
-        seconds += 1
-        stderr.write(f"\r\033[Kmayfly: {what}, {seconds} s")
-        stderr.flush()
-    if seconds:
-        stderr.write("\r\033[K")
-        stderr.flush()
 
 
 def check_lake(lake: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,7 @@ from mayfly.cli.ledger_spark import (
 )
 from mayfly.cli.managers import JsonOption
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.progress import seconds_told
 from mayfly.cli.show import print_json
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ def _exported(
     """Write the lives and return how many; ``where`` is Spark's SQL."""
     # A user's condition is Spark's whatever the size: its meaning must not change with that.
     if where is None and is_small(lake, part):
-        with lake_errors():
+        with lake_errors(), seconds_told(sys.stderr, "the lake is read"):
             from mayfly.lake import small
 
             return small.export_lives(

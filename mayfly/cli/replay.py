@@ -207,7 +207,8 @@ def _no_lives() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _spark(master: str | None) -> Iterator[SparkSession]:
-    from mayfly.cli.ledger_spark import pipeline_errors, seconds_told
+    from mayfly.cli.ledger_spark import pipeline_errors
+    from mayfly.cli.progress import seconds_told
     from mayfly.cli.quiet import quiet_stderr
 
     with pipeline_errors(), quiet_stderr() as stderr, seconds_told(stderr, "Spark is at work"):

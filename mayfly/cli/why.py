@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.progress import seconds_told
 from mayfly.cli.show import print_json
 from mayfly.cli.values import message_id
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
@@ -35,7 +37,10 @@ def why(
     Example:
       mayfly why QM1 414d5120514d31202020202020202020a10eb26700000001
     """
-    with operated(name, path) as queue_manager:
+    with (
+        operated(name, path) as queue_manager,
+        seconds_told(sys.stderr, "the ledger is searched"),
+    ):
         found = queue_manager.why(identifier)
     if as_json:
         print_json(_for_json(found))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from mayfly.cli.ledger_spark import seconds_told
+from mayfly.cli.progress import seconds_told
 from mayfly.lake import small
 from mayfly.lake.course import STEPS_MS, QueueShare, step_between
 from mayfly.lake.errors import LakeError, PartError, PlotError
