@@ -12,7 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from mayfly import QueueManager
+from mayfly.bulk.folder_socket import SOCKET_FILE
 from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.served import SERVED_FILE
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.cli.test_processes import serving
 from tests.servers.certificates import certificate
@@ -244,6 +246,21 @@ def test_a_server_with_tls_is_trusted_by_its_certificate(tmp_path: Path) -> None
     given = ("--tls-certificate", str(roots), "--tls-key", str(key))
     with serving(tmp_path, "QM1", *given):
         assert run_process(tmp_path, "put", "QM1", "NONE", "x").returncode == ExitCode.MQ
+
+
+def test_a_server_that_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    """served.json and the socket stay: a command opens the folder, and so does the next server."""
+    assert run_process(tmp_path, "mqsc", "QM1", *QUEUES).returncode == 0
+    for number in range(2):
+        with serving(tmp_path, "QM1") as (server, _served):
+            assert run_process(tmp_path, "put", "QM1", "Q1", f"m{number}").returncode == 0
+            server.kill()
+            server.wait()
+        folder = tmp_path / "QM1"
+        assert (folder / SERVED_FILE).exists()
+        assert (folder / SOCKET_FILE).is_socket()
+        got = run_process(tmp_path, "get", "QM1", "Q1")
+        assert (got.returncode, got.stdout, got.stderr) == (0, f"m{number}\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -41,7 +41,7 @@ def whereabouts(core: Core, around: Surroundings, identifier: Identifier) -> Whe
     """
     wanted = stored_id(identifier)
     if not wanted:
-        raise mq_error(rc.MQRC_MD_ERROR, f"id {identifier!r} is empty: no message has that MsgId")
+        raise mq_error(rc.MQRC_MD_ERROR, "the id has no byte but zeros: no message has that MsgId")
     asked_id = _sender_id(core, wanted)
     stays, is_cut = _look(core, around, asked_id)
     msg_ids = _msg_ids(stays, Relation.MESSAGE) or _msg_ids(stays, Relation.CORRELATED)
