@@ -16,6 +16,7 @@ from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
 from mayfly.engine.objects import administration
 from mayfly.engine.session import Session
 from mayfly.lifetime.claims import CLAIM_LAPSE_MS
+from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -361,6 +362,29 @@ def test_DDELAY_claims_are_renewed_by_the_opening_of_their_queue_manager(
         assert releaser(qm).drain() == [b"x"]
         with qm.session() as session:
             assert bodies(session, "Q1") == [b"x"]
+
+
+class NotingClock(VirtualClock):
+    """Notes at each wake which lapse a clock of the machine would take into account."""
+
+    lapse_ms: int | None = None
+
+    def wake(self, driven: Driven) -> None:
+        super().wake(driven)
+        assert isinstance(driven, QueueManager)
+        self.lapse_ms = driven.claims.next_lapse_ms()
+
+
+def test_DDELAY_the_clock_is_woken_for_the_lapse_of_a_new_claim() -> None:
+    """Nothing else may happen in a queue manager whose pipeline has gone."""
+    clock = NotingClock(START_MS)
+    with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
+        local(qm)
+        alter_manager(qm, DDELAY=SPARK)
+        session.put("Q1", b"x", delay_ms=10)
+        clock.advance(10)
+        assert releaser(qm).claim().message_count == 1
+        assert clock.lapse_ms == START_MS + 10 + CLAIM_LAPSE_MS
 
 
 def test_claims_of_an_ordinary_queue_never_lapse(

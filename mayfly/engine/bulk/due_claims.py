@@ -116,8 +116,6 @@ class DueRows(Holding):
                 ]
                 self._hide(keys)
                 self._processor.pass_over(keys[-1])
-                # The claim lapses at a moment that the clock does not know yet.
-                core.must_wake = True
             self._processor.look_ahead()
         core.run_deferred()
         if not taken:
@@ -129,6 +127,8 @@ class DueRows(Holding):
             raise
         self._keys[claim.consumer_id, claim.number] = keys
         consumer.accept(claim)
+        # It lapses at a moment that the clock does not know yet.
+        core.wake()
         return claim
 
     def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
