@@ -370,7 +370,9 @@ class Manager(Core):
         for queue in self.registry.queues():
             totals = self.store.book.totals[queue.number]
             queue.present[PERSISTENT] = queue.depth = totals.present
-            queue.staged_for = self.store.book.totals[-queue.number].present
+            if queue.number:
+                # The totals of number 0 count what is on the staging queue, for others to come to.
+                queue.staged_for = self.store.book.totals[-queue.number].present
         self.claims.load()
         self.shipments.load()
         staging = self.registry.staging()

@@ -381,6 +381,22 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
         assert qm.verify().ok
 
 
+def test_D2_nothing_is_staged_for_the_staging_queue_after_a_restart(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    """What waits there is on it, and staged for its targets; before and after a restart alike."""
+    with reopened(tmp_path, clock) as qm, qm.session() as session:
+        local(qm)
+        session.put("Q1", b"x", persistent=True, delay_ms=10_000)
+        before = qm.counts(STAGING)
+    assert (before.staged, before.live) == (0, 1)
+    with reopened(tmp_path, clock) as qm:
+        assert qm.counts(STAGING) == before
+        assert qm.counts("Q1").staged == 1
+        clock.advance(10_000)
+        assert qm.counts(STAGING) == (0, 0, 0, 0, 0)
+
+
 def test_restart_in_the_same_process_shares_its_clock(clock: VirtualClock, tmp_path: Path) -> None:
     """The closed one is no longer driven."""
     first = reopened(tmp_path, clock)
