@@ -123,6 +123,24 @@ def test_P9_an_open_unit_of_work_is_named_with_its_user_and_program(qm: QueueMan
 @pytest.mark.parametrize(
     ("passed_ms", "said"),
     [
+        (-1, ": nobody else sees it before the commit."),
+        (0, f"; its deadline, {AT_1_MIN}, has passed: the commit discards it."),
+        (1, f"; its deadline, {AT_1_MIN}, has passed: the commit discards it."),
+    ],
+)
+def test_E17_an_uncommitted_message_that_has_expired_is_told(
+    qm: QueueManager, clock: VirtualClock, passed_ms: int, said: str
+) -> None:
+    with qm.session("bob", transacted=True, program="orders") as unit:
+        msg_id = unit.put("Q1", b"x", time_to_live_ms=MINUTE_MS)
+        clock.advance(MINUTE_MS + passed_ms)
+        where = "It was put on Q1 in the open unit of work of bob (orders)"
+        assert told(qm, msg_id) == where + said
+
+
+@pytest.mark.parametrize(
+    ("passed_ms", "said"),
+    [
         (-1, f"has it, until it expires at {AT_1_MIN}, in 1 ms."),
         (0, f"has it; its deadline, {AT_1_MIN}, has passed: given back, it expires."),
         (1, f"has it; its deadline, {AT_1_MIN}, has passed: given back, it expires."),
@@ -362,6 +380,16 @@ def test_D20_a_dead_letter_is_told_with_reason_and_queue(
         (MINUTE_MS, "available", "DEAD"),
     ]
     assert found.stays[-1].reason == rc.MQRC_PUT_INHIBITED
+
+
+def test_D20_a_dead_letter_can_be_got_from_the_moment_it_became_one(
+    qm: QueueManager, clock: VirtualClock, session: Session
+) -> None:
+    msg_id = session.put("Q1", b"x", delay_ms=MINUTE_MS)
+    qm.mqsc("ALTER QLOCAL(Q1) PUT(DISABLED)")
+    clock.advance(MINUTE_MS + 1_500)
+    assert session.get("DEAD") is not None
+    assert told(qm, msg_id).endswith(", 1.5 s after it could first be got.")
 
 
 def test_Q2_a_dead_letter_is_followed_to_the_queue_it_is_redriven_to(

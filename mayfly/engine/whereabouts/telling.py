@@ -109,12 +109,18 @@ def _ends(stays: list[Stay]) -> list[Stay]:
 def _clause(stay: Stay, stays: Sequence[Stay], now_ms: int) -> str:
     if stay.state == State.EXPIRED:
         return _expired(stay) + _report(stay, stays, now_ms) + "."
+    if stay.state == State.GOT:
+        return _got(stay, stays)
     return _SENTENCES[stay.state](stay, now_ms)
 
 
-def _uncommitted(stay: Stay, _now_ms: int) -> str:
+def _uncommitted(stay: Stay, now_ms: int) -> str:
     where = f"for {stay.target}" if stay.target else f"on {stay.queue}"
-    return f"It was put {where} in {stay.holder}: nobody else sees it before the commit."
+    said = f"It was put {where} in {stay.holder}"
+    if is_expired(stay.expire_at_ms, now_ms):
+        # E17.
+        return f"{said}; its deadline, {_deadline(stay)}, has passed: the commit discards it."
+    return f"{said}: nobody else sees it before the commit."
 
 
 def _delayed(stay: Stay, now_ms: int) -> str:
@@ -165,8 +171,14 @@ def _locked(stay: Stay, now_ms: int) -> str:
     return f"{said}{_until(stay, now_ms)}."
 
 
-def _got(stay: Stay, _now_ms: int) -> str:
-    after = spelled_duration(_ended(stay) - stay.deliver_at_ms)
+def _got(stay: Stay, stays: Sequence[Stay]) -> str:
+    # What was released or dead-lettered came to its queue when its life before that ended.
+    came_ms = (
+        _ended(other)
+        for other in stays
+        if other.state in _GOES_ON and (other.msg_id, other.put_ms) == (stay.msg_id, stay.put_ms)
+    )
+    after = spelled_duration(_ended(stay) - max(stay.deliver_at_ms, *came_ms, 0))
     return (
         f"It was got from {stay.queue} at {spelled_moment(_ended(stay))}, {after} after it could "
         "first be got."
@@ -242,7 +254,6 @@ _SENTENCES: dict[str, Callable[[Stay, int], str]] = {
     State.DELAYED: _delayed,
     State.AVAILABLE: _available,
     State.LOCKED: _locked,
-    State.GOT: _got,
     State.DEAD_LETTERED: _dead_lettered,
     State.DISCARDED: _discarded,
     State.TRANSMITTED: _transmitted,
