@@ -50,6 +50,11 @@ def _families(progress: Progress, *, is_up: bool) -> Iterator[tuple[str, str, st
     yield "restarts_total", "counter", "Restarts of the query.", [(labels, progress.restarts)]
     gauges: tuple[tuple[str, str, float | None], ...] = (
         ("held_rows", "Rows that wait in the delay line.", progress.held),
+        (
+            "releasing_rows",
+            "Delayed messages not let go yet, of finished batches.",
+            progress.releasing,
+        ),
         ("lag_seconds", "How much later than due the latest row of a batch left.", lag_seconds),
         ("rows_per_second", "Speed of the last batch.", progress.rows_per_second),
         ("last_batch", "Number of the last batch.", progress.batch),
