@@ -59,7 +59,9 @@ def test_compacting_gives_back_what_is_free_and_keeps_the_mode(tmp_path: Path) -
     file = tmp_path / DATABASE_FILE
     assert found.bytes_before > 1_500_000 > 200_000 > found.bytes_after == file.stat().st_size
     assert file.stat().st_mode & 0o777 == 0o600
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["identity.json", DATABASE_FILE]
+    assert [f.name for f in tmp_path.iterdir() if f.name.startswith(DATABASE_FILE)] == [
+        DATABASE_FILE
+    ]
     again = opened(tmp_path)
     assert held(again) == [row.msg_id for row in rows[:10]]
     assert again.check() == []
