@@ -16,6 +16,7 @@ from mayfly.engine.manager import Manager
 from mayfly.engine.session import Session
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Whereabouts
 from mayfly.lifetime.life import State
+from mayfly.lifetime.spelling import spelled_moment
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -248,6 +249,23 @@ def test_D18_what_expires_while_it_is_delayed(
         f"It expired at {AT_1_MIN}, while it waited for its delivery time, {AT_1_MIN}; it asked "
         "for no report."
     )
+
+
+@pytest.mark.parametrize(
+    ("life_ms", "said"),
+    [
+        (MINUTE_MS, f"while it waited for its delivery time, {AT_1_MIN}"),
+        (MINUTE_MS + 1, f"before it was released; it was due at {AT_1_MIN}"),
+    ],
+)
+def test_D18_what_expires_between_its_delivery_time_and_a_late_release(
+    qm: QueueManager, clock: VirtualClock, unit: Session, life_ms: int, said: str
+) -> None:
+    msg_id = unit.put("Q1", b"x", delay_ms=MINUTE_MS, time_to_live_ms=life_ms)
+    clock.advance(MINUTE_MS + 1)
+    unit.commit()
+    end = spelled_moment(START_MS + life_ms)
+    assert told(qm, msg_id) == f"It expired at {end}, {said}; it asked for no report."
 
 
 def test_a_cancelled_message_is_told(

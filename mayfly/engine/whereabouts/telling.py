@@ -189,6 +189,9 @@ def _expired(stay: Stay) -> str:
     assert stay.expire_at_ms is not None
     if stay.queue == STAGING_QUEUE:
         due = spelled_moment(stay.deliver_at_ms)
+        if stay.deliver_at_ms < stay.expire_at_ms:
+            # Committed late, or nothing was released then.
+            return f"It expired at {_deadline(stay)}, before it was released; it was due at {due}"
         return f"It expired at {_deadline(stay)}, while it waited for its delivery time, {due}"
     life = spelled_duration(stay.expire_at_ms - stay.put_ms)
     what = f"It expired on {stay.queue} at {_deadline(stay)}, {life} after its put"
