@@ -8,12 +8,14 @@ from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.lifetime.times import ms_of_seconds, next_scan_ms
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import StoreDamaged
-from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import queue_number_of
-from mayfly.store.message_times import earliest_deadline
+from mayfly.store.message_times import earliest_deadlines
 
 _BATCH = 1_000
+#: How many expired messages that are locked are looked behind before a scan is run all the same.
+_LOOKED_BEHIND = 100
 _START = (-(2**62), 0)
+_SIDES = (VOLATILE, PERSISTENT)
 
 
 class ExpiryScan:
@@ -29,7 +31,8 @@ class ExpiryScan:
         """Return when the next scan is due that can find something; latch held.
 
         None while EXPRYINT is OFF, or no message has a deadline. Scans that can find nothing are
-        passed over: under a virtual clock each would cost a stop.
+        passed over, also those that would meet locked messages only: under a virtual clock each
+        would cost a stop.
         """
         seconds = self._core.registry.queue_manager.number("EXPRYINT")
         interval_ms = 0 if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
@@ -40,7 +43,7 @@ class ExpiryScan:
         if self._next_ms is None:
             return None
         try:
-            deadlines = [earliest_deadline(messages) for messages in self._messages()]
+            deadlines = [self._earliest(h, s, now_ms) for h in self._holders() for s in _SIDES]
         except StoreDamaged:
             # The scan meets it as well, where the queue manager stops for it.
             return now_ms
@@ -61,15 +64,24 @@ class ExpiryScan:
 
     def discard_all(self) -> int:
         """Discard every expired message that nobody hides; return how many."""
-        sides = (VOLATILE, PERSISTENT)
-        return sum(self._discard(h, side) for h in self._holders() for side in sides)
+        return sum(self._discard(h, side) for h in self._holders() for side in _SIDES)
 
     def _holders(self) -> list[Core]:
         directory = self._core.registry.directory
         return [self._core] if directory is None else [self._core, directory.group]
 
-    def _messages(self) -> list[DelayedMessages]:
-        return [h.messages(side) for h in self._holders() for side in (VOLATILE, PERSISTENT)]
+    def _earliest(self, holder: Core, side: int, now_ms: int) -> int | None:
+        """Return the earliest deadline that a scan could find, None when there is none.
+
+        Whoever lets a message be seen again need not say so: clocks ask again by themselves.
+        """
+        messages = holder.messages(side)
+        found = earliest_deadlines(messages, 1)
+        if found and found[0][0] <= now_ms and found[0][1] in holder.hidden:
+            found = earliest_deadlines(messages, _LOOKED_BEHIND)
+            if len(found) < _LOOKED_BEHIND or any(key not in holder.hidden for _, key in found):
+                found = [(ms, key) for ms, key in found if key not in holder.hidden]
+        return found[0][0] if found else None
 
     def _discard(self, holder: Core, side: int) -> int:
         core, discarded, after = self._core, 0, _START

@@ -8,17 +8,16 @@ from mayfly.store.messages import Messages
 
 _DEADLINES = "SELECT count(*) FROM message WHERE expire_at_ms > ?"
 _EARLIEST = """
-SELECT expire_at_ms FROM message WHERE expire_at_ms IS NOT NULL ORDER BY expire_at_ms LIMIT 1"""
+SELECT expire_at_ms, k FROM message WHERE expire_at_ms IS NOT NULL ORDER BY expire_at_ms LIMIT ?"""
 _PUT_AFTER = "SELECT count(*) FROM message WHERE k >= 0 AND put_ms > ?"
 _MOVE_BACK = """
 UPDATE message SET put_ms = put_ms - ?, deliver_at_ms = deliver_at_ms - ?,
     expire_at_ms = expire_at_ms - ? WHERE k >= 0 AND put_ms > ?"""
 
 
-def earliest_deadline(messages: Messages) -> int | None:
-    """Return the earliest deadline of all messages, None when none has one."""
-    rows = messages.fetch(_EARLIEST, ())
-    return rows[0][0] if rows else None
+def earliest_deadlines(messages: Messages, limit: int) -> list[tuple[int, int]]:
+    """Return up to ``limit`` of the earliest deadlines with the keys of their messages."""
+    return [(expire_at_ms, k) for expire_at_ms, k in messages.fetch(_EARLIEST, (limit,))]
 
 
 def count_deadlines(messages: Messages, after_ms: int, until_ms: int | None) -> int:

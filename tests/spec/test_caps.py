@@ -38,6 +38,7 @@ from tests.spec.scene import (
 NO_LIMIT = c.MQCEX_NOLIMIT
 #: The longest life under E3: 999,999,999 tenths.
 MOST_MS = 99_999_999_900
+DAY_MS = 86_400_000
 
 
 def shown_tenths(session: Session, queue: str) -> int:
@@ -306,6 +307,53 @@ def test_X9_scans_that_can_find_nothing_are_passed_over(
         End("expired", 3_610_000),
         End("expired", 3_615_000),
     ]
+
+
+def test_X9_scans_that_would_meet_locked_messages_only_are_passed_over(
+    any_manager: QueueManager, clock: VirtualClock, persistent: bool
+) -> None:
+    """What is behind them is found at its time, and they are once they are given back."""
+    local(any_manager)
+    alter_manager(any_manager, EXPRYINT=5)
+    start_ms = clock.now_ms()
+    with any_manager.session() as session, any_manager.session(transacted=True) as unit:
+        for _ in range(3):
+            session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
+            assert unit.get("Q1") is not None
+        clock.advance(7_000)
+        assert any_manager.next_due_ms() is None
+        session.put("Q1", b"y", time_to_live_ms=4_000, persistent=persistent)
+        clock.advance(7_999)
+        # What the put has led to is done; the scan at 10 s would have met locked ones only.
+        assert any_manager.next_due_ms() == start_ms + 15_000
+        assert ends(any_manager, "Q1") == []
+        clock.advance(1)
+        assert ends(any_manager, "Q1") == [End("expired", 15_000)]
+        clock.advance(DAY_MS)
+        assert any_manager.next_due_ms() is None
+        unit.backout()
+        assert any_manager.next_due_ms() == start_ms + DAY_MS + 20_000
+        clock.advance(4_999)
+        assert any_manager.curdepth("Q1") == 3
+        clock.advance(1)
+        assert any_manager.curdepth("Q1") == 0
+
+
+def test_X9_many_locked_messages_hide_none_that_is_not(
+    queue_manager: QueueManager, session: Session, clock: VirtualClock
+) -> None:
+    local(queue_manager)
+    alter_manager(queue_manager, EXPRYINT=5)
+    with queue_manager.session(transacted=True) as unit:
+        for _ in range(101):
+            session.put("Q1", b"x", time_to_live_ms=1_000)
+            assert unit.get("Q1") is not None
+        session.put("Q1", b"y", time_to_live_ms=2_000)
+        clock.advance(5_000)
+        assert len(ends(queue_manager, "Q1")) == 1
+        unit.backout()
+        clock.advance(5_000)
+        assert queue_manager.curdepth("Q1") == 0
 
 
 def test_X9_what_expired_while_it_was_taken_waits_for_the_next_scan(
