@@ -110,9 +110,11 @@ def _token_in(token_file: str | Path) -> str:
     if len(content) > _TOKEN_BYTES:
         raise NoToken(f"token file {token_file} has more than {_TOKEN_BYTES} bytes")
     try:
-        token = content.decode().strip()
+        token = check_token(content.decode().strip())
     except UnicodeDecodeError as error:
         raise NoToken(f"token file {token_file} is not text: {error}") from error
+    except ValueError as error:
+        raise NoToken(f"token file {token_file} holds none: {error}") from error
     if not token:
         raise NoToken(f"token file {token_file} is empty")
     return token

@@ -92,9 +92,10 @@ class Database:
         try:
             write_identity(self.folder, identity_of(connection))
         except OSError as error:
-            _LOG.warning("%s stays as it was: %s", error.filename, error.strerror)
+            # A full disk names no file.
+            _LOG.warning("%s stays as it was: %s", self.folder / IDENTITY_FILE, error.strerror)
         except StoreDamaged as damage:
-            _LOG.error("%s stays as it was: %s", IDENTITY_FILE, damage)
+            _LOG.error("%s stays as it was: %s", self.folder / IDENTITY_FILE, damage)
 
     def write_first_identity(self) -> None:
         """Write what the database holds unless the folder has that from before."""

@@ -14,7 +14,7 @@ from mayfly.mqi.errors import StoreError
 from mayfly.store.checksums import checksum_vfs, is_available, protect
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.database import DATABASE_FILE, Database
-from mayfly.store.identity import identity_of, write_identity
+from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
 from mayfly.store.opening import connect
 from mayfly.store.private_files import make_file, put_in_place
 
@@ -39,7 +39,7 @@ def accept_older(folder: Path, manager_name: str) -> None:
         try:
             write_identity(folder, identity_of(database.writer))
         except OSError as error:
-            raise StoreError(f"{error.filename}: {error.strerror}", folder) from error
+            raise StoreError(f"{folder / IDENTITY_FILE}: {error.strerror}", folder) from error
 
 
 def compact(folder: Path, manager_name: str) -> Compacted:

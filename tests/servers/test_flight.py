@@ -539,8 +539,11 @@ def test_a_folder_that_can_have_no_socket_is_named(books: KeptBooks, tmp_path: P
 def test_a_token_file_that_holds_no_token_is_named(tmp_path: Path) -> None:
     binary = tmp_path / "binary"
     binary.write_bytes(b"\x80\xff")
+    other = tmp_path / "other"
+    other.write_bytes(b"\0\1")
     for file, text in (
         (binary, "is not text"),
+        (other, "holds none: the token has characters other than printable ASCII"),
         (Path("/dev/zero"), "has more than 4096 bytes"),
         (tmp_path, "Is a directory"),
     ):

@@ -2,9 +2,10 @@
 
 import contextlib
 import json
+import resource
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -261,6 +262,31 @@ def test_identity_is_written_at_creation_checkpoint_and_close(tmp_path: Path) ->
     store.commit([get_unit(rows[0])])
     store.close()
     assert told() == {**made, "ledger_position": 4}
+
+
+@contextlib.contextmanager
+def no_room() -> Iterator[None]:
+    """Let every write to a file fail, as on a full disk: an error that names no file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_identity_that_finds_no_room_stays_as_it_was_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    QueueManager("QM1", tmp_path).close()
+    identity = tmp_path / IDENTITY_FILE
+    before = identity.read_bytes()
+    database = Database(tmp_path)
+    with no_room():
+        database.write_identity(database.writer)
+    database.close()
+    assert f"{identity} stays as it was: File too large" in caplog.text
+    assert identity.read_bytes() == before
 
 
 def test_restored_copy_that_is_older_is_refused_until_it_is_accepted(tmp_path: Path) -> None:
