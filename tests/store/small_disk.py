@@ -5,11 +5,12 @@ Prints what it has found as JSON.
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 from mayfly import MQError, QueueManager
-from mayfly.store.ballast import BALLAST_FILE
+from mayfly.store.ballast import BALLAST_FILE, Ballast
 from mayfly.testing import VirtualClock
 
 BODY = os.urandom(40_000)
@@ -37,8 +38,24 @@ def drain(qm: QueueManager, limit: int = MANY) -> int:
     return limit
 
 
+def comes_back(folder: Path, pages_less: int) -> bool:
+    """Return whether a ballast comes back where twice its size is free, less some pages."""
+    folder.mkdir()
+    (folder / BALLAST_FILE).touch()
+    ballast, disk = Ballast(folder), os.statvfs(folder)
+    assert ballast.is_given_up
+    free_bytes = 2 * ballast.size_bytes - pages_less * disk.f_frsize
+    with (folder / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, disk.f_bavail * disk.f_frsize - free_bytes)
+    is_back = ballast.comes_back()
+    assert (folder / BALLAST_FILE).stat().st_size == (ballast.size_bytes if is_back else 0)
+    shutil.rmtree(folder)
+    return is_back
+
+
 def main(folder: Path) -> None:
     clock, found = VirtualClock(), dict[str, object]()
+    found["comes back"] = [comes_back(folder.with_name("other"), pages) for pages in (1, 0)]
     ballast = folder / BALLAST_FILE
     with QueueManager("QM1", folder, clock) as qm:
         assert qm.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)").ok
