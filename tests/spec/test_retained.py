@@ -94,6 +94,20 @@ def locked_by(session: Session) -> Handle:
     return handle
 
 
+@pytest.mark.parametrize(("passed_ms", "was_there"), [(999, True), (1_000, False), (1_001, False)])
+def test_retained_that_has_expired_is_cleared_as_if_there_were_none(
+    queue_manager: QueueManager,
+    session: Session,
+    clock: VirtualClock,
+    passed_ms: int,
+    was_there: bool,
+) -> None:
+    session.publish("a", b"x", retain=True, time_to_live_ms=1_000)
+    clock.advance(passed_ms)
+    assert session.clear_retained("a") is was_there
+    assert queue_manager.curdepth(RETAINED) == 0
+
+
 @pytest.mark.parametrize("ending", ["cleared", "empty", "newer"])
 def test_retained_ends_although_somebody_has_locked_it(
     tmp_path: Path, clock: VirtualClock, ending: str, persistent: bool

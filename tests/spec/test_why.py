@@ -342,6 +342,19 @@ def test_R1_the_report_is_followed_whatever_ids_it_has(
     assert found.stays[1].reason == c.MQFB_EXPIRATION
 
 
+def test_R1_of_a_report_to_another_queue_manager_nothing_is_said_but_that(
+    qm: QueueManager, clock: VirtualClock, session: Session
+) -> None:
+    qm.mqsc("DEFINE QLOCAL(QM2) USAGE(XMITQ)")
+    msg_id = session.put(
+        "Q1", b"x", time_to_live_ms=1, report=c.MQRO_EXPIRATION, reply_to_q="BACK@QM2"
+    )
+    clock.advance(1)
+    assert session.get("Q1") is None
+    assert qm.curdepth("QM2") == 1
+    assert told(qm, msg_id).endswith("; of the report that it owed to BACK nothing is known here.")
+
+
 def test_R4_a_report_that_is_a_dead_letter_is_told(
     qm: QueueManager, clock: VirtualClock, session: Session
 ) -> None:

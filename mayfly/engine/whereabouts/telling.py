@@ -204,7 +204,7 @@ def _report(stay: Stay, stays: Sequence[Stay], now_ms: int) -> str:
         return "; it asked for no report"
     reports = _ends([other for other in stays if other.relation == Relation.REPORT])
     if not reports:
-        return f"; the report that it owed to {stay.reply_to_q} is not here any more"
+        return f"; of the report that it owed to {stay.reply_to_q} nothing is known here"
     report = reports[-1]
     if report.ended_ms is None and report.reason and report.target:
         return f"; its report is a dead letter on {report.queue}: {cause_name(report.reason)}"
