@@ -53,6 +53,8 @@ DEFAULT_MAX_BYTES = 2 * 1024 * 1024
 DEFAULT_PORT = 9414
 _INFO_TIMEOUT_SECONDS = 30.0
 _PEM = b"-----BEGIN CERTIFICATE-----"
+#: Before it stands which kind of key it is, or nothing.
+_KEY_PEM = b"PRIVATE KEY-----"
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 #: A token in a header has to stay below gRPC's limit for headers.
 _TOKEN_BYTES = 4096
@@ -142,6 +144,11 @@ def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
             f"{CERTIFICATE_VARIABLE}, {KEY_VARIABLE}: {error.filename} cannot be read: "
             f"{error.strerror}"
         ) from error
+    # gRPC would say that the server has no address.
+    if _PEM not in chain:
+        raise NoCertificate(f"{CERTIFICATE_VARIABLE}: {names[0]} has no certificate, PEM")
+    if _KEY_PEM not in key:
+        raise NoCertificate(f"{KEY_VARIABLE}: {names[1]} has no private key, PEM")
     return {"tls_root_certs": tls_root_certs, "cert_chain": chain, "private_key": key}
 
 

@@ -455,6 +455,14 @@ def test_a_client_without_a_certificate_cannot_connect_where_one_is_asked_for(
         monkeypatch.setenv("MAYFLY_TLS_KEY", str(tmp_path / "gone"))
         with pytest.raises(NoCertificate, match="gone cannot be read: No such file"):
             LedgerClient(url, token=TOKEN)
+        # The two mixed up.
+        own_chain, own_key = files["client"]
+        monkeypatch.setenv("MAYFLY_TLS_KEY", str(own_chain))
+        with pytest.raises(NoCertificate, match=f"_KEY: {own_chain} has no private key, PEM"):
+            LedgerClient(url, token=TOKEN)
+        monkeypatch.setenv("MAYFLY_TLS_CERTIFICATE", str(own_key))
+        with pytest.raises(NoCertificate, match=f"_CERTIFICATE: {own_key} has no certificate, PEM"):
+            LedgerClient(url, token=TOKEN)
 
 
 @pytest.mark.slow
