@@ -125,6 +125,7 @@ def serve(
     given = configuration_of(platform, command_level, setting)
     pair = _certificate(tls_certificate, tls_key)
     clients = _Clients(pair, _optional(tls_client_roots), without_client_certificates)
+    _check_clients(host, clients)
     with contextlib.ExitStack() as stack:
         stopped = stack.enter_context(stop_event())
         held = stack.enter_context(_held(names, path, given))
@@ -251,6 +252,19 @@ def _content(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise CommandFailed(ExitCode.FILE, f"{error.filename}: {error.strerror}") from error
+
+
+def _check_clients(host: str, clients: _Clients) -> None:
+    """Refuse what the server would refuse before a queue manager is made or opened for it."""
+    from mayfly.servers.flight import check_clients
+
+    with wrong_values():
+        check_clients(
+            host,
+            has_tls=clients.certificate is not None,
+            has_roots=clients.roots is not None,
+            is_open=clients.is_open,
+        )
 
 
 def _server(

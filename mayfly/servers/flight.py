@@ -59,7 +59,7 @@ class FlightServer:
         """
         if not token:
             raise ValueError("token is empty: anyone could read the ledger")
-        _check_clients(
+        check_clients(
             host,
             has_tls=tls_certificate is not None,
             has_roots=client_roots is not None,
@@ -222,7 +222,7 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyar
         raise to_flight(WrongToken("the token is missing or wrong"))
 
 
-def _check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -> None:
+def check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -> None:
     """Raise ValueError unless it is said who may connect from other machines."""
     if has_roots and not has_tls:
         raise ValueError(
