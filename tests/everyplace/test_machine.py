@@ -1,4 +1,4 @@
-"""Two queue managers, two clocks that differ, and a network that drops, repeats and delays (T9)."""
+"""Two queue managers, two clocks that differ, and a network that drops, repeats and delays."""
 
 from __future__ import annotations
 
@@ -476,7 +476,7 @@ def _quiet_log() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("machine", "example_count"), [(NetworkMachine, 400), (DurableMachine, 200)]
 )
-def test_T9_once_and_nothing_left_behind_whatever_network_and_clocks_do(
+def test_once_and_nothing_left_behind_whatever_network_and_clocks_do(
     machine: type[NetworkMachine], example_count: int
 ) -> None:
     run_state_machine_as_test(

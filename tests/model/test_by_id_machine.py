@@ -23,7 +23,7 @@ def _quiet_log() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_T9_a_search_that_begins_behind_hidden_messages_misses_none(
+def test_a_search_that_begins_behind_hidden_messages_misses_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "MANY_HIDDEN", 0)

@@ -1,4 +1,4 @@
-"""Delayed messages and their schedule do what the model says, at every boundary of a batch (T9)."""
+"""Delayed messages and their schedule do what the model says, at every boundary of a batch."""
 
 from __future__ import annotations
 
@@ -326,11 +326,11 @@ def _batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_batches")
-def test_T9_delays_in_memory_do_what_the_model_says() -> None:
+def test_delays_in_memory_do_what_the_model_says() -> None:
     run_state_machine_as_test(DelayMachine, settings=limits(200))
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_batches")
-def test_T9_delays_on_disk_do_what_the_model_says_over_restarts() -> None:
+def test_delays_on_disk_do_what_the_model_says_over_restarts() -> None:
     run_state_machine_as_test(DelayFolderMachine, settings=limits(30))

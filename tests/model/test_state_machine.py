@@ -1,4 +1,4 @@
-"""The queue manager does what the model says, whatever programs, operators and time do (T9)."""
+"""The queue manager does what the model says, whatever programs, operators and time do."""
 
 import logging
 import shutil
@@ -54,10 +54,10 @@ class FolderMachine(QueueMachine):
 
 
 @pytest.mark.slow
-def test_T9_queue_manager_in_memory_does_what_the_model_says() -> None:
+def test_queue_manager_in_memory_does_what_the_model_says() -> None:
     run_state_machine_as_test(QueueMachine, settings=limits(500))
 
 
 @pytest.mark.slow
-def test_T9_queue_manager_on_disk_does_what_the_model_says_over_restarts() -> None:
+def test_queue_manager_on_disk_does_what_the_model_says_over_restarts() -> None:
     run_state_machine_as_test(FolderMachine, settings=limits(50))

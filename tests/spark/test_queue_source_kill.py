@@ -147,7 +147,7 @@ class Journal:
             assert found in ((0, len(persistent)) if first not in self.done else (len(persistent),))
 
 
-def test_T2_a_claimed_message_comes_out_once_whenever_the_queue_manager_is_killed(
+def test_a_claimed_message_comes_out_once_whenever_the_queue_manager_is_killed(
     tmp_path: Path,
 ) -> None:
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or random.randrange(10**6))

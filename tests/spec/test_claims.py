@@ -539,7 +539,7 @@ def test_a_queue_with_claimed_messages_is_in_use(manager: QueueManager, session:
 # Restart
 
 
-def test_T2_claims_survive_a_restart_and_a_crash_with_their_volatile_messages(
+def test_claims_survive_a_restart_and_a_crash_with_their_volatile_messages(
     tmp_path: Path, clock: VirtualClock
 ) -> None:
     folder = tmp_path / "QM1"

@@ -174,7 +174,7 @@ def check_receipts(manager: QueueManager, fates: dict[str, Fate], random: Random
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.soak)])
-def test_T2_every_receipt_holds_over_kill_9(tmp_path: Path, rounds: int) -> None:
+def test_every_receipt_holds_over_kill_9(tmp_path: Path, rounds: int) -> None:
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or Random().randrange(10**6))
     random, auditor, clock = Random(seed), Auditor(), VirtualClock(0)
     for number in range(rounds):

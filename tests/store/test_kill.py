@@ -116,7 +116,7 @@ def labels(manager: QueueManager) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [5, pytest.param(20, marks=pytest.mark.soak)])
-def test_T2_nothing_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Path, rounds: int) -> None:
+def test_nothing_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Path, rounds: int) -> None:
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or Random().randrange(10**6))
     random, auditor = Random(seed), Auditor()
     lost, ended = 0, Counter[str]()

@@ -170,7 +170,7 @@ def queues_of(manager: QueueManager) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.soak)])
-def test_T2_each_subscriber_has_each_acknowledged_publication_once(
+def test_each_subscriber_has_each_acknowledged_publication_once(
     tmp_path: Path, rounds: int
 ) -> None:
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or Random().randrange(10**6))

@@ -192,7 +192,7 @@ def test_T9_what_is_no_trigger_message_is_dead_lettered(
     assert letter(session) == (c.MQFB_TM_ERROR, INITQ)
 
 
-def test_T9_numbers_of_the_other_byte_order_are_read(
+def test_T8_numbers_of_the_other_byte_order_are_read(
     manager: QueueManager, session: Session
 ) -> None:
     found: list[TriggerMessage] = []
