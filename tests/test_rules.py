@@ -34,13 +34,11 @@ def test_every_rule_that_the_code_names_is_defined() -> None:
 def test_every_test_that_a_page_names_exists() -> None:
     names = {name for _file, name in every_test()}
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    missing = {
-        f"{page.name}: {name}"
-        for page in pages
-        for name in re.findall(r"`(test_\w+)`", page.read_text("utf-8"))
-        if name not in names
-    }
-    assert not missing
+    named = [
+        (page, n) for page in pages for n in re.findall(r"`(test_\w+)`", page.read_text("utf-8"))
+    ]
+    assert len(named) > 400
+    assert not [f"{page.name}: {name}" for page, name in named if name not in names]
 
 
 @pytest.mark.parametrize(
