@@ -67,7 +67,7 @@ def window_at_put(
     cap_ms: int | None = None,
     *,
     from_release: bool = False,
-    longest_ms: int = LONGEST_LIFE_MS,
+    longest_ms: int | None = None,
     capped_by: str = "",
 ) -> Window:
     """Return the window in which a message put at ``put_ms`` may be got.
@@ -76,14 +76,15 @@ def window_at_put(
     silently, and unlimited counts as above it (X3). A delay equal to the life is allowed and the
     message then is never gettable (D18). With ``from_release``, TTLFROM(RELEASE), the life of a
     delayed message begins when the delay is over, and neither can be too long for the other.
-    ``longest_ms`` is the longest life that may be asked for, whatever a cap makes of it (E3);
+    ``longest_ms`` is the longest life that may be asked for, whatever a cap makes of it (E3), None
+    where no queue manager has been asked;
     ``capped_by`` is what an error calls the cap, with the object that has it.
 
     Raises MQRC_EXPIRY_ERROR when the life is longer than that or the delay is longer than the
     resulting life (D7, D31), and MQRC_OPTIONS_ERROR when the delay is no whole number, negative, or
     ends beyond the year 2109.
     """
-    if life_ms is not None and life_ms > longest_ms:
+    if longest_ms is not None and life_ms is not None and life_ms > longest_ms:
         raise _too_long(life_ms, longest_ms)
     if cap_ms is not None and (life_ms is None or life_ms > cap_ms):
         life_ms = cap_ms

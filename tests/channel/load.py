@@ -34,6 +34,8 @@ def opened(folder: Path, *, in_doubt: bool) -> tuple[QueueManager, QueueManager]
     one = sending(None, folder / "1", BATCHSZ=BATCH_SIZE, SHORTTMR=1)
     if in_doubt:
         through(one, die_in_doubt)
+        # It has run since the opening, maybe over a link of another kind.
+        one.channels.stop(CHANNEL, is_forced=True)
     one.channels.start(CHANNEL)
     return one, two
 

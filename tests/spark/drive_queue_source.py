@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+import pyarrow as pa
+
 from mayfly import QueueManager
 from mayfly.servers.flight import FlightServer
 from mayfly.spark import create_session
@@ -19,6 +21,8 @@ DEPTH = 4_000
 
 def serve(folder: str, journal: str, first: str) -> None:
     """Serve a queue manager and put numbered messages, noting each commit before and after."""
+    # A server loads pandas beside its first calls, which takes the time of a whole round.
+    pa.array([None])
     with QueueManager("QM1", folder) as manager:
         manager.mqsc("DEFINE QLOCAL(Q1) REPLACE")
         with FlightServer(manager, port=0, token=TOKEN) as server, Path(journal).open("a") as notes:

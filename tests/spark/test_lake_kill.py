@@ -71,8 +71,9 @@ def ledger_rows(manager: QueueManager) -> list[tuple[object, ...]]:
     return [tuple(row[column] for column in columns) for row in rows]
 
 
-def test_three_kills_lose_and_double_nothing(
-    spark: SparkSession, token_file: Path, tmp_path: Path
+@pytest.mark.parametrize("kill_count", [1, pytest.param(3, marks=pytest.mark.soak)])
+def test_kills_lose_and_double_nothing(
+    spark: SparkSession, token_file: Path, tmp_path: Path, kill_count: int
 ) -> None:
     lake = tmp_path / "lake"
     with (
@@ -82,7 +83,7 @@ def test_three_kills_lose_and_double_nothing(
         commits = lake / "_checkpoint" / manager.ledger.instance_id / "commits"
         arguments = [server.url, str(token_file), str(lake), str(tmp_path / "warehouse")]
         batches = 0
-        for seed in (1, 2, 3):
+        for seed in range(1, kill_count + 1):
             rng = random.Random(seed)
             live(manager, 6_000)
             batches += rng.randint(1, 3)
@@ -94,6 +95,6 @@ def test_three_kills_lose_and_double_nothing(
             assert len(lake_rows(lake)) < manager.ledger.last_position()
         ledger_to_lake(spark, server.url, token_file, lake, available_now=True).awaitTermination()
         rows = ledger_rows(manager)
-        assert len(rows) > 18_000
+        assert len(rows) > 6_000 * kill_count
         assert lake_rows(lake)[: len(rows)] == rows
         assert verify_lake(spark, lake) == []
