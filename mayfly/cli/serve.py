@@ -124,8 +124,7 @@ def serve(
         raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
     given = configuration_of(platform, command_level, setting)
     pair = _certificate(tls_certificate, tls_key)
-    clients = _Clients(pair, _optional(tls_client_roots), without_client_certificates)
-    _check_clients(host, clients)
+    clients = _clients(host, pair, tls_client_roots, is_open=without_client_certificates)
     with contextlib.ExitStack() as stack:
         stopped = stack.enter_context(stop_event())
         held = stack.enter_context(_held(names, path, given))
@@ -254,17 +253,21 @@ def _content(file: Path) -> bytes:
         raise CommandFailed(ExitCode.FILE, f"{error.filename}: {error.strerror}") from error
 
 
-def _check_clients(host: str, clients: _Clients) -> None:
-    """Refuse what the server would refuse before a queue manager is made or opened for it."""
+def _clients(
+    host: str, pair: tuple[bytes, bytes] | None, roots: Path | None, *, is_open: bool
+) -> _Clients:
+    """Return which clients may connect, before a queue manager is made or opened for them."""
     from mayfly.servers.flight import check_clients
 
+    clients = _Clients(pair, _optional(roots), is_open)
     with wrong_values():
         check_clients(
             host,
-            has_tls=clients.certificate is not None,
+            has_tls=pair is not None,
             has_roots=clients.roots is not None,
-            is_open=clients.is_open,
+            is_open=is_open,
         )
+    return clients
 
 
 def _server(

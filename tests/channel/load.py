@@ -15,7 +15,8 @@ from pathlib import Path
 from random import Random
 
 from mayfly import QueueManager
-from tests.channel.scene import CHANNEL, receiving, sending, through
+from tests.channel.scene import CHANNEL, receiving, sending, standing, through
+from tests.facts import wait_until
 
 #: So that batches begin and end at any moment of the others' work.
 BATCH_SIZE, THREADS = 7, 2
@@ -35,7 +36,8 @@ def opened(folder: Path, *, in_doubt: bool) -> tuple[QueueManager, QueueManager]
     if in_doubt:
         through(one, die_in_doubt)
         # It has run since the opening, maybe over a link of another kind.
-        one.channels.stop(CHANNEL, is_forced=True)
+        one.channels.stop(CHANNEL)
+        wait_until(lambda: standing(one).status == "STOPPED")
     one.channels.start(CHANNEL)
     return one, two
 
