@@ -4,7 +4,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -54,6 +55,18 @@ JOINS = {
     "mayfly.cli": {"bulk", "lake", "spark", "replay", "pipeline", "advise"},
     "mayfly.demo": {"bulk", "spark"},  # shows both sides at work on the same day
 }
+
+#: What is the engine's own, and so an offence outside it: kind of offence -> names of attributes.
+ENGINE_INSIDE = {
+    "definitions": frozenset({"registry"}),
+    "lock": frozenset({"administration", "latch"}),
+    "state": frozenset({"deferred", "hidden", "store", "waits"}),
+}
+#: Modules with which an engine transaction is built; importing another one of the engine's, instead
+#: of ``mayfly.engine`` itself, is an offence of the kind ``import``.
+ENGINE_TRANSACTIONS = ("mayfly.engine.core", "mayfly.engine.work")
+#: How often each package still does such a thing: a line a package and kind.
+RATCHET = ROOT / "tests" / "engine_boundary.txt"
 
 #: Interfaces that are somebody else's: as many methods and arguments as they have there.
 FOREIGN_INTERFACES = ("mayfly/pymqi/", "mayfly/jms/", "mayfly/everyplace/")
@@ -118,6 +131,7 @@ def sources(*folders: str) -> list[Source]:
 
 PRODUCTION = sources("mayfly")
 TESTS = sources("tests")
+ENGINE_MODULES = {s.module for s in PRODUCTION if s.module.startswith("mayfly.engine.")}
 
 
 # Layers
@@ -188,6 +202,40 @@ def circles(modules: list[Source]) -> Problems:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         yield " <- ".join(error.args[1])
+
+
+# The boundary of the engine
+
+
+def is_outside(source: Source) -> bool:
+    """Tell whether a file belongs to a layer above the engine, or to the tests' own package."""
+    engine_row = next(index for index, names in enumerate(ROWS) if "engine" in names)
+    return layer_of(source.module) in frozenset.union(*ROWS[engine_row + 1 :], {"testing"})
+
+
+def boundary_offences(source: Source) -> Iterator[tuple[str, ast.AST, str]]:
+    """Yield what a file outside the engine takes from its inside: kind, place and what it is."""
+    for node in source.nodes:
+        if isinstance(node, ast.Attribute):
+            for kind, names in ENGINE_INSIDE.items():
+                if node.attr in names:
+                    yield kind, node, f".{node.attr}"
+    seen: set[tuple[ast.AST, str]] = set()
+    for node, name in imports(source):
+        module = name if name in ENGINE_MODULES else name.rpartition(".")[0]
+        if module.startswith("mayfly.engine.") and (node, module) not in seen:
+            seen.add((node, module))
+            yield ("transaction" if module in ENGINE_TRANSACTIONS else "import"), node, module
+
+
+def boundary_counts(files: Iterable[Source]) -> Counter[tuple[str, str]]:
+    """Count offences by package and kind."""
+    return Counter(
+        (layer_of(source.module), kind)
+        for source in files
+        if is_outside(source)
+        for kind, _node, _what in boundary_offences(source)
+    )
 
 
 # Sizes
@@ -367,6 +415,25 @@ def test_imports_go_in_no_circle() -> None:
     assert not list(circles(PRODUCTION))
 
 
+def test_the_engine_is_entered_by_its_face_and_the_exceptions_only_get_fewer() -> None:
+    """The file says how many there still are; a change that removes some lowers it as well."""
+    rows = [line.split() for line in RATCHET.read_text("utf-8").splitlines() if line[:1] != "#"]
+    allowed = Counter({(package, kind): int(count) for package, kind, count in rows})
+    counts = boundary_counts(PRODUCTION)
+    problems = [
+        source.at(node, f"{what}: take it from mayfly.engine (docs/ARCHITECTURE.md)")
+        for source in PRODUCTION
+        if is_outside(source)
+        for kind, node, what in boundary_offences(source)
+        if counts[layer_of(source.module), kind] > allowed[layer_of(source.module), kind]
+    ]
+    assert not problems, "\n" + "\n".join(problems)
+    fallen = {key: counts[key] for key in allowed if counts[key] < allowed[key]}
+    lines = [f"{package} {kind} {count}" for (package, kind), count in sorted(fallen.items())]
+    assert not fallen, f"lower these lines of {RATCHET.name}, leave out 0:\n" + "\n".join(lines)
+    assert rows == sorted(rows)
+
+
 def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= README_LIMIT
 
@@ -478,6 +545,27 @@ def test_check_finds_what_is_bad_and_nothing_else(
 ) -> None:
     found = list(check(Source(path, text)))
     assert [problem.split(": ")[0] for problem in found] == [f"{path}:{line}" for line in lines]
+
+
+def test_what_is_taken_from_inside_the_engine_is_counted_by_package_and_kind() -> None:
+    text = """
+from mayfly.engine import Session
+from mayfly.engine.put import PutRequest, put
+from mayfly.engine.work import Work
+from mayfly.engine import delivery
+with manager.latch: manager.registry.resolve(manager.hidden)
+self.administration.acquire()
+"""
+    counts = boundary_counts(
+        Source(f"mayfly/{folder}/a.py", text) for folder in ("channel", "engine", "spark")
+    )
+    assert counts == {
+        ("channel", "definitions"): 1,
+        ("channel", "import"): 2,
+        ("channel", "lock"): 2,
+        ("channel", "state"): 1,
+        ("channel", "transaction"): 1,
+    }
 
 
 def test_a_circle_is_found_and_an_import_for_types_alone_is_none() -> None:
