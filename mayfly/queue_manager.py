@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from mayfly.channel import Channels
-from mayfly.engine.home import folder_in_home
-from mayfly.engine.settings import SettingValue
+from mayfly.engine import SettingValue, folder_in_home
 from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.errors import FolderInUse

@@ -13,10 +13,9 @@ from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
+from mayfly.engine import Definition, Manager
 from mayfly.engine.attributes.attribute import CHANNEL
 from mayfly.engine.attributes.of_channels import LOCAL, RECEIVER, SENDER
-from mayfly.engine.manager import Manager
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.named import find_named, named_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
 from mayfly.channel.local import LocalLink, Partner
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.lifetime.transmission import silence_ms
 
 _ID_BYTES = 16

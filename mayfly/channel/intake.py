@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mayfly.channel.receiver import PROGRAM
-from mayfly.engine.arrivals import Arrivals
-from mayfly.engine.manager import Manager
+from mayfly.engine import Arrivals, Manager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_INPUT_EXCLUSIVE
 from mayfly.mqi.errors import mq_error

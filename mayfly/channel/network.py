@@ -21,7 +21,7 @@ from mayfly.bulk.errors import (
 )
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine import Definition
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import pack_descriptor

@@ -8,13 +8,10 @@ from collections.abc import Iterable
 
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.undeliverable import discard_elapsed, set_aside
+from mayfly.engine import Definition, Manager, PutRequest, full_name, stored_id
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS
-from mayfly.engine.delivery import stored_id
-from mayfly.engine.manager import Manager
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import topic_alias
-from mayfly.engine.put import PutRequest, put
-from mayfly.engine.remote.resolution import full_name
+from mayfly.engine.put import put
 from mayfly.lifetime.transmission import counted_transit_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT, MQOO_SET_ALL_CONTEXT, MQPMO_SET_ALL_CONTEXT

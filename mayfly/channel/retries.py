@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine import Definition
 from mayfly.lifetime.times import ms_of_seconds
 
 

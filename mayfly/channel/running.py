@@ -15,9 +15,8 @@ from mayfly.channel.links import Link, end_link
 from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
+from mayfly.engine import Definition, Manager
 from mayfly.engine.attributes.attribute import CHANNEL
-from mayfly.engine.manager import Manager
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.named import find_named
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import reasons as rc

@@ -16,11 +16,10 @@ from __future__ import annotations
 from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, parcel_of
 from mayfly.channel.undeliverable import add_exception, add_expiration_report, original_of
+from mayfly.engine import Definition, Manager
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS, FAST
 from mayfly.engine.delivery import new_id
 from mayfly.engine.disposal import behind_transit
-from mayfly.engine.manager import Manager
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.shipments import Shipment
 from mayfly.engine.work import Work

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 from mayfly.channel.links import Parcel
+from mayfly.engine import full_name, stored_id
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, stored_id
+from mayfly.engine.delivery import Ids, Outgoing
 from mayfly.engine.disposal import as_given, dead_letter, send_report
-from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.reports import Cause, Original

@@ -11,7 +11,7 @@ import typer
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import moment, print_json
-from mayfly.engine.own_time import OwnTime, come_back
+from mayfly.engine import OwnTime, come_back
 from mayfly.lifetime.spelling import spelled_duration
 from mayfly.lifetime.times import SLEW_MS
 from mayfly.queue_manager import QueueManager

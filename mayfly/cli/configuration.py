@@ -7,8 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from mayfly.engine.configuration import Configuration
-from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue
+from mayfly.engine import PLATFORMS, SETTINGS, Configuration, SettingValue
 
 
 class Given(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mayfly.cli.show import remaining
 from mayfly.dead_letter import DeadLetter, DeadLetterHandler, Outcome
-from mayfly.engine.message import Message
+from mayfly.engine import Message
 from mayfly.mqi.causes import cause_name
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from mayfly.cli.show import as_json as message_as_json
 from mayfly.cli.show import body_of, print_json, write_body
 from mayfly.cli.values import CorrelIdOption, MsgIdOption
 from mayfly.cli.values import wait_ms as read_wait
-from mayfly.engine.message import Message
+from mayfly.engine import Message
 
 WaitOption = Annotated[
     int | None,

@@ -13,8 +13,7 @@ import typer
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, served_at
 from mayfly.cli.user import user
-from mayfly.engine.configuration import Configuration
-from mayfly.engine.home import check_manager_name, folder_in_home
+from mayfly.engine import Configuration, check_manager_name, folder_in_home
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, mq_error
 from mayfly.queue_manager import QueueManager

@@ -46,7 +46,7 @@ from mayfly.cli.schedule_show import (
     entry_lines,
 )
 from mayfly.cli.show import print_json
-from mayfly.engine.delay.schedule import Receipt, Scheduled, ScheduleFilter
+from mayfly.engine import Receipt, Scheduled, ScheduleFilter
 
 if TYPE_CHECKING:
     from mayfly.cli.schedule_actions import AnySchedule

@@ -16,7 +16,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.schedule_filters import Wanted
 from mayfly.cli.show import print_json
 from mayfly.cli.user import user
-from mayfly.engine.delay.schedule import Receipt, Schedule, ScheduleFilter
+from mayfly.engine import Receipt, Schedule, ScheduleFilter
 from mayfly.queue_manager import QueueManager
 
 if TYPE_CHECKING:

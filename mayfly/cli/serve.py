@@ -23,7 +23,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, Serving
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
-from mayfly.engine.configuration import Configuration
+from mayfly.engine import Configuration
 from mayfly.engine.queues import VOLATILE
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.queue_manager import QueueManager

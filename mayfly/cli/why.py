@@ -12,7 +12,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.progress import seconds_told
 from mayfly.cli.show import print_json
 from mayfly.cli.values import message_id
-from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
+from mayfly.engine import Stay, Step, Whereabouts
 from mayfly.lifetime.spelling import spelled_moment
 from mayfly.mqi.causes import cause_name
 

@@ -14,9 +14,8 @@ from mayfly.dead_letter.courses import Course, Returns
 from mayfly.dead_letter.letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.moving import carry_out
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
-from mayfly.engine.get import GetRequest
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message, position_of
+from mayfly.engine import GetRequest, Manager, Message
+from mayfly.engine.message import position_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from mayfly.engine.message import Message
+from mayfly.engine import Message
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError

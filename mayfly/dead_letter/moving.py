@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from mayfly.dead_letter.letters import DeadLetter
 from mayfly.dead_letter.rules import Action, Rule
+from mayfly.engine import GetRequest, Handle, Manager, Session, forward, full_name
 from mayfly.engine.authority.checks import check_putter
-from mayfly.engine.forwarding import forward
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.manager import Manager
-from mayfly.engine.remote.resolution import full_name
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mayfly.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.virtual_clock import VirtualClock
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION

@@ -7,9 +7,7 @@ left of it on the other side, by the clock there.
 
 from __future__ import annotations
 
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
+from mayfly.engine import Manager, Message, Session
 from mayfly.everyplace.directory import awake
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange

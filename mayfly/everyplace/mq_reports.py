@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from mayfly.engine import Manager, Message
 from mayfly.engine.disposal import send_report
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
 from mayfly.engine.work import Work
 from mayfly.everyplace.fields import MSG_CORREL_ID, MessageFields
 from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body

@@ -11,13 +11,8 @@ import logging
 import threading
 from contextlib import suppress
 
-from mayfly.engine.arrivals import Arrivals
+from mayfly.engine import Arrivals, Handle, Manager, Message, Session, bury
 from mayfly.engine.attributes.of_manager import PUBSUB_EVERYWHERE
-from mayfly.engine.forwarding import bury
-from mayfly.engine.handles import Handle
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.neighbours import Neighbours
 from mayfly.hierarchy.publications import Publications, got

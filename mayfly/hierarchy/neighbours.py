@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from mayfly.engine import Definition
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import CHILD, QLOCAL
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import define, erase, save
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.proxies import (
     PUBLICATIONS,
     is_proxy,

@@ -10,16 +10,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from mayfly.engine import GetRequest, Handle, Message, PutRequest, Session, bury, forward, stored_id
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import stored_id
-from mayfly.engine.forwarding import bury, forward
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message
 from mayfly.engine.pubsub.proxies import PUBLICATIONS, out_of_envelope, publisher_name
-from mayfly.engine.put import PutRequest
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error

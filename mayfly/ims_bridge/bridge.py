@@ -7,9 +7,7 @@ import logging
 import threading
 from contextlib import closing
 
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
-from mayfly.engine.watch import wait_for
+from mayfly.engine import Manager, Message, wait_for
 from mayfly.ims_bridge.desk import Desk, Transaction
 from mayfly.mqi.errors import ConnectionBroken, InhibitedError, MQError, StoreError
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from mayfly.engine import GetRequest, Manager, Message, PutRequest, forward, full_name
 from mayfly.engine.authority.checks import check_putter
-from mayfly.engine.forwarding import forward
-from mayfly.engine.get import GetRequest
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
-from mayfly.engine.put import PutRequest, put
-from mayfly.engine.remote.resolution import full_name
+from mayfly.engine.put import put
 from mayfly.ims_bridge.refusals import ImsNak, bury_reply, refuse
 from mayfly.ims_bridge.replies import reply_to
 from mayfly.ims_bridge.requests import Asked, Request, asked_by, feedback_of

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from mayfly.engine import Message, PutRequest, Session, bury, report_exception
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, new_id
 from mayfly.engine.disposal import as_given, dead_letter
-from mayfly.engine.forwarding import bury, report_exception
-from mayfly.engine.message import Message
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.message import Message
-from mayfly.engine.put import PutRequest
+from mayfly.engine import Message, PutRequest
 from mayfly.ims_bridge.requests import IMS_FORMAT, Asked
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures

@@ -10,10 +10,7 @@ from typing import Self
 import pyarrow.flight as flight
 
 from mayfly.bulk.claims import QueueClient
-from mayfly.engine.counting import Verification
-from mayfly.engine.delivery import Identifier
-from mayfly.engine.own_time import OwnTime
-from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
+from mayfly.engine import Identifier, OwnTime, Stay, Step, Verification, Whereabouts
 from mayfly.mqsc.result import CommandResult, Message, MqscResult
 from mayfly.served.calls import Calls
 from mayfly.served.letters import ServedLetterHandler

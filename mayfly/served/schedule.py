@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mayfly.engine.delay.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
-from mayfly.engine.delivery import Identifier, stored_id
+from mayfly.engine import AuditEntry, Identifier, Receipt, Scheduled, ScheduleFilter, stored_id
 from mayfly.served.calls import Calls
 
 _EVERYTHING = ScheduleFilter()

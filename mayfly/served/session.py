@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine.delivery import Identifier
-from mayfly.engine.message import Message
+from mayfly.engine import Identifier, Message
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.served.calls import Calls
 from mayfly.served.schedule import ServedSchedule

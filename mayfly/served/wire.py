@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mayfly.engine.delivery import Identifier, stored_id
-from mayfly.engine.message import Message, row_of
+from mayfly.engine import Identifier, Message, stored_id
+from mayfly.engine.message import row_of
 from mayfly.store.units import StoredMessage
 
 #: The verb in the descriptor of the exchange.

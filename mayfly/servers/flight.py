@@ -21,7 +21,7 @@ import pyarrow.flight as flight
 from mayfly.bulk.client import DEFAULT_PORT, check_token
 from mayfly.bulk.errors import WrongToken, to_flight
 from mayfly.bulk.folder_socket import FolderSocket
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
 from mayfly.servers.flight_sessions import Sessions

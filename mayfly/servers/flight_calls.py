@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.store.ledger import Ledger
 
 #: The reason of a call that makes no sense.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
+from mayfly.engine import Manager
 from mayfly.engine.bulk import bulk_browse
 from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.engine.bulk.consumers import ClaimError
 from mayfly.engine.finding.search import Match
-from mayfly.engine.manager import Manager
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.servers.flight_calls import (
     BAD_REQUEST,

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
+from mayfly.engine import Manager, Message
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.served.wire import (

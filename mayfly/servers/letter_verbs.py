@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from mayfly.dead_letter import DeadLetterHandler, RuleTableError, parse_rules
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.served.wire import LONGEST_WAIT_MS
 from mayfly.servers.flight_calls import BAD_REQUEST, CallRefused, Request, fields_of

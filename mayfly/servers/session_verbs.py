@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mayfly.engine.delay.schedule import ScheduleFilter
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
-from mayfly.engine.own_time import follow_wall, own_time
-from mayfly.engine.session import Session
+from mayfly.engine import Manager, Message, ScheduleFilter, Session
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqsc import run_script
 from mayfly.served.wire import LONGEST_WAIT_MS
@@ -56,12 +52,12 @@ def _verify(manager: Manager, _session: Session, request: Request) -> Any:
 
 def _own_time(manager: Manager, _session: Session, request: Request) -> Any:
     fields_of(request)
-    return own_time(manager)
+    return manager.own_time()
 
 
 def _follow_wall(manager: Manager, _session: Session, request: Request) -> Any:
     fields_of(request)
-    return follow_wall(manager)
+    return manager.follow_wall()
 
 
 def _put(_manager: Manager, session: Session, request: Request) -> bytes:

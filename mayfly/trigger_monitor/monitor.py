@@ -12,10 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine.forwarding import bury
-from mayfly.engine.get import GetRequest
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
+from mayfly.engine import GetRequest, Manager, Message, bury
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
 from mayfly.trigger_monitor.messages import trigger_message_of
