@@ -9,6 +9,7 @@ of their own.
 from __future__ import annotations
 
 import threading
+from functools import cache
 from pathlib import Path
 
 import apsw
@@ -23,7 +24,13 @@ _LOADING = threading.Lock()
 
 def is_available() -> bool:
     """Return True if this installation of apsw has the extension."""
-    return sqlite_extra.has(_EXTENSION) == "extension"
+    return _kind_of(_EXTENSION) == "extension"
+
+
+@cache
+def _kind_of(name: str) -> str | None:
+    """Return what apsw says of one of its extras; apsw reads a file for each answer."""
+    return sqlite_extra.has(name)
 
 
 def is_protected(database: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,8 +177,25 @@ def _with_room(index: Path) -> int:
     return descriptor
 
 
+class _EmptyDatabase(threading.local):
+    """An empty database in memory with the present schema, from which others are copied.
+
+    Copying its pages takes an eighth of the time that the statements of the schema take. Each
+    thread has its own: two threads cannot read one connection at the same moment, and a forked
+    child may not use what another thread was reading when it was forked.
+    """
+
+    def __init__(self) -> None:
+        self.connection = apsw.Connection(":memory:")
+        self.connection.execute(schema())
+
+
+_EMPTY = _EmptyDatabase()
+
+
 def _memory_connection() -> apsw.Connection:
     connection = apsw.Connection(":memory:", statementcachesize=200)
     connection.execute("PRAGMA journal_mode = MEMORY")
-    connection.execute(schema())
+    with connection.backup("main", _EMPTY.connection, "main") as copying:
+        copying.step()
     return connection

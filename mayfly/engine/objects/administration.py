@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QLOCAL, QMGR, Value
@@ -131,24 +131,46 @@ def enter_queue(core: Core, definition: Definition) -> None:
     number = core.registry.number_for(definition.name) if definition.kind == QLOCAL else 0
     save(core, definition, number)
     with core.latch:
-        queue = core.registry.add(definition, number)
-        if queue is not None:
-            core.triggering.fit(queue)
-            core.staging_enabled_count += queue.is_staging
-            core.store.book.totals.open_queue(number, definition.name)
-            core.store.book.totals.open_queue(-number, definition.name)
+        _let_be_known(core, definition, number)
     core.store.write_balances()
+
+
+def _let_be_known(core: Core, definition: Definition, number: int) -> None:
+    queue = core.registry.add(definition, number)
+    if queue is not None:
+        core.triggering.fit(queue)
+        core.staging_enabled_count += queue.is_staging
+        core.store.book.totals.open_queue(number, definition.name)
+        core.store.book.totals.open_queue(-number, definition.name)
 
 
 def set_up(core: Core, platform: str) -> None:
     """Define what a new queue manager has; on z/OS the staging queue must be defined (D14).
 
-    The queue manager's own definition comes last: without it a start that was cut off goes on here.
+    A folder of an earlier version may hold some of it, from a start that was cut off.
     """
-    for definition in _system_objects(platform):
-        if core.registry.find(definition.name) is None:
-            enter_queue(core, definition)
-    save(core, core.registry.queue_manager, 0)
+    missing = [d for d in _system_objects(platform) if core.registry.find(d.name) is None]
+    enter_at_opening(core, missing, [core.registry.queue_manager])
+
+
+def enter_at_opening(
+    core: Core, queues: Sequence[Definition], others: Sequence[Definition]
+) -> None:
+    """Enter queue definitions while the queue manager opens, and store them with others.
+
+    One transaction stores all of them. Memory comes first here: nobody else reaches the queue
+    manager yet, and it does not open when the transaction fails.
+    """
+    work = Work()
+    work.unit.wants_balances = any(definition.kind == QLOCAL for definition in queues)
+    with core.latch:
+        for definition in queues:
+            is_local = definition.kind == QLOCAL
+            number = core.registry.number_for(definition.name) if is_local else 0
+            _let_be_known(core, definition, number)
+            work.unit.statements.append(_saving(definition, number))
+    work.unit.statements.extend(_saving(definition, 0) for definition in others)
+    core.run(work)
 
 
 def _system_objects(platform: str) -> list[Definition]:
@@ -268,14 +290,13 @@ def save(core: Core, definition: Definition, number: int) -> None:
     """Make a definition durable; memory follows only when it is."""
     if definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
         return
-    row = (definition.kind, definition.name, number, definition.to_json())
-    core.run(_statement(_SAVE, row))
+    core.run(_statement(*_saving(definition, number)))
 
 
 def save_together(core: Core, *definitions: Definition) -> None:
     """Make definitions that hold no messages durable, all of them or none."""
     work = Work()
-    work.unit.statements.extend((_SAVE, (d.kind, d.name, 0, d.to_json())) for d in definitions)
+    work.unit.statements.extend(_saving(definition, 0) for definition in definitions)
     core.run(work)
 
 
@@ -328,6 +349,10 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     for number in numbers:
         work.unit.statements.append(("DELETE FROM counter WHERE queue_id = ?", (number,)))
     core.run(work)
+
+
+def _saving(definition: Definition, number: int) -> tuple[str, tuple[str | int, ...]]:
+    return _SAVE, (definition.kind, definition.name, number, definition.to_json())
 
 
 def _statement(sql: str, bindings: tuple[str | int, ...]) -> Work:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QMODEL, TOPIC, Value
 from mayfly.engine.core import Core
-from mayfly.engine.objects.administration import enter_queue, erase, save
+from mayfly.engine.objects.administration import enter_at_opening, erase, save
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import check_name
 from mayfly.engine.pubsub.topic_strings import check_topic_string
@@ -85,14 +85,20 @@ def delete_topic(core: Core, name: str) -> None:
 
 def set_up_topics(core: Core) -> None:
     """Define the root of the topic tree and the models of managed queues where there are none."""
-    for name, kind in _MODELS.items():
-        if core.registry.find(name) is None:
-            model = Definition(QMODEL, name, defaults_of(QMODEL))
-            model.attributes.update(DEFTYPE=kind, MAXDEPTH=999_999_999)
-            enter_queue(core, model)
-    for name, values in ((DEFAULT_TOPIC, {}), (BASE_TOPIC, BASE_VALUES)):
-        if core.registry.topics.find(name) is None:
-            _enter(core, Definition(TOPIC, name, {**defaults_of(TOPIC), **values}))
+    models = [
+        Definition(QMODEL, name, {**defaults_of(QMODEL), "DEFTYPE": kind, "MAXDEPTH": 999_999_999})
+        for name, kind in _MODELS.items()
+        if core.registry.find(name) is None
+    ]
+    topics = [
+        Definition(TOPIC, name, {**defaults_of(TOPIC), **values})
+        for name, values in ((DEFAULT_TOPIC, {}), (BASE_TOPIC, BASE_VALUES))
+        if core.registry.topics.find(name) is None
+    ]
+    with core.latch:
+        for topic in topics:
+            core.registry.topics.add(topic)
+    enter_at_opening(core, models, topics)
 
 
 def _find(core: Core, name: str) -> Definition:
