@@ -25,7 +25,7 @@ class Intake(Arrivals):
         path = manager.registry.resolve(name)
         if not path.queue.transmits:
             raise mq_error(rc.MQRC_XMIT_Q_USAGE_ERROR, f"{name} is not USAGE(XMITQ)")
-        if path.queue.home is not manager.home:
+        if path.queue.home is not manager:
             raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{name} is shared: no channel empties it")
         self._session = manager.session(program=PROGRAM)
         try:

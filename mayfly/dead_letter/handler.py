@@ -247,9 +247,9 @@ class DeadLetterHandler:
         return Outcome.LEFT
 
     def _new_sequence_number(self) -> int:
-        core = self._letters.queue.home or self._manager
-        with core.latch:
-            return core.store.sequence.next()
+        home = self._letters.queue.home
+        with home.latch:
+            return home.store.sequence.next()
 
     def _attempt(self, rule: Rule, letter: DeadLetter) -> Outcome:
         if rule.action is Action.IGNORE:

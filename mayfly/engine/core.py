@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mayfly.engine.browsing.marks import Marks
 from mayfly.engine.delay.staging_order import StagingOrder
 from mayfly.engine.objects.registry import Registry
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.engine.settings import Settings
 from mayfly.engine.settling import settle_claiming, settle_moving, settle_unclaiming
 from mayfly.engine.waiting import Waits
@@ -19,9 +19,7 @@ from mayfly.engine.work import Work
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import due_ms_of
-from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 
 if TYPE_CHECKING:
@@ -31,17 +29,12 @@ _LOG = logging.getLogger("mayfly")
 _FLUSH_POLL_SECONDS = 0.001
 
 
-class Core:
-    """The state of a queue manager; all but the clock and the store's files is under ``latch``.
+class Core(QueueOwner):
+    """The state of a queue manager; all but the clock and the store's files is under ``latch``."""
 
-    ``hidden`` maps the key of a message that must not be seen to who hides it: a unit of work, a
-    browsing handle, or a work on its way to the disk.
-    """
-
-    #: Itself in a queue-sharing group, where queues of several stores meet; else None.
-    home: Core | None = None
+    #: Whether it has, or is, a queue-sharing group: a work may change several stores.
+    is_sharing = False
     #: Made by the queue manager before anything can happen.
-    store: Store
     triggering: Triggering
     platform: str
     command_level: int
@@ -49,12 +42,11 @@ class Core:
 
     def __init__(self, name: str, clock: Clock) -> None:
         """Begin without a store; the queue manager opens it."""
-        self.name, self.clock = name, clock
-        self.latch = self._new_latch()
+        super().__init__(name, self._new_latch())
+        self.clock = clock
         #: Held while definitions change, so that they do so one after the other.
         self.administration = threading.RLock()
-        self.registry = Registry(name)
-        self.hidden: dict[int, object] = {}
+        self.registry = Registry(self)
         #: What browsing handles have marked as seen.
         self.marks = Marks()
         #: Who hides what a pipeline is about to release from the staging queue; how much that is.
@@ -98,10 +90,6 @@ class Core:
         """Return the queue manager's time, which never falls behind what its store has seen."""
         return self.clock.now_ms() + self.ahead_ms
 
-    def messages(self, side: int) -> DelayedMessages:
-        """Return the persistent or the volatile messages."""
-        return self.store.persistent if side else self.store.volatile
-
     def check_running(self) -> None:
         """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while closing."""
         if self.store.group.is_broken and not self.is_stopped:
@@ -121,14 +109,14 @@ class Core:
     def unreserve(self, work: Work) -> None:
         """Take the arrivals of a work that does not take effect out of the counts again."""
         self._unreserve(work)
-        for core, part in work.elsewhere.items():
-            core.unreserve(part)
+        for part in work.elsewhere.values():
+            self.unreserve(part)
 
     def arrive(
         self, work: Work, queue: LocalQueue, row: StoredMessage, *, persistent: bool
     ) -> None:
         """Add a reserved message to a work."""
-        if queue.home is not self.home:
+        if queue.home is not self:
             work = work.at(queue.home)
         work.unit.put(queue.number, row, persistent=persistent)
         work.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
@@ -139,7 +127,7 @@ class Core:
         Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed), MQRC_CONNECTION_BROKEN (outcome unknown,
         the queue manager stops) or MQRC_Q_MGR_STOPPING (nothing changed).
         """
-        if self.home is not None and self._run_across(works):
+        if self.is_sharing and self._run_across(works):
             return
         with self.latch:
             self._enter(works)
@@ -212,8 +200,9 @@ class Core:
         self.triggering.look_at_arrivals()
         for queue in offered.values():
             self.waits.offer(queue.number)
-        for core, part in work.elsewhere.items():
-            core.take_back(part)
+        for home, part in work.elsewhere.items():
+            assert isinstance(home, Core)
+            home.take_back(part)
 
     def wait_while(self, is_held: Callable[[], bool]) -> None:
         """Wait until works that other threads run have let go; call it with the latch held."""

@@ -40,17 +40,17 @@ class Verification(NamedTuple):
 
 def counts(core: Core, queue: LocalQueue) -> Counts:
     """Return the counts of a queue now; call it with the latch held."""
-    core = queue.home or core
+    home = queue.home
     now_ms = core.now_ms()
-    hidden = [key for key in core.hidden if queue.low <= key < queue.high]
+    hidden = [key for key in home.hidden if queue.low <= key < queue.high]
     expired = sum(
-        core.messages(side).count_expired(queue.low, queue.high, now_ms)
+        home.messages(side).count_expired(queue.low, queue.high, now_ms)
         for side in (VOLATILE, PERSISTENT)
         if queue.present[side]
     )
     for key in hidden if expired else ():
         for side in (VOLATILE, PERSISTENT):
-            row = core.messages(side).row(key)
+            row = home.messages(side).row(key)
             if row is not None and is_expired(row.expire_at_ms, now_ms):
                 expired -= 1
     live = queue.depth - queue.uncommitted - queue.browse_locked - expired

@@ -132,7 +132,7 @@ def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:
     queue = path.queue
     priority = prepared.order_priority if path.fifo_priority is None else path.fifo_priority
     return StoredMessage(
-        order_key(queue.number, priority, (queue.home or core).store.sequence.next()),
+        order_key(queue.number, priority, queue.home.store.sequence.next()),
         window.put_ms,
         None if window.deliver_at_ms == window.put_ms else window.deliver_at_ms,
         window.expire_at_ms,

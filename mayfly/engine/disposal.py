@@ -60,7 +60,7 @@ def discard_late(
         queue.uncommitted -= 1
         queue.depth -= 1
         descriptor = unpack_descriptor(row.descriptor)
-        part = work if queue.home is core.home else work.at(queue.home)
+        part = work if queue.home is core else work.at(queue.home)
         life = life_of(queue, row, descriptor, now_ms, _EXPIRED)
         part.unit.pass_through(queue.number, life)
         _report_expired(core, work, (queue, row), descriptor, now_ms)
@@ -84,10 +84,10 @@ def remove(
 ) -> None:
     """Add the end of a visible message's life to a work."""
     queue, row, side = found
-    if queue.home is not core.home:
-        assert queue.home is not None
-        core, work = queue.home, work.at(queue.home)
-    core.hidden[row.k] = work
+    home = queue.home
+    if home is not core:
+        work = work.at(home)
+    home.hidden[row.k] = work
     queue.depth -= 1
     work.unit.end(queue.number, row.k, life)
     work.departures.append(found)

@@ -60,7 +60,7 @@ class Holder:
     def lock(self, found: tuple[LocalQueue, StoredMessage, int]) -> None:
         """Hide a message from everybody else."""
         queue, row, _side = found
-        (queue.home or self._core).hidden[row.k] = self
+        queue.home.hidden[row.k] = self
         queue.browse_locked += 1
         self.locked = found
 
@@ -69,7 +69,7 @@ class Holder:
         if self.locked is not None and self.locked[1].k == key:
             queue = self.locked[0]
             queue.browse_locked -= 1
-            del (queue.home or self._core).hidden[key]
+            del queue.home.hidden[key]
             self.locked = None
 
     def release_lock(self) -> None:
@@ -77,5 +77,7 @@ class Holder:
         if self.locked is not None:
             queue, row, side = self.locked
             self.forget_lock(row.k)
-            (queue.home or self._core).reveal(queue, row.k, side)
+            home = queue.home
+            assert isinstance(home, Core)
+            home.reveal(queue, row.k, side)
             self._core.waits.offer(queue.number)

@@ -364,7 +364,8 @@ class Manager(Core):
             self.store.book.totals.forget_strangers({q.number for q in self.registry.queues()})
         for number, totals in self.store.book.totals.items():
             if number < 0 and totals.present and self.registry.by_number(-number) is None:
-                gone = LocalQueue(Definition(QLOCAL, totals.queue, defaults_of(QLOCAL)), -number)
+                definition = Definition(QLOCAL, totals.queue, defaults_of(QLOCAL))
+                gone = LocalQueue(definition, -number, self)
                 gone.staged_for = totals.present
                 self.registry.departed[gone.number] = gone
         for queue in self.registry.queues():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from itertools import count
 
+from mayfly.engine.browsing.marking import marks_of
 from mayfly.engine.core import Core
 from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message
@@ -113,7 +114,7 @@ class OpenQueues:
                 self._core.triggering.input_opened(queue)
         queue.output_count += opened.is_output
         if options & c.MQOO_CO_OP:
-            (queue.home or self._core).marks.join(queue)
+            marks_of(queue).join(queue)
         self._all.add(opened)
         return opened
 
@@ -267,7 +268,7 @@ class OpenQueues:
             if opened in self._all:
                 self._all.discard(opened)
                 co_operates = bool(opened.options & c.MQOO_CO_OP)
-                marks = (queue.home or self._core).marks
+                marks = marks_of(queue)
                 marks.leave(queue, opened.holder, co_operates=co_operates)
                 queue.input_count -= opened.is_input
                 queue.output_count -= opened.is_output

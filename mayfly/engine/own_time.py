@@ -131,7 +131,7 @@ def come_back(manager: Manager) -> OwnTime:
 
 
 def _checked(manager: Manager) -> OwnTime:
-    if manager.home is not None:
+    if manager.is_sharing:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
             f"{manager.name} has its time from its queue-sharing group",

@@ -6,17 +6,19 @@ Everything here is guarded by the queue manager's latch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
+from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import STAGING_NUMBER, queue_range
+from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
 
 if TYPE_CHECKING:
-    from mayfly.engine.core import Core
     from mayfly.engine.finding.starts import Starts
 
 #: Index of the non-persistent and of the persistent side in pairs of values.
@@ -31,6 +33,27 @@ class Watcher(Protocol):
 
     def lower_from(self, key: int) -> None:
         """Note that some have, the first of them with this key."""
+
+
+class QueueOwner:
+    """The queue manager, or the queue-sharing group, whose store holds some queues; data alone.
+
+    ``hidden`` maps the key of a message that must not be seen to who hides it: a unit of work, a
+    browsing handle, a channel, a claim, or a work on its way to the disk.
+    """
+
+    #: Made before anything can happen.
+    store: Store
+
+    def __init__(self, name: str, latch: RLock) -> None:
+        """Begin without a store; everything but the store's files is under the latch."""
+        self.name = name
+        self.latch = latch
+        self.hidden: dict[int, object] = {}
+
+    def messages(self, side: int) -> DelayedMessages:
+        """Return the persistent or the volatile messages."""
+        return self.store.persistent if side else self.store.volatile
 
 
 class LocalQueue:
@@ -64,14 +87,14 @@ class LocalQueue:
         "watchers",
     )
 
-    def __init__(self, definition: Definition, number: int) -> None:
+    def __init__(self, definition: Definition, number: int, home: QueueOwner) -> None:
         """Begin empty; the manager sets the counters when it opens a store."""
         self.definition = definition
         self.number = number
         #: Whether delayed messages wait here.
         self.is_staging = number == STAGING_NUMBER
-        #: Whose store holds it, in a queue-sharing group; else None.
-        self.home: Core | None = None
+        #: Whose store holds it: its queue manager, or the queue-sharing group of that.
+        self.home = home
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
         self.present = [0, 0]

@@ -12,7 +12,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import count_staged, rekey
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_late
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.window import is_expired
@@ -67,13 +67,13 @@ class UnitOfWork:
         #: Its session is closed, by another thread maybe; set under the latch.
         self.is_ended = False
         #: What it does to queues of others in a queue-sharing group, by whose they are.
-        self._parts: dict[Core, UnitOfWork] = {}
+        self._parts: dict[QueueOwner, UnitOfWork] = {}
 
-    def at(self, home: Core | None) -> UnitOfWork:
+    def at(self, home: QueueOwner) -> UnitOfWork:
         """Return the part of it that concerns queues of another member of the group."""
-        assert home is not None
         part = self._parts.get(home)
         if part is None:
+            assert isinstance(home, Core)
             part = self._parts[home] = UnitOfWork(home, is_part=True)
         part.is_ended = self.is_ended
         return part
@@ -96,7 +96,7 @@ class UnitOfWork:
     def put(self, pending: Pending) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
         self.check_room()
-        if pending.queue.home is not self._core.home:
+        if pending.queue.home is not self._core:
             self.at(pending.queue.home).put(pending)
             return
         if pending.queue.is_staging:
@@ -129,7 +129,7 @@ class UnitOfWork:
 
     def take(self, queue: LocalQueue, row: StoredMessage, side: int) -> None:
         """Add a get of a committed message, which is hidden from now on."""
-        if queue.home is not self._core.home:
+        if queue.home is not self._core:
             self.at(queue.home).take(queue, row, side)
             return
         self._core.hidden[row.k] = self
@@ -166,7 +166,7 @@ class UnitOfWork:
 
     def own_puts(self, queue: LocalQueue) -> Iterator[Pending]:
         """Return its own uncommitted messages on a queue, in key order (P9)."""
-        if queue.home is not self._core.home:
+        if queue.home is not self._core:
             yield from self.at(queue.home).own_puts(queue)
         elif not queue.is_staging:
             for key in self._keys.get(queue.number, ()):
@@ -174,7 +174,7 @@ class UnitOfWork:
 
     def take_own(self, pending: Pending) -> None:
         """Add a get of an own uncommitted put; nobody else will ever see it."""
-        if pending.queue.home is not self._core.home:
+        if pending.queue.home is not self._core:
             self.at(pending.queue.home).take_own(pending)
             return
         del self._puts[pending.row.k]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.store.units import StoredMessage, Unit
 
-if TYPE_CHECKING:
-    from mayfly.engine.core import Core
-
 #: Of nearly all works, so that they have none to make.
-_NOWHERE: Mapping[Core, Work] = MappingProxyType({})
+_NOWHERE: Mapping[QueueOwner, Work] = MappingProxyType({})
 
 
 class Moving(NamedTuple):
@@ -81,9 +78,8 @@ class Work:
         #: What of it changes stores of other members of a queue-sharing group, by whose it is.
         self.elsewhere = _NOWHERE
 
-    def at(self, home: Core | None) -> Work:
+    def at(self, home: QueueOwner) -> Work:
         """Return the part of the work that changes the store of another member of the group."""
-        assert home is not None
         part = self.elsewhere.get(home)
         if part is None:
             part = Work()

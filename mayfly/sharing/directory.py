@@ -103,7 +103,7 @@ class GroupDirectory:
         Raises MQRC_Q_DELETED when the queue is gone, or the member that has it.
         """
         home = path.queue.home
-        again = None if home is None else self.path(asker, f"{path.name}@{home.name}")
+        again = self.path(asker, f"{path.name}@{home.name}")
         if again is None or again.queue is not path.queue:
             raise mq_error(rc.MQRC_Q_DELETED, f"{path.name} of another member is gone")
         return again

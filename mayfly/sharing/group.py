@@ -176,7 +176,7 @@ class QueueSharingGroup(Sharer):
             self.joint.clean_up()
 
     def _load(self) -> None:
-        self.home = self.registry.home = self
+        self.is_sharing = True
         self.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
         self.joint = Joint(self)
         self.directory = GroupDirectory(self)

@@ -97,7 +97,7 @@ class Member(Sharer):
         if group is not None:
             group.join(self)
             group.agree_on_time(self)
-            self.home = self.registry.home = self
+            self.is_sharing = True
             self.joint = group.joint
             self.registry.directory = group.directory
             self.registry.numbers = range(1, FIRST_SHARED)

@@ -266,7 +266,7 @@ class Cursor:
     def _at_cursor(self, now_ms: int) -> Found:
         core, queue = self._core, self._path.queue
         found = None if self._key is None else self._row(self._key)
-        hidden = (queue.home or core).hidden
+        hidden = queue.home.hidden
         if found is None or hidden.get(found[1].k, self._holder) is not self._holder:
             raise self._nothing_there()
         if is_expired(found[1].expire_at_ms, now_ms):
@@ -279,7 +279,7 @@ class Cursor:
     def _row(self, key: int) -> Found | None:
         queue = self._path.queue
         for side in (VOLATILE, PERSISTENT):
-            row = (queue.home or self._core).messages(side).row(key)
+            row = queue.home.messages(side).row(key)
             if row is not None:
                 return queue, row, side
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.browsing.marks import Unmarked
+from mayfly.engine.browsing.marks import Marks, Unmarked
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest
 from mayfly.engine.holder import Holder
@@ -14,6 +14,12 @@ from mayfly.mqi.selectors import MQMMBI_UNLIMITED
 from mayfly.store.units import StoredMessage
 
 
+def marks_of(queue: LocalQueue) -> Marks:
+    """Return the marks on a queue; of a shared one all queue managers of its group see the same."""
+    assert isinstance(queue.home, Core)
+    return queue.home.marks
+
+
 class HandleMarks:
     """The marks of one handle on its queue; all but :meth:`narrowed` is under the latch."""
 
@@ -21,8 +27,7 @@ class HandleMarks:
         """Begin with nothing marked; ``co_operates`` when it was opened with MQOO_CO_OP."""
         self._core = core
         self._queue = queue
-        #: Of a shared queue all queue managers of its group see the same ones.
-        self._marks = (queue.home or core).marks
+        self._marks = marks_of(queue)
         self._holder = holder
         self._co_operates = co_operates
         #: Made for the first browse of unmarked messages.

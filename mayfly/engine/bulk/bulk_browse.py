@@ -41,7 +41,7 @@ def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
         spans = [
             span
             for low, high in zip(starts, [*starts[1:], queue.high], strict=True)
-            if (span := _span(core, queue, low, high)) is not None
+            if (span := _span(queue, low, high)) is not None
         ]
     if count == 1 and spans:
         return [(spans[0][0], spans[-1][1])]
@@ -92,9 +92,8 @@ def _browsable(core: Core, name: str) -> Path:
     return path
 
 
-def _span(core: Core, queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
-    core = queue.home or core
-    sides = [core.messages(side) for side in (VOLATILE, PERSISTENT) if queue.present[side]]
+def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
+    sides = [queue.home.messages(side) for side in (VOLATILE, PERSISTENT) if queue.present[side]]
     lowest = [key for side in sides if (key := side.lowest_key(low, high)) is not None]
     highest = [key for side in sides if (key := side.highest_key(low, high)) is not None]
     return (min(lowest), max(highest) + 1) if lowest else None

@@ -35,7 +35,7 @@ class MovedRows(Holding):
         """
         path = self._core.registry.resolve(name)
         queue = path.queue
-        if queue.home is not self._core.home:
+        if queue.home is not self._core:
             raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{queue.name} is shared: no claims on it")
         if queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
             raise mq_error(

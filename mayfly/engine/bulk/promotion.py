@@ -149,7 +149,7 @@ class Promotion(UnitOfWork):
             or prepared.checks_header
             or path.put_inhibited
             or path.transmits
-            or queue.home is not core.home
+            or queue.home is not core
             or queue.is_staging
             or queue.definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
             or is_owed(Cause.COA, prepared.descriptor)
@@ -179,7 +179,7 @@ class Promotion(UnitOfWork):
         if row in rows.without_body:
             raise mq_error(rc.MQRC_BUFFER_ERROR, "payload is null")
         path = self._core.registry.resolve_target(kind.queue)
-        if path.queue.home is not self._core.home:
+        if path.queue.home is not self._core:
             raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{kind.queue} is shared: no sink for it")
         ids, times = ids_of(rows, row), self._times_of(rows, row)
         if times.deadline_ms is not None and times.life_ms is not None and times.life_ms <= 0:

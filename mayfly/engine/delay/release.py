@@ -148,7 +148,7 @@ class Release:
             is_owed(Cause.COA, descriptor)
             or path.put_inhibited
             or path.remote is not None
-            or queue.home is not core.home
+            or queue.home is not core
             or queue.is_staging
             or queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC
         )

@@ -127,7 +127,7 @@ class Schedule:
                 staging = registry.staging()
                 return 0 if staging is None else staging.depth + core.releasing_count
             target = registry.resolve(queue).queue
-            if target.home is core.home:
+            if target.home is core:
                 return target.staged_for
         scan, count = Scan(core, ScheduleFilter(queue), shows_releasing=True), 0
         while not scan.is_done:

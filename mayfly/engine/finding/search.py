@@ -11,7 +11,7 @@ from mayfly.engine.delay.given_ids import of_given_id
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.starts import MANY_HIDDEN, starts_of
 from mayfly.engine.holder import Holder
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, message_token, staging_id
@@ -100,26 +100,23 @@ def in_order(
     They have what is asked for, but the selector is not asked. What the ``holder`` has locked is
     visible to it alone (B5). Call it and use it with the latch held; it may be left at any point.
     """
-    core = queue.home or core
     if queue.is_staging and not (match.msg_id is None and match.correl_id is None):
         return _shown_with(core, queue, match, low, holder)
-    return _stored(core, queue, match, low, holder)
+    return _stored(queue, match, low, holder)
 
 
 def _stored(
-    core: Core, queue: LocalQueue, match: Match, low: int, holder: Holder | None
+    queue: LocalQueue, match: Match, low: int, holder: Holder | None
 ) -> Iterator[tuple[StoredMessage, int]]:
     volatile, persistent = queue.present
     if holder is not None and holder.locked is not None:
-        sides = [_side(core, queue, side, match, low) for side in (VOLATILE, PERSISTENT)]
-        return _merged(_merged(*sides), _locked(core, holder.locked, match, low))
+        sides = [_side(queue, side, match, low) for side in (VOLATILE, PERSISTENT)]
+        return _merged(_merged(*sides), _locked(holder.locked, match, low))
     if not persistent:
-        return _side(core, queue, VOLATILE, match, low) if volatile else iter(())
+        return _side(queue, VOLATILE, match, low) if volatile else iter(())
     if not volatile:
-        return _side(core, queue, PERSISTENT, match, low)
-    return _merged(
-        _side(core, queue, VOLATILE, match, low), _side(core, queue, PERSISTENT, match, low)
-    )
+        return _side(queue, PERSISTENT, match, low)
+    return _merged(_side(queue, VOLATILE, match, low), _side(queue, PERSISTENT, match, low))
 
 
 def _shown_with(
@@ -128,8 +125,8 @@ def _shown_with(
     """Yield what the staging queue shows with these ids (D3), and what is damaged with its own."""
     shown_id = match.msg_id
     stored_id = None if shown_id is None else staging_id(shown_id)
-    delayed = _stored(core, queue, _as_delayed(core, match, stored_id), low, holder)
-    damaged = _stored(core, queue, match._replace(msg_id=stored_id), low, holder)
+    delayed = _stored(queue, _as_delayed(core, match, stored_id), low, holder)
+    damaged = _stored(queue, match._replace(msg_id=stored_id), low, holder)
     return _merged(
         (f for f in delayed if f[0].target is not None and shown_id in (None, f[0].origin_id)),
         (f for f in damaged if f[0].target is None),
@@ -173,21 +170,19 @@ def _merged(
         b = next(other, None)
 
 
-def _locked(
-    core: Core, found: tuple[LocalQueue, StoredMessage, int], match: Match, low: int
-) -> Iterator[tuple[StoredMessage, int]]:
+def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessage, int]]:
     """Yield the one message that a holder has locked; gets of others have led ``first`` past it."""
-    _queue, row, side = found
-    now = core.messages(side).row(row.k)
+    queue, row, side = found
+    now = queue.home.messages(side).row(row.k)
     if now is not None and row.k >= low and match.accepts(now):
         yield now, side
 
 
 def _side(
-    core: Core, queue: LocalQueue, side: int, match: Match, low: int
+    queue: LocalQueue, side: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
-    hidden = core.hidden
-    fetch = _fetcher(core, queue, side, match)
+    hidden = queue.home.hidden
+    fetch = _fetcher(queue, side, match)
     is_any = match is ANY or match._replace(selector=None) == ANY
     first = queue.first[side]
     low = max(low, first)
@@ -227,9 +222,9 @@ def _next_size(size: int, rows: list[StoredMessage]) -> int:
 
 
 def _fetcher(
-    core: Core, queue: LocalQueue, side: int, match: Match
+    queue: LocalQueue, side: int, match: Match
 ) -> Callable[[int, int], list[StoredMessage]]:
-    messages, high = core.messages(side), queue.high
+    messages, high = queue.home.messages(side), queue.high
     if match.token is not None:
         token_key = key_of_token(match.token)
         end = min(high, token_key + 1)

@@ -93,7 +93,7 @@ class GroupIndex:
         self._core = core
         self._queue = queue
         #: Where the queue's messages are.
-        self.home = queue.home or core
+        self.home = queue.home
         self._entries: dict[int, Entry] = {}
         self._families: dict[bytes, dict[int, Group]] = {}
         self._lines: dict[int, Line] = {}

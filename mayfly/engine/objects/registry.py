@@ -14,7 +14,7 @@ from mayfly.engine.authority.records import AuthorityRecords
 from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.subscriptions import Subscriptions
 from mayfly.engine.pubsub.topics import TopicTree
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.remote.resolution import Remote, route
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
@@ -149,13 +149,13 @@ class Registry:
     ``version`` rises with every change, so that whoever keeps a Path knows when to ask again.
     """
 
-    def __init__(self, manager_name: str) -> None:
-        """Begin with the queue manager object alone."""
-        self.queue_manager = Definition(QMGR, manager_name, defaults_of(QMGR))
+    def __init__(self, home: QueueOwner) -> None:
+        """Begin with the queue manager object alone; ``home`` is whose definitions these are."""
+        self.queue_manager = Definition(QMGR, home.name, defaults_of(QMGR))
         self.version = 0
         #: What its queue-sharing group has beside what is defined here; None without one.
         self.directory: Directory | None = None
-        self.home: Core | None = None
+        self.home = home
         #: Others of the group, whose names may lead here.
         self.followers: list[Registry] = []
         #: Those that queues here may have; in a group the keys of no two queues it sees are equal.
@@ -278,9 +278,8 @@ class Registry:
         if number is None:
             number = self.number_for(definition.name)
         if queue is None:
-            queue = self.departed.pop(number, None) or LocalQueue(definition, number)
+            queue = self.departed.pop(number, None) or LocalQueue(definition, number, self.home)
             queue.definition = definition
-        queue.home = self.home
         self._queues[definition.name] = self._numbers[number] = queue
         return queue
 
