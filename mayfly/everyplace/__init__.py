@@ -16,13 +16,14 @@ from mayfly.everyplace.fields import (
 from mayfly.everyplace.journal import Ended
 from mayfly.everyplace.links import Fault, Link, LinkDown
 from mayfly.everyplace.manager import EveryplaceQueueManager
-from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule
+from mayfly.everyplace.rules import MessageState, QueueEntry, QueueRule, RuleOwner
 from mayfly.lifetime.everyplace import SkewedClock
 
 __all__ = [
     "EveryplaceQueueManager",
     "MessageFields",
     "QueueRule",
+    "RuleOwner",
     "EveryplaceError",
     "RuleRefused",
     "Ended",

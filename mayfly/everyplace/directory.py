@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from mayfly.everyplace.arguments import check_rule, checked_name
 from mayfly.everyplace.errors import EveryplaceError
@@ -11,12 +11,10 @@ from mayfly.everyplace.pulling import HomeServerQueue
 from mayfly.everyplace.queues import MessageQueue
 from mayfly.everyplace.records import save_queue
 from mayfly.everyplace.remote import SynchronousQueue
-from mayfly.everyplace.rules import QueueRule
+from mayfly.everyplace.rules import QueueRule, tell
+from mayfly.everyplace.site import Site
 from mayfly.everyplace.transmission import AsynchronousQueue
 from mayfly.mqi import reasons as rc
-
-if TYPE_CHECKING:
-    from mayfly.everyplace.manager import EveryplaceQueueManager
 
 AnyQueue: TypeAlias = MessageQueue | SynchronousQueue
 
@@ -27,9 +25,9 @@ DEAD_LETTER_QUEUE_NAME = "DeadLetterQ"
 class Directory:
     """Queues by name: those that are here, and those of other queue managers."""
 
-    def __init__(self, owner: EveryplaceQueueManager) -> None:
+    def __init__(self, site: Site) -> None:
         """Define none."""
-        self._owner = owner
+        self._site = site
         self._local: dict[str, MessageQueue] = {}
         self._remote: dict[tuple[str, str], AnyQueue] = {}
         self.home: dict[str, HomeServerQueue] = {}
@@ -39,7 +37,7 @@ class Directory:
     def create_local(self, name: str, attributes: QueueAttributes, rule: QueueRule | None) -> None:
         """Create a local queue, and activate it."""
         check_rule(rule)
-        queue = MessageQueue(self._owner, name, attributes, rule)
+        queue = MessageQueue(self._site, name, attributes, rule)
         self.add(queue)
         queue.activate()
 
@@ -58,15 +56,39 @@ class Directory:
 
     def add_home(self, home: HomeServerQueue) -> None:
         """Know a home-server queue from now on."""
-        self.home[home.name] = home
+        self.take_back_home(home)
         home.note()
 
-    def forget(self, queue: AnyQueue) -> None:
+    def take_back_home(self, home: HomeServerQueue) -> None:
+        """Know a home-server queue that was known before a restart."""
+        self.home[home.name] = home
+        home.is_defined = True
+
+    def delete(self, queue: AnyQueue) -> None:
+        """Delete a queue that is defined here, and is empty without what has expired (M9).
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_Q_NOT_EMPTY, and MQRC_OBJECT_IN_USE while an
+        unfinished transmission or pull would leave a message locked elsewhere for ever.
+        """
+        if not isinstance(queue, MessageQueue):
+            self._forget(queue)
+            return
+        if count := queue.size():
+            raise EveryplaceError(rc.MQRC_Q_NOT_EMPTY, f"queue {queue.name} holds {count} messages")
+        home = None if queue.partner else self.home.get(queue.name)
+        if not (queue.is_settled() and (home is None or home.is_settled())):
+            detail = f"queue {queue.name}: another queue manager may hold a message for it"
+            raise EveryplaceError(rc.MQRC_OBJECT_IN_USE, detail)
+        self._forget(queue)
+        queue.deactivate()
+        tell(queue.rule.queue_removed, queue.name)
+
+    def _forget(self, queue: AnyQueue) -> None:
         """Know a queue no more, nor what is fetched for it."""
         if not self.knows(queue):
             raise EveryplaceError(
                 rc.MQRC_UNKNOWN_OBJECT_NAME,
-                f"queue {queue.name!r} is not defined at {self._owner.name}",
+                f"queue {queue.name!r} is not defined at {self._site.name}",
             )
         if queue.partner:
             del self._remote[queue.name, queue.partner]
@@ -74,14 +96,15 @@ class Directory:
             del self._local[queue.name]
             home = self.home.pop(queue.name, None)
             if home is not None:
+                home.is_defined = False
                 home.note()
         self.note(queue)
 
     def note(self, queue: AnyQueue) -> None:
         """Have the change of a definition written at the end of the verb."""
-        journal = self._owner.journal
+        journal = self._site.journal
         if journal is not None:
-            journal.note(queue, lambda: save_queue(self, queue))
+            journal.note(queue, lambda: save_queue(queue, is_known=self.knows(queue)))
 
     def check_new(self, name: str, manager: str | None) -> None:
         """Raise MQRC_OBJECT_ALREADY_EXISTS for a name that is taken."""
@@ -91,7 +114,7 @@ class Directory:
 
     def check_other(self, name: str, manager: str) -> None:
         """Raise MQRC_OBJECT_Q_MGR_NAME_ERROR unless it names another queue manager."""
-        if checked_name("queue manager", manager) == self._owner.name:
+        if checked_name("queue manager", manager) == self._site.name:
             raise EveryplaceError(
                 rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"queue {name}: {manager} is this queue manager"
             )
@@ -110,7 +133,7 @@ class Directory:
 
     def is_elsewhere(self, queue: AnyQueue) -> bool:
         """Return True if a queue is defined at its own queue manager alone, and that is linked."""
-        return not self.knows(queue) and self._owner.peers.is_linked(queue.partner)
+        return not self.knows(queue) and self._site.peers.is_linked(queue.partner)
 
     def route(self, queue: str, queue_manager: str | None) -> AnyQueue:
         """Return the queue of a name for a call on it: active, if it is here."""
@@ -131,7 +154,7 @@ class Directory:
         if not isinstance(found, MessageQueue):
             raise EveryplaceError(
                 rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
-                f"{queue} holds no messages at {self._owner.name}",
+                f"{queue} holds no messages at {self._site.name}",
             )
         return found
 
@@ -157,7 +180,7 @@ class Directory:
         if len(named) != 1:
             raise EveryplaceError(
                 rc.MQRC_UNKNOWN_OBJECT_NAME,
-                f"{len(named)} asynchronous remote queues {queue!r} at {self._owner.name}",
+                f"{len(named)} asynchronous remote queues {queue!r} at {self._site.name}",
             )
         awake(named[0])
         return named[0]
@@ -175,11 +198,11 @@ class Directory:
         checked_name("queue", queue)
         if queue_manager is not None:
             checked_name("queue manager", queue_manager)
-        if queue_manager == self._owner.name or (queue_manager is None and queue in self._local):
+        if queue_manager == self._site.name or (queue_manager is None and queue in self._local):
             return None
         if queue_manager is not None:
             found = self._remote.get((queue, queue_manager))
-            return found or SynchronousQueue(self._owner, queue, queue_manager, None)
+            return found or SynchronousQueue(self._site, queue, queue_manager, None)
         named = [target for (name, _), target in self._remote.items() if name == queue]
         if len(named) > 1:
             raise EveryplaceError(
@@ -193,7 +216,7 @@ class Directory:
         if name not in self._local:
             raise EveryplaceError(
                 rc.MQRC_UNKNOWN_OBJECT_NAME,
-                f"queue manager {self._owner.name} has no queue {name!r}",
+                f"queue manager {self._site.name} has no queue {name!r}",
             )
         return self._local[name]
 

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol
 
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.journal import Ended
+from mayfly.everyplace.requests import R, Request
 from mayfly.mqi.reasons import MQRC_HOST_NOT_AVAILABLE, MQRC_OPTIONS_ERROR
-
-if TYPE_CHECKING:
-    from mayfly.everyplace.manager import EveryplaceQueueManager
-
-R = TypeVar("R")
 
 
 class LinkDown(EveryplaceError):
@@ -54,17 +50,33 @@ class Fault(StrEnum):
     DELAY = "delay"
 
 
+class End(Protocol):
+    """A queue manager as a link knows it."""
+
+    name: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes calls."""
+
+    def unit(self) -> AbstractContextManager[object]:
+        """Return a context that is one verb, whatever is done in it."""
+
+    def receive(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
+        """Carry out a request of another queue manager and return the answer."""
+
+
 class Link:
     """Carries transmissions between two queue managers, both ways."""
 
-    def __init__(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> None:
+    def __init__(self, one: End, other: End) -> None:
         """Connect two; ``EveryplaceQueueManager.connect`` calls this."""
         self._ends = {one.name: one, other.name: other}
         self._faults: deque[Fault] = deque()
         self._delayed: list[Callable[[], object]] = []
         self.is_up = True
 
-    def seat(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> bool:
+    def seat(self, one: End, other: End) -> bool:
         """Tell whether it is between these two; one may take the place of a closed namesake."""
         ends = {one.name: one, other.name: other}
         for name, sitting in self._ends.items():
@@ -109,13 +121,8 @@ class Link:
             between = f"{exchange.beginner} to {exchange.partner}"
             raise LinkCut(f"the link from {between} is cut")
 
-    def carry(
-        self,
-        exchange: Exchange,
-        lowest_open: int,
-        work: Callable[[EveryplaceQueueManager, Exchange], R],
-    ) -> R:
-        """Do something at the other side and return its answer; raises LinkDown when none comes.
+    def carry(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
+        """Bring a request to the other side and return the answer; LinkDown when none comes.
 
         ``exchange`` says who sends, whichever stage of it this is.
         """
@@ -126,8 +133,7 @@ class Link:
             partner = self._ends[exchange.partner]
             try:
                 with partner.unit():
-                    partner.peers.forget_below(exchange, lowest_open)
-                    return work(partner, exchange)
+                    return partner.receive(exchange, lowest_open, request)
             except Ended as error:
                 # What it could not write it may have done, and nobody can ask it.
                 raise LinkDown(f"no answer on the link from {between}: {error}") from error

@@ -19,6 +19,7 @@ from mayfly.everyplace.arguments import (
 )
 from mayfly.everyplace.directory import Directory, awake
 from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.fields import MessageFields, MessageUid, checked_clock
 from mayfly.everyplace.held import Listener, QueueAttributes, duplicate
 from mayfly.everyplace.journal import Closed, Journal
@@ -26,9 +27,11 @@ from mayfly.everyplace.links import Link
 from mayfly.everyplace.opening import era_of, take_back
 from mayfly.everyplace.peers import Peers
 from mayfly.everyplace.pulling import HomeServerQueue
-from mayfly.everyplace.queues import MessageQueue
+from mayfly.everyplace.received import carry_out
 from mayfly.everyplace.remote import SynchronousQueue
-from mayfly.everyplace.rules import QueueRule, consult, tell
+from mayfly.everyplace.requests import R, Request
+from mayfly.everyplace.rules import QueueRule, consult
+from mayfly.everyplace.site import Site
 from mayfly.everyplace.tables import new_era
 from mayfly.everyplace.transmission import AsynchronousQueue
 from mayfly.everyplace.trickle import Trickle
@@ -62,9 +65,10 @@ class EveryplaceQueueManager:
         self._trickle: Trickle | None = None
         era = new_era() if self.journal is None else era_of(self.journal)
         self.peers = Peers(self.name, era, self.journal)
-        self.directory = Directory(self)
+        self._site = Site(self.name, self.clock, self.journal, self.peers, self)
+        self.directory = Directory(self._site)
         if self.journal is not None:
-            take_back(self, self.journal)
+            take_back(self._site, self.directory, self.journal)
             self._set_gate(self.journal)
         know(self)
 
@@ -87,6 +91,14 @@ class EveryplaceQueueManager:
     def unit(self) -> AbstractContextManager[object]:
         """Return a context that is one verb, whatever is done in it."""
         return self._entry or nullcontext()
+
+    def receive(self, exchange: Exchange, lowest_open: int, request: Request[R]) -> R:
+        """Carry out a request that has come over a link; a link calls this.
+
+        The beginner of the exchange has none open below ``lowest_open``.
+        """
+        self.peers.forget_below(exchange, lowest_open)
+        return carry_out(self, exchange, request)
 
     def start_trickle(self, interval_ms: int) -> None:
         """Transmit asynchronous queues, both stages, and pull home-server queues at an interval.
@@ -172,7 +184,7 @@ class EveryplaceQueueManager:
         check_rule(rule)
         attributes = QueueAttributes(expiry_ms)
         if asynchronous:
-            queue = AsynchronousQueue(self, name, manager, attributes, rule)
+            queue = AsynchronousQueue(self._site, name, manager, attributes, rule)
             queue.activate()
             self.directory.add(queue)
         elif expiry_ms is not None:
@@ -180,7 +192,7 @@ class EveryplaceQueueManager:
                 rc.MQRC_OPTIONS_ERROR, f"expiry_ms {expiry_ms}: nothing stays on {name} here"
             )
         else:
-            self.directory.add(SynchronousQueue(self, name, manager, rule))
+            self.directory.add(SynchronousQueue(self._site, name, manager, rule))
 
     @verb
     def create_home_server_queue(
@@ -204,7 +216,7 @@ class EveryplaceQueueManager:
             raise EveryplaceError(
                 rc.MQRC_OBJECT_ALREADY_EXISTS, f"queue {name} has its own interval and rule"
             )
-        self.directory.add_home(HomeServerQueue(self, name, manager))
+        self.directory.add_home(HomeServerQueue(self._site, name, manager))
 
     @verb
     def set_rule(
@@ -253,20 +265,10 @@ class EveryplaceQueueManager:
         transmission or a pull is unfinished that would leave a message locked elsewhere for ever.
         """
         target = self.directory.route(queue, queue_manager)
-        if isinstance(target, MessageQueue):
-            if count := target.size():
-                raise EveryplaceError(rc.MQRC_Q_NOT_EMPTY, f"queue {queue} holds {count} messages")
-            home = None if target.partner else self.directory.home.get(queue)
-            if not (target.is_settled() and (home is None or home.is_settled())):
-                detail = f"queue {queue}: another queue manager may hold a message for it"
-                raise EveryplaceError(rc.MQRC_OBJECT_IN_USE, detail)
         if isinstance(target, SynchronousQueue) and self.directory.is_elsewhere(target):
             target.delete_there()
-            return
-        self.directory.forget(target)
-        if isinstance(target, MessageQueue):
-            target.deactivate()
-            tell(target.rule.queue_removed, queue)
+        else:
+            self.directory.delete(target)
 
     @verb
     def activate_queue(self, queue: str, queue_manager: str | None = None) -> None:

@@ -7,19 +7,17 @@ there whether its number was the last.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mayfly.engine.core import Core
+from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.everyplace.directory import awake
 from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.held import Held
+from mayfly.everyplace.manager import EveryplaceQueueManager
 from mayfly.everyplace.queues import MessageQueue
 from mayfly.everyplace.rules import MessageState
 from mayfly.mqi.errors import MQError
-
-if TYPE_CHECKING:
-    from mayfly.engine.core import Core
-    from mayfly.engine.unit_of_work import UnitOfWork
-    from mayfly.everyplace.manager import EveryplaceQueueManager
 
 _SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _LAST = "SELECT value FROM meta WHERE name = ?"

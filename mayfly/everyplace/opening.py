@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
 
+from mayfly.everyplace.directory import AnyQueue, Directory
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange, Finished
 from mayfly.everyplace.held import Held, QueueAttributes
@@ -18,12 +19,9 @@ from mayfly.everyplace.queues import MessageQueue
 from mayfly.everyplace.records import ASYNCHRONOUS, LOCAL, exchange_of
 from mayfly.everyplace.remote import SynchronousQueue
 from mayfly.everyplace.rules import MessageState
+from mayfly.everyplace.site import Site
 from mayfly.everyplace.transmission import AsynchronousQueue
 from mayfly.mqi.errors import StoreDamaged
-
-if TYPE_CHECKING:
-    from mayfly.everyplace.directory import AnyQueue
-    from mayfly.everyplace.manager import EveryplaceQueueManager
 
 
 def era_of(journal: Journal) -> int:
@@ -33,11 +31,11 @@ def era_of(journal: Journal) -> int:
     return era
 
 
-def take_back(manager: EveryplaceQueueManager, journal: Journal) -> None:
+def take_back(site: Site, directory: Directory, journal: Journal) -> None:
     """Give a new queue manager what its folder holds; raises StoreDamaged and closes it."""
     try:
         with journal:
-            _Reader(manager, journal).read()
+            _Reader(site, directory, journal).read()
     except (apsw.Error, ValueError, TypeError, KeyError, EveryplaceError) as error:
         journal.close()
         folder = journal.folder
@@ -45,15 +43,16 @@ def take_back(manager: EveryplaceQueueManager, journal: Journal) -> None:
 
 
 class _Reader:
-    def __init__(self, manager: EveryplaceQueueManager, journal: Journal) -> None:
-        self._manager = manager
+    def __init__(self, site: Site, directory: Directory, journal: Journal) -> None:
+        self._site = site
+        self._directory = directory
         self._journal = journal
         self._queues: dict[tuple[str, str], AnyQueue] = {}
         #: Numbers of exchanges begun here that have not ended, by partner.
         self._open: dict[str, list[int]] = defaultdict(list)
 
     def read(self) -> None:
-        peers = self._manager.peers
+        peers = self._site.peers
         finished = {row[0]: Finished(*row[1:]) for row in self._rows("finished")}
         for beginner, number in self._rows("finished_number"):
             finished[beginner].numbers.add(number)
@@ -75,15 +74,15 @@ class _Reader:
             queue = self._queue(name, partner, kind, json.loads(attributes))
             queue.awaited_rule = rule
             self._queues[name, partner] = queue
-            self._manager.directory.take_back(queue)
+            self._directory.take_back(queue)
 
     def _queue(self, name: str, partner: str, kind: str, limits: dict[str, Any]) -> AnyQueue:
         if kind == LOCAL:
-            return MessageQueue(self._manager, name, QueueAttributes(**limits), None)
+            return MessageQueue(self._site, name, QueueAttributes(**limits), None)
         if kind == ASYNCHRONOUS:
             attributes = QueueAttributes(**limits)
-            return AsynchronousQueue(self._manager, name, partner, attributes, None)
-        return SynchronousQueue(self._manager, name, partner, None)
+            return AsynchronousQueue(self._site, name, partner, attributes, None)
+        return SynchronousQueue(self._site, name, partner, None)
 
     def _read_messages(self) -> None:
         for row in self._rows("message ORDER BY rank, place"):
@@ -109,16 +108,16 @@ class _Reader:
 
     def _read_homes(self) -> None:
         for name, partner, asked, stored in self._rows("home"):
-            home = HomeServerQueue(self._manager, name, partner)
+            home = HomeServerQueue(self._site, name, partner)
             home.asked = None if asked is None else exchange_of(asked)
             home.stored = [Exchange(*told) for told in json.loads(stored)]
             for exchange in (home.asked, *home.stored):
                 if exchange is not None:
                     self._go_on(exchange)
-            self._manager.directory.home[name] = home
+            self._directory.take_back_home(home)
 
     def _go_on(self, exchange: Exchange) -> None:
-        if exchange.beginner == self._manager.name:
+        if exchange.beginner == self._site.name:
             self._open[exchange.partner].append(exchange.number)
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:

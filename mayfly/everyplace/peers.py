@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol
 
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Begun, Exchange, Finished
 from mayfly.everyplace.journal import Journal
-from mayfly.everyplace.links import Link, LinkCut
+from mayfly.everyplace.links import End, Link, LinkCut
 from mayfly.everyplace.records import (
     save_begun,
     save_finished,
     save_new_finished,
     save_number,
 )
+from mayfly.everyplace.requests import R, Request
 from mayfly.mqi import reasons as rc
 
-if TYPE_CHECKING:
-    from mayfly.everyplace.manager import EveryplaceQueueManager
 
-R = TypeVar("R")
+class Peer(End, Protocol):
+    """A queue manager that can be connected to another one."""
+
+    peers: Peers
 
 
 class Peers:
@@ -39,7 +40,7 @@ class Peers:
         self._begun: dict[str, Begun] = {}
         self._finished: dict[str, Finished] = {}
 
-    def connect(self, one: EveryplaceQueueManager, other: EveryplaceQueueManager) -> Link:
+    def connect(self, one: Peer, other: Peer) -> Link:
         """Return the link between its owner and another one; both know it then."""
         if other.name == self._name:
             raise EveryplaceError(rc.MQRC_OBJECT_Q_MGR_NAME_ERROR, f"both are named {self._name}")
@@ -88,15 +89,15 @@ class Peers:
             begun = self._begun[partner] = Begun(self._name, partner, self.era, next_number)
         return begun
 
-    def carry(self, exchange: Exchange, work: Callable[[EveryplaceQueueManager, Exchange], R]) -> R:
-        """Do something at another queue manager; raises LinkDown when no answer comes."""
+    def carry(self, exchange: Exchange, request: Request[R]) -> R:
+        """Bring a request to another queue manager; raises LinkDown when no answer comes."""
         link = self._links.get(exchange.partner)
         if link is None:
             raise LinkCut(f"{self._name} has no link to {exchange.partner!r} yet")
         link.check_up(exchange)
         lowest_open = self.begun_with(exchange.partner).lowest_open()
         with self.sending():
-            return link.carry(exchange, lowest_open, work)
+            return link.carry(exchange, lowest_open, request)
 
     def sending(self) -> AbstractContextManager[None]:
         """Return a context for what leads out of here: what it needs is written before."""

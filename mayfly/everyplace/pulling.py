@@ -7,18 +7,17 @@ shows it, and removes it when it hears that it has been stored here.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.fields import MessageFields
 from mayfly.everyplace.links import LinkDown, may_be_under_way
 from mayfly.everyplace.queues import MessageQueue
-from mayfly.everyplace.records import save_home
-from mayfly.mqi.reasons import MQRC_OBJECT_ALREADY_EXISTS, MQRC_UNKNOWN_OBJECT_NAME
-
-if TYPE_CHECKING:
-    from mayfly.everyplace.manager import EveryplaceQueueManager
+from mayfly.everyplace.records import forget_home, save_home
+from mayfly.everyplace.requests import Offer, Stored
+from mayfly.everyplace.site import Site
+from mayfly.everyplace.tables import Statement
+from mayfly.mqi.reasons import MQRC_OBJECT_ALREADY_EXISTS
 
 _LOG = logging.getLogger("mayfly.everyplace")
 
@@ -26,7 +25,7 @@ _LOG = logging.getLogger("mayfly.everyplace")
 class HomeServerQueue:
     """The definition of where the messages of one local queue are kept meanwhile."""
 
-    def __init__(self, owner: EveryplaceQueueManager, name: str, partner: str) -> None:
+    def __init__(self, site: Site, name: str, partner: str) -> None:
         """Fetch nothing yet."""
         self.name = name
         self.partner = partner
@@ -34,7 +33,9 @@ class HomeServerQueue:
         self.asked: Exchange | None = None
         #: Stored here, which the server does not know yet.
         self.stored: list[Exchange] = []
-        self._owner = owner
+        #: Whether the queue manager has this definition.
+        self.is_defined = False
+        self._site = site
 
     def pull(self, target: MessageQueue) -> int:
         """Fetch everything that is there; return how many messages came.
@@ -63,18 +64,22 @@ class HomeServerQueue:
 
     def note(self) -> None:
         """Have it written; the next transmission must not leave before."""
-        journal, directory = self._owner.journal, self._owner.directory
-        if journal is not None:
-            journal.note(self, lambda: save_home(directory, self), before_sending=True)
+        if self._site.journal is not None:
+            self._site.journal.note(self, self._row, before_sending=True)
+
+    def _row(self) -> list[Statement]:
+        if not self.is_defined:
+            return forget_home(self.name)
+        return save_home(self.name, self.partner, self.asked, self.stored)
 
     def _fetch(self, target: MessageQueue) -> bool:
         """Ask for the next message and store it; False when there is none."""
-        peers = self._owner.peers
+        peers = self._site.peers
         asked_before = self.asked
         exchange = self.asked = asked_before or peers.begin(self.partner)
         self.note()
         try:
-            message = peers.carry(exchange, lambda other, its: offer(other, its, self.name))
+            message = peers.carry(exchange, Offer(self.name))
         except EveryplaceError as error:
             if asked_before is None and not may_be_under_way(error):
                 # Nothing is held back for it: no other question of this number is under way.
@@ -90,7 +95,7 @@ class HomeServerQueue:
     def _end_question(self, exchange: Exchange) -> None:
         self.asked = None
         self.note()
-        self._owner.peers.end(exchange)
+        self._site.peers.end(exchange)
 
     def _store(self, target: MessageQueue, message: MessageFields, exchange: Exchange) -> None:
         def taken_over() -> None:
@@ -110,45 +115,8 @@ class HomeServerQueue:
     def _confirm(self) -> None:
         while self.stored:
             exchange = self.stored[0]
-            self._owner.peers.carry(
-                exchange, lambda other, its: receive_stored(other, its, self.name)
-            )
+            self._site.peers.carry(exchange, Stored(self.name))
             if exchange in self.stored:
                 self.stored.remove(exchange)
                 self.note()
-            self._owner.peers.end(exchange)
-
-
-def offer(server: EveryplaceQueueManager, exchange: Exchange, name: str) -> MessageFields | None:
-    """Lock and return the next message kept for who asks; the same when it is asked again."""
-    if server.peers.is_over(exchange):
-        return None
-    kept = server.directory.kept_for(exchange.beginner, name)
-    if server.peers.is_over(exchange):
-        # Its message has expired: the activation has met it just now.
-        return None
-    if not kept:
-        raise EveryplaceError(
-            MQRC_UNKNOWN_OBJECT_NAME,
-            f"{server.name} keeps nothing for {name!r} of {exchange.beginner}",
-        )
-    for queue in kept:
-        if (held := queue.of_exchange(exchange)) is not None:
-            return held.message.copy()
-    taken = kept[0].hold_back(lambda: exchange)
-    if taken is None:
-        server.peers.finish(exchange)
-        return None
-    return taken[1].message.copy()
-
-
-def receive_stored(server: EveryplaceQueueManager, exchange: Exchange, name: str) -> None:
-    """Remove the message that the other queue manager has stored now."""
-    if server.peers.is_over(exchange):
-        return
-    # What their activation leads to may be written before the rest: the end is noted behind it.
-    kept = server.directory.kept_for(exchange.beginner, name)
-    server.peers.finish(exchange)
-    for queue in kept:
-        if (held := queue.of_exchange(exchange)) is not None:
-            queue.remove(held)
+            self._site.peers.end(exchange)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from mayfly.everyplace.errors import EveryplaceError
+from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.fields import MessageFields, MessageUid
 from mayfly.everyplace.held import Held, Line, Listener, QueueAttributes, duplicate, warn_of_width
 from mayfly.everyplace.records import LOCAL, save_message
@@ -22,13 +22,10 @@ from mayfly.everyplace.rules import (
     consult,
     tell,
 )
+from mayfly.everyplace.site import Site
 from mayfly.lifetime.everyplace import deadline_ms
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
-
-if TYPE_CHECKING:
-    from mayfly.everyplace.exchanges import Exchange
-    from mayfly.everyplace.manager import EveryplaceQueueManager
 
 #: Whoever takes may meet these; what another getter holds is not in its way.
 _IN_THE_WAY = frozenset({MessageState.AVAILABLE, MessageState.PUT_UNCONFIRMED})
@@ -43,14 +40,14 @@ class MessageQueue:
 
     def __init__(
         self,
-        owner: EveryplaceQueueManager,
+        site: Site,
         name: str,
         attributes: QueueAttributes,
         rule: QueueRule | None,
     ) -> None:
         """Begin empty and not in memory; the queue manager calls this, and activates it."""
-        self.owner = owner
-        self._journal = owner.journal
+        self.site = site
+        self._journal = site.journal
         self.name = name
         self.attributes = attributes
         self.rule = rule or QueueRule()
@@ -270,7 +267,7 @@ class MessageQueue:
     def entry(self, held: Held) -> QueueEntry:
         """Return what a rule is told of a message."""
         return QueueEntry(
-            self.owner,
+            self.site.rule_owner,
             self.name,
             held.message.uid,
             held.state,
@@ -329,10 +326,10 @@ class MessageQueue:
 
     def leave_exchange(self, held: Held, exchange: Exchange) -> None:
         """An expired message takes no further part in a transmission."""
-        if exchange.beginner == self.owner.name:
-            self.owner.peers.end(exchange)
+        if exchange.beginner == self.site.name:
+            self.site.peers.end(exchange)
         else:
-            self.owner.peers.finish(exchange)
+            self.site.peers.finish(exchange)
 
     def _tell_expired(self, held: Held) -> None:
         if held.exchange is not None:
@@ -381,7 +378,7 @@ class MessageQueue:
         return deadline_ms(message.created_ms, held.arrived_ms, message.expire_time, interval_ms)
 
     def _now_ms(self) -> int:
-        return self.owner.clock.now_ms()
+        return self.site.clock.now_ms()
 
     def _not_there(self, what: str) -> EveryplaceError:
         return EveryplaceError(rc.MQRC_NO_MSG_AVAILABLE, f"{what}: not on queue {self.name}")

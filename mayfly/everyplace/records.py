@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mayfly.everyplace import tables
 from mayfly.everyplace.exchanges import Begun, Exchange, Finished
 from mayfly.everyplace.held import Held
+from mayfly.everyplace.journal import Journal
 from mayfly.everyplace.mq_body import fields_as_body
-from mayfly.everyplace.rules import class_of
+from mayfly.everyplace.rules import QueueRule, class_of
 from mayfly.everyplace.tables import Statement
-
-if TYPE_CHECKING:
-    from mayfly.everyplace.directory import AnyQueue, Directory
-    from mayfly.everyplace.journal import Journal
-    from mayfly.everyplace.pulling import HomeServerQueue
-    from mayfly.everyplace.queues import MessageQueue
 
 #: Kinds of queues in the table ``queue``.
 LOCAL, ASYNCHRONOUS, SYNCHRONOUS = "local", "asynchronous", "synchronous"
 
 
-def save_message(journal: Journal, queue: MessageQueue, held: Held) -> list[Statement]:
+class Definition(Protocol):
+    """A queue as its definition says it; ``partner`` is empty for a local one."""
+
+    kind: str
+    name: str
+    partner: str
+    rule: QueueRule
+    awaited_rule: str
+
+    def limits(self) -> dict[str, int | None]:
+        """Return its attributes by name."""
+
+
+class Holder(Definition, Protocol):
+    """A queue that holds messages here."""
+
+    def is_here(self, held: Held) -> bool:
+        """Tell whether it is still this message that the queue holds."""
+
+
+def save_message(journal: Journal, queue: Holder, held: Held) -> list[Statement]:
     """Return what writes a message of a queue: all of it, or what may change, or that it is gone.
 
     The fields of a message that is on a queue never change.
@@ -40,25 +55,29 @@ def save_message(journal: Journal, queue: MessageQueue, held: Held) -> list[Stat
     return [(tables.ADD_MESSAGE, (held.row_id, *fixed, *changing))]
 
 
-def save_queue(directory: Directory, queue: AnyQueue) -> list[Statement]:
+def save_queue(queue: Definition, *, is_known: bool) -> list[Statement]:
     """Return what writes a definition, or that it is gone."""
-    if not directory.knows(queue):
+    if not is_known:
         return [(tables.FORGET_QUEUE, (queue.name, queue.partner))]
     rule = queue.awaited_rule or class_of(queue.rule)
     row = (queue.name, queue.partner, queue.kind, json.dumps(queue.limits()), rule)
     return [(tables.SAVE_QUEUE, row)]
 
 
-def save_home(directory: Directory, home: HomeServerQueue) -> list[Statement]:
+def save_home(
+    name: str, partner: str, asked: Exchange | None, stored: list[Exchange]
+) -> list[Statement]:
     """Return what writes the definition of a home-server queue and how far its pull has come."""
-    if directory.home.get(home.name) is not home:
-        return [(tables.FORGET_HOME, (home.name,))]
-    asked = None if home.asked is None else exchange_text(home.asked)
-    row = (home.name, home.partner, asked, json.dumps(home.stored))
-    return [(tables.SAVE_HOME, row)]
+    text = None if asked is None else exchange_text(asked)
+    return [(tables.SAVE_HOME, (name, partner, text, json.dumps(stored)))]
 
 
-def save_withdrawn(queue: MessageQueue, exchange: Exchange, is_open: bool) -> list[Statement]:
+def forget_home(name: str) -> list[Statement]:
+    """Return what writes that a home-server queue is gone."""
+    return [(tables.FORGET_HOME, (name,))]
+
+
+def save_withdrawn(queue: Definition, exchange: Exchange, is_open: bool) -> list[Statement]:
     """Return what writes that the other side has yet to be told of a withdrawal, or has been."""
     text = exchange_text(exchange)
     if is_open:

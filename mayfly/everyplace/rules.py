@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from mayfly.everyplace.errors import EveryplaceError, RuleRefused
 from mayfly.everyplace.fields import MessageFields, MessageUid
+from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi.reasons import MQRC_ENVIRONMENT_ERROR
-
-if TYPE_CHECKING:
-    from mayfly.everyplace.manager import EveryplaceQueueManager
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,13 +30,71 @@ class MessageState(StrEnum):
     SENDING = "sending"
 
 
+class RuleOwner(Protocol):
+    """The queue manager whose rule is called, with the calls that a rule may make on it.
+
+    At run time it is the EveryplaceQueueManager, whose docstrings say what each call does.
+    """
+
+    name: str
+    clock: Timepiece
+
+    def put_message(
+        self,
+        queue: str,
+        fields: MessageFields,
+        queue_manager: str | None = None,
+        confirm_id: int = 0,
+    ) -> MessageUid:
+        """Put a copy of a message and return its identity."""
+
+    def confirm_put_message(
+        self, queue: str, uid: MessageUid, queue_manager: str | None = None
+    ) -> None:
+        """Make a message available that was put under a confirm id."""
+
+    def get_message(
+        self, queue: str, queue_manager: str | None = None, confirm_id: int = 0
+    ) -> MessageFields | None:
+        """Get the next message, None when there is none."""
+
+    def confirm_get_message(
+        self, queue: str, uid: MessageUid, queue_manager: str | None = None
+    ) -> None:
+        """Remove a message that was got under a confirm id."""
+
+    def undo(self, queue: str, confirm_id: int, queue_manager: str | None = None) -> int:
+        """Take back the unconfirmed puts and gets under an id; return how many there were."""
+
+    def delete_message(self, queue: str, uid: MessageUid, queue_manager: str | None = None) -> None:
+        """Remove an available message by its identity."""
+
+    def browse_messages(self, queue: str, queue_manager: str | None = None) -> list[MessageFields]:
+        """Return copies of the available messages."""
+
+    def inquire_queue_size(self, queue: str, queue_manager: str | None = None) -> int:
+        """Return how many messages a queue holds."""
+
+    def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
+        """Begin to transmit an asynchronous remote queue; return how many messages arrived."""
+
+    def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
+        """Finish to transmit an asynchronous remote queue; return how many messages are done."""
+
+    def pull(self, queue: str) -> int:
+        """Fetch what the home server keeps for a queue; return how many messages came."""
+
+    def stop_trickle(self) -> None:
+        """Transmit and pull when called only."""
+
+
 class QueueEntry(NamedTuple):
     """A message's place on a queue as a rule sees it; times are epoch ms of ``owner``'s clock.
 
     ``expire_at_ms`` None is never; ``confirm_id`` 0 is none.
     """
 
-    owner: EveryplaceQueueManager
+    owner: RuleOwner
     queue: str
     uid: MessageUid
     state: MessageState

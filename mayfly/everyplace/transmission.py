@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Never
+from typing import Never
 
 from mayfly.everyplace.errors import EveryplaceError, RuleRefused
 from mayfly.everyplace.exchanges import Exchange
-from mayfly.everyplace.fields import MessageFields
 from mayfly.everyplace.held import Held, QueueAttributes
 from mayfly.everyplace.links import LinkDown, may_be_under_way
 from mayfly.everyplace.queues import MessageQueue
 from mayfly.everyplace.records import ASYNCHRONOUS, save_withdrawn
+from mayfly.everyplace.requests import HoldMessage, LetIn, Withdraw
 from mayfly.everyplace.rules import MessageState, QueueRule, consult
+from mayfly.everyplace.site import Site
 from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE
-
-if TYPE_CHECKING:
-    from mayfly.everyplace.manager import EveryplaceQueueManager
 
 _LOG = logging.getLogger("mayfly.everyplace")
 
@@ -33,14 +31,14 @@ class AsynchronousQueue(MessageQueue):
 
     def __init__(
         self,
-        owner: EveryplaceQueueManager,
+        site: Site,
         name: str,
         partner: str,
         attributes: QueueAttributes,
         rule: QueueRule | None,
     ) -> None:
         """Begin empty; the queue manager calls this."""
-        super().__init__(owner, name, attributes, rule)
+        super().__init__(site, name, attributes, rule)
         self.partner = partner
         #: Begun, and expired here: the other side waits in vain for the second stage.
         self._withdrawn: OrderedDict[Exchange, None] = OrderedDict()
@@ -62,7 +60,7 @@ class AsynchronousQueue(MessageQueue):
         for held in self.in_order():
             if self._is_gone(held) or not self._may_send(held):
                 continue
-            exchange = held.exchange or self.owner.peers.begin(self.partner)
+            exchange = held.exchange or self.site.peers.begin(self.partner)
             try:
                 self._send(held, exchange)
             except LinkDown as error:
@@ -88,13 +86,11 @@ class AsynchronousQueue(MessageQueue):
             exchange = held.exchange
             assert exchange is not None
             try:
-                self.owner.peers.carry(
-                    exchange, lambda other, its: receive_confirm(other, its, self.name)
-                )
+                self.site.peers.carry(exchange, LetIn(self.name))
             except EveryplaceError as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 break
-            self.owner.peers.end(exchange)
+            self.site.peers.end(exchange)
             # A listener at the other side may have called this queue manager.
             if self.is_here(held):
                 self.remove(held)
@@ -108,7 +104,7 @@ class AsynchronousQueue(MessageQueue):
 
     def leave_exchange(self, held: Held, exchange: Exchange) -> None:
         """The other side may have a copy, whose own end a rule there may have taken away."""
-        if exchange.beginner != self.owner.name or exchange.partner != self.partner:
+        if exchange.beginner != self.site.name or exchange.partner != self.partner:
             super().leave_exchange(held, exchange)
         else:
             self._withdrawn[exchange] = None
@@ -137,15 +133,13 @@ class AsynchronousQueue(MessageQueue):
         # As it is now, whenever it arrives: a rule may change what has expired here.
         sent = held.message.copy()
         try:
-            self.owner.peers.carry(
-                exchange, lambda other, its: receive_put(other, its, self.name, sent.copy())
-            )
+            self.site.peers.carry(exchange, HoldMessage(self.name, sent))
         except EveryplaceError as error:
             if is_first_try and not may_be_under_way(error) and self.is_here(held):
                 # It is here alone, and may be browsed and deleted again.
                 held.exchange = None
                 self.mark(held, MessageState.AVAILABLE)
-                self.owner.peers.end(exchange)
+                self.site.peers.end(exchange)
             raise
         held.is_acknowledged = True
         self.note(held)
@@ -154,63 +148,23 @@ class AsynchronousQueue(MessageQueue):
         while self._withdrawn:
             exchange = next(iter(self._withdrawn))
             try:
-                self.owner.peers.carry(
-                    exchange, lambda other, its: receive_withdrawal(other, its, self.name)
-                )
+                self.site.peers.carry(exchange, Withdraw(self.name))
             except EveryplaceError as error:
                 _LOG.warning("queue %s waits: %s", self.name, error)
                 return
             # A rule at the other side may have brought this queue to tell it meanwhile.
             self._withdrawn.pop(exchange, None)
             self._note_withdrawn(exchange)
-            self.owner.peers.end(exchange)
+            self.site.peers.end(exchange)
 
     def take_back_withdrawn(self, exchange: Exchange) -> None:
         """Know of a withdrawal that was not told before a restart."""
         self._withdrawn[exchange] = None
 
     def _note_withdrawn(self, exchange: Exchange) -> None:
-        journal = self.owner.journal
+        journal = self.site.journal
         if journal is not None:
             journal.note(
                 ("withdrawn", exchange),
                 lambda: save_withdrawn(self, exchange, exchange in self._withdrawn),
             )
-
-
-def receive_put(
-    receiver: EveryplaceQueueManager, exchange: Exchange, queue: str, message: MessageFields
-) -> None:
-    """First stage: hold the message where nobody sees it, unless it has come before."""
-    target = receiver.directory.local_queue(queue)
-    if not receiver.peers.is_over(exchange) and target.of_exchange(exchange) is None:
-        target.add(message, exchange=exchange)
-
-
-def receive_confirm(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Second stage: let the message in, if it is still held; expired meanwhile, it is not (M6)."""
-    if receiver.peers.is_over(exchange):
-        return
-    # What its activation leads to may be written before the rest: the end is noted behind it.
-    target = receiver.directory.local_queue(queue)
-    receiver.peers.finish(exchange)
-    held = target.of_exchange(exchange)
-    if held is not None:
-        target.let_in(held)
-
-
-def receive_withdrawal(receiver: EveryplaceQueueManager, exchange: Exchange, queue: str) -> None:
-    """Forget a message that expired at its sender, as nobody will confirm it.
-
-    One with an end of its own stays until this side meets it (M13), and one that is expired here by
-    the interval of this queue meets its rule. Where there is no queue, nothing has come.
-    """
-    if receiver.peers.is_over(exchange):
-        return
-    target = receiver.directory.local_queue(queue) if receiver.directory.has(queue) else None
-    receiver.peers.finish(exchange)
-    held = None if target is None else target.of_exchange(exchange)
-    if target is None or held is None or held.message.expire_time is not None:
-        return
-    if not target.expire_if_due(held):
-        target.remove(held)

@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from mayfly.everyplace.directory import Directory
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.verbs import begin_turns, turn_unless
-from mayfly.lifetime.everyplace import LONG_RANGE, driver_of, is_trickle_interval, next_trickle_ms
+from mayfly.lifetime.everyplace import (
+    LONG_RANGE,
+    Timepiece,
+    driver_of,
+    is_trickle_interval,
+    next_trickle_ms,
+)
 from mayfly.mqi.reasons import MQRC_OPTIONS_ERROR
 
-if TYPE_CHECKING:
-    from mayfly.everyplace.manager import EveryplaceQueueManager
-
 _LOG = logging.getLogger("mayfly.everyplace")
+
+
+class Transmits(Protocol):
+    """A queue manager whose transmissions are driven."""
+
+    clock: Timepiece
+    directory: Directory
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes calls."""
+
+    def transmit_put(self, queue: str, queue_manager: str | None = None) -> int:
+        """First stage of transmission."""
+
+    def transmit_confirm(self, queue: str, queue_manager: str | None = None) -> int:
+        """Second stage of transmission."""
+
+    def pull(self, queue: str) -> int:
+        """Fetch what the home server keeps for a queue."""
 
 
 class Trickle:
     """Drives the transmissions of one queue manager; itself driven by a clock."""
 
-    def __init__(self, owner: EveryplaceQueueManager, interval_ms: int) -> None:
+    def __init__(self, owner: Transmits, interval_ms: int) -> None:
         """Begin: the first run is an interval from now.
 
         Raises MQRC_OPTIONS_ERROR for an interval that is none, and a clock that only tells the

@@ -23,6 +23,7 @@ from mayfly.everyplace import (
     MessageFields,
     QueueEntry,
     QueueRule,
+    RuleOwner,
 )
 from mayfly.everyplace.mq_queues import move_from_mq, move_to_mq
 from mayfly.lifetime.everyplace import Timepiece
@@ -41,7 +42,7 @@ class Telling(QueueRule):
         entry.owner.put_message(FIRED, numbered(entry.owner, message.get_int("N")))
 
 
-def numbered(manager: EveryplaceQueueManager, number: int) -> MessageFields:
+def numbered(manager: RuleOwner, number: int) -> MessageFields:
     """Create a message that carries a number."""
     message = MessageFields(manager.clock)
     message.put_int("N", number)

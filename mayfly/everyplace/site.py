@@ -1,0 +1,22 @@
+"""What the queues of one queue manager work with: its name, clock, journal and peers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mayfly.everyplace.journal import Journal
+from mayfly.everyplace.peers import Peers
+from mayfly.everyplace.rules import RuleOwner
+from mayfly.lifetime.everyplace import Timepiece
+
+
+@dataclass(frozen=True)
+class Site:
+    """One queue manager as its own queues know it; ``journal`` None keeps nothing on the disk."""
+
+    name: str
+    clock: Timepiece
+    journal: Journal | None
+    peers: Peers
+    #: The queue manager that a rule is given to call.
+    rule_owner: RuleOwner
