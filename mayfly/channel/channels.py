@@ -13,10 +13,10 @@ from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.engine import Definition, Manager
+from mayfly.engine import ChannelDefinition, Manager
 from mayfly.engine.attributes.attribute import CHANNEL
 from mayfly.engine.attributes.of_channels import LOCAL, RECEIVER, SENDER
-from mayfly.engine.objects.named import find_named, named_of
+from mayfly.engine.objects.named import find_channel, named_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
@@ -30,9 +30,9 @@ _OF_MANAGERS: weakref.WeakKeyDictionary[Manager, weakref.ref[Channels]] = (
 )
 
 
-def connect_local(definition: Definition) -> Link:
+def connect_local(definition: ChannelDefinition) -> Link:
     """Return a link to the queue manager of this process that CONNAME names; raises LinkDown."""
-    name = definition.text("CONNAME")
+    name = definition.conname
     return LocalLink(partial(_open_one, name), name)
 
 
@@ -52,13 +52,13 @@ def _all_open(name: str) -> list[Channels]:
         return [channels for channels in _OPEN if channels.is_of(name)]
 
 
-def connect(definition: Definition) -> Link:
+def connect(definition: ChannelDefinition) -> Link:
     """Return the link of a sender, as TRPTYPE says; raises LinkDown.
 
     MQRC_NOT_AUTHORIZED without the token that a server asks for, and MQRC_CHANNEL_CONFIG_ERROR
     where what a network needs is not installed.
     """
-    if definition.number("TRPTYPE") == LOCAL:
+    if definition.trptype == LOCAL:
         return connect_local(definition)
     try:
         from mayfly.channel.network import NetworkLink
@@ -100,7 +100,7 @@ class Channels:
         Whether the partner can be reached turns out afterwards: see :meth:`status`. Raises
         MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
         """
-        if self._definition(name).number("CHLTYPE") == RECEIVER:
+        if self._definition(name).chltype == RECEIVER:
             with self._accepting:
                 if self._is_stopped(name):
                     self._note_receiver(name, INACTIVE)
@@ -125,7 +125,7 @@ class Channels:
         when its queue manager is opened again. Raises MQRC_UNKNOWN_OBJECT_NAME, for a receiver
         MQRC_STORAGE_MEDIUM_FULL, and it stays as it was.
         """
-        if self._definition(name).number("CHLTYPE") == RECEIVER:
+        if self._definition(name).chltype == RECEIVER:
             with self._accepting:
                 self._note_receiver(name, STOPPED)
                 self._cut_off(name)
@@ -137,7 +137,7 @@ class Channels:
 
         Raises MQRC_UNKNOWN_OBJECT_NAME.
         """
-        if self._definition(name).number("CHLTYPE") == SENDER:
+        if self._definition(name).chltype == SENDER:
             return [self._sender(name).standing()]
         states = {
             state.partner: state
@@ -171,7 +171,7 @@ class Channels:
         MQRC_CHANNEL_CONFIG_ERROR for a sender with a batch in doubt.
         """
         shipments = self._manager.shipments
-        if self._definition(name).number("CHLTYPE") == SENDER:
+        if self._definition(name).chltype == SENDER:
             self._sender(name).reset(sequence)
             return
         with self._accepting:
@@ -253,8 +253,8 @@ class Channels:
             receiver = Receiver(manager, definition, state, opening.instance_id)
             self._receivers[name, partner] = receiver
         manager_limits = manager.registry.queue_manager
-        batch_size = min(definition.number("BATCHSZ"), manager_limits.number("MAXUMSGS"))
-        max_message_bytes = definition.number("MAXMSGL") or manager_limits.number("MAXMSGL")
+        batch_size = min(definition.batchsz, manager_limits.maxumsgs)
+        max_message_bytes = definition.maxmsgl or manager_limits.maxmsgl
         return receiver, Standing(
             manager.name,
             state.luw,
@@ -268,7 +268,7 @@ class Channels:
         manager = self._manager
         manager.check_running()
         definition = manager.registry.named.get((CHANNEL, channel))
-        if definition is None or definition.number("CHLTYPE") != RECEIVER:
+        if not isinstance(definition, ChannelDefinition) or definition.chltype != RECEIVER:
             said = f"{manager.name} has no CHANNEL({channel}) CHLTYPE(RCVR)"
             raise mq_error(rc.MQRC_UNKNOWN_CHANNEL_NAME, said)
         if self._is_stopped(channel):
@@ -286,9 +286,9 @@ class Channels:
         """Make durable whether a receiver accepts: in a row of its own, without a partner."""
         self._manager.shipments.save(ChannelRow(name, is_sender=0, partner="", wanted=wanted))
 
-    def _definition(self, name: str) -> Definition:
+    def _definition(self, name: str) -> ChannelDefinition:
         self._manager.check_running()
-        return find_named(self._manager, CHANNEL, name)
+        return find_channel(self._manager, name)
 
     def _sender(self, name: str) -> RunningChannel:
         sender = self._senders.get(name)
@@ -298,7 +298,7 @@ class Channels:
         return sender
 
     def _check_type(self, name: str, wanted: int) -> None:
-        if self._definition(name).number("CHLTYPE") != wanted:
+        if self._definition(name).chltype != wanted:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"channel {name} is no sender")
 
     def _receiver_status(self, state: ChannelRow, receiver: Receiver | None) -> ChannelStatus:

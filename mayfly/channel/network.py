@@ -21,7 +21,7 @@ from mayfly.bulk.errors import (
 )
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
-from mayfly.engine import Definition
+from mayfly.engine import ChannelDefinition
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import pack_descriptor
@@ -35,14 +35,14 @@ _END_SECONDS = 5.0
 class NetworkLink:
     """One sender's connection to a receiver elsewhere."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: ChannelDefinition) -> None:
         """Connect to the first address of CONNAME that answers.
 
         Raises LinkDown, and MQRC_NOT_AUTHORIZED without the token that is asked for there.
         """
         # The first list that Arrow converts may load pandas: not while messages are on their way.
         pa.array([None])
-        silent_ms = silence_ms(definition.number("HBINT"))
+        silent_ms = silence_ms(definition.hbint)
         self._timeout_s = None if silent_ms is None else silent_ms / _MS_PER_S
         #: Held by the call under way; who closes the link meanwhile leaves the rest to it.
         self._calling = threading.Lock()
@@ -91,9 +91,9 @@ class NetworkLink:
             self._client.close()
             self._calling.release()
 
-    def _first_that_answers(self, definition: Definition) -> wire.ChannelClient:
+    def _first_that_answers(self, definition: ChannelDefinition) -> wire.ChannelClient:
         failures = []
-        for address in addresses_of(definition.text("CONNAME")):
+        for address in addresses_of(definition.conname):
             client = _connected(address, definition)
             hello = {wire.LINK: "", "channel": definition.name}
             try:
@@ -135,13 +135,13 @@ class NetworkLink:
         return answer[wire.ANSWER]
 
 
-def _connected(address: Address, definition: Definition) -> wire.ChannelClient:
+def _connected(address: Address, definition: ChannelDefinition) -> wire.ChannelClient:
     """Return a client, which connects when it is used first."""
-    scheme = "grpc+tls" if definition.text("SSLCIPH") else "grpc"
+    scheme = "grpc+tls" if definition.sslciph else "grpc"
     port = DEFAULT_PORT if address.port is None else address.port
     url = f"{scheme}://{address.host}:{port}"
-    token_file = definition.text("TOKENFILE") or None
-    manager = definition.text("QMNAME") or None
+    token_file = definition.tokenfile or None
+    manager = definition.qmname or None
     try:
         return wire.ChannelClient(url, token_file=token_file, manager=manager)
     except BulkError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.undeliverable import discard_elapsed, set_aside
-from mayfly.engine import Definition, Manager, PutRequest, full_name, stored_id
+from mayfly.engine import ChannelDefinition, Manager, PutRequest, full_name, stored_id
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.put import put
@@ -35,7 +35,7 @@ class Receiver:
     """One sender's messages of one channel; a later one of the same sender takes its place."""
 
     def __init__(
-        self, manager: Manager, definition: Definition, state: ChannelRow, sender_id: str
+        self, manager: Manager, definition: ChannelDefinition, state: ChannelRow, sender_id: str
     ) -> None:
         """Open a session of MCAUSER; raises MQRC_NOT_AUTHORIZED for one without CONNECT.
 
@@ -45,7 +45,7 @@ class Receiver:
         self.sender_id = sender_id
         self._definition = definition
         self.state = state
-        user = definition.text("MCAUSER") or None
+        user = definition.mcauser or None
         self._session = manager.session(user, transacted=True, program=PROGRAM)
         #: Held by whoever works for the sender, so that a close waits for a commit under way.
         self._lock = threading.Lock()
@@ -126,10 +126,10 @@ class Receiver:
                     # MAXUMSGS is less now: not the message's fault. The next start agrees on less.
                     self._end()
                     raise
-                if error.reason in _PASSING and self._tries < self._definition.number("MRRTY"):
+                if error.reason in _PASSING and self._tries < self._definition.mrrty:
                     self._tries += 1
                     self.is_paused = True
-                    return self._definition.number("MRTMR")
+                    return self._definition.mrtmr
                 self._set_aside(parcel._replace(life_ms=life_ms), error)
             self._waiting.popleft()
             self._tries, self.is_paused = 0, False
@@ -172,7 +172,7 @@ class Receiver:
         )
 
     def _set_aside(self, parcel: Parcel, error: MQError) -> None:
-        use_dead_letters = self._definition.number("USEDLQ") == DEAD_LETTERS
+        use_dead_letters = self._definition.usedlq == DEAD_LETTERS
         unit = self._session.unit_of_work
         try:
             set_aside(self._manager, unit, parcel, error, use_dead_letters=use_dead_letters)

@@ -15,9 +15,8 @@ from mayfly.channel.links import Link, end_link
 from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.engine import Definition, Manager
-from mayfly.engine.attributes.attribute import CHANNEL
-from mayfly.engine.objects.named import find_named
+from mayfly.engine import ChannelDefinition, Manager
+from mayfly.engine.objects.named import find_channel
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -25,7 +24,7 @@ from mayfly.store.channels import INACTIVE, STARTED, STOPPED, ChannelRow
 
 _LOG = logging.getLogger("mayfly.channel")
 
-Connect = Callable[[Definition], Link]
+Connect = Callable[[ChannelDefinition], Link]
 #: What a retry may mend; any other error is a mistake in a program, and stops the channel.
 _MAY_PASS = (OSError, MQError)
 
@@ -38,7 +37,7 @@ class RunningChannel:
         self._manager = manager
         self._name = name
         self._connect = connect
-        self._definition = find_named(manager, CHANNEL, name)
+        self._definition = find_channel(manager, name)
         self._retries = Retries(self._definition)
         self._sender: Sender | None = None
         self._intake: Intake | None = None
@@ -69,7 +68,7 @@ class RunningChannel:
         """
         manager = self._manager
         with self._working:
-            self._definition = find_named(manager, CHANNEL, self._name)
+            self._definition = find_channel(manager, self._name)
             if not self._state.is_started:
                 manager.shipments.save(self._state._replace(wanted=STARTED))
             self._due_ms, self._stop_wanted = manager.now_ms(), False
@@ -159,9 +158,9 @@ class RunningChannel:
             name=self._name,
             is_sender=True,
             status=self.status,
-            connection=definition.text("CONNAME"),
+            connection=definition.conname,
             partner="" if sender is None else sender.partner,
-            transmission_queue=definition.text("XMITQ"),
+            transmission_queue=definition.xmitq,
             message_count=0 if sender is None else sender.message_count,
             batch_count=0 if sender is None else sender.batch_count,
             sequence=state.sequence,
@@ -192,13 +191,12 @@ class RunningChannel:
         open_until_ms = None if self._sender is None else self._sender.open_until_ms()
         if open_until_ms is not None:
             return open_until_ms
-        moments = (self._end_of("DISCINT", self._idle_ms), self._end_of("HBINT", self._silent_ms))
+        definition = self._definition
+        moments = (
+            _end_of(definition.discint, self._idle_ms),
+            _end_of(definition.hbint, self._silent_ms),
+        )
         return min((moment for moment in moments if moment is not None), default=None)
-
-    def _end_of(self, keyword: str, since_ms: int) -> int | None:
-        """Return when an interval in seconds ends; 0 is for ever."""
-        seconds = self._definition.number(keyword)
-        return since_ms + ms_of_seconds(seconds) if seconds else None
 
     def _turn(self) -> None:
         try:
@@ -219,8 +217,8 @@ class RunningChannel:
             raise
 
     def _connect_sender(self) -> None:
-        definition = self._definition = find_named(self._manager, CHANNEL, self._name)
-        transmission_queue = definition.text("XMITQ")
+        definition = self._definition = find_channel(self._manager, self._name)
+        transmission_queue = definition.xmitq
         if self._intake is not None and self._intake.name != transmission_queue:
             self._let_sender_go()
             self._let_queue_go()
@@ -235,7 +233,7 @@ class RunningChannel:
         self._note_sent(None)
 
     def _new_sender(self) -> Sender:
-        queue = self._manager.registry.resolve(self._definition.text("XMITQ")).queue
+        queue = self._manager.registry.resolve(self._definition.xmitq).queue
         return Sender(self._manager, self._definition, queue)
 
     def _move(self) -> None:
@@ -265,7 +263,7 @@ class RunningChannel:
 
     def _rest(self, now_ms: int) -> None:
         """Nothing to send: disconnect after DISCINT, else ask whether the partner is there."""
-        disconnect_ms = self._end_of("DISCINT", self._idle_ms)
+        disconnect_ms = _end_of(self._definition.discint, self._idle_ms)
         if disconnect_ms is not None and disconnect_ms <= now_ms:
             self._note(INACTIVE)
             self._end(Status.INACTIVE)
@@ -324,3 +322,8 @@ class RunningChannel:
             self._manager.shipments.save(self._state._replace(wanted=wanted))
         except MQError as error:
             _LOG.error("channel %s would start with its queue manager: %s", self._name, error)
+
+
+def _end_of(seconds: int, since_ms: int) -> int | None:
+    """Return when an interval ends; 0 is for ever."""
+    return since_ms + ms_of_seconds(seconds) if seconds else None

@@ -16,7 +16,7 @@ from __future__ import annotations
 from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, parcel_of
 from mayfly.channel.undeliverable import add_exception, add_expiration_report, original_of
-from mayfly.engine import Definition, Manager
+from mayfly.engine import ChannelDefinition, Manager
 from mayfly.engine.attributes.of_channels import DEAD_LETTERS, FAST
 from mayfly.engine.delivery import new_id
 from mayfly.engine.disposal import behind_transit
@@ -41,7 +41,7 @@ _MS_PER_S = 1_000
 class Sender:
     """One channel's connection to its partner, from the negotiation to a failure or the end."""
 
-    def __init__(self, manager: Manager, definition: Definition, queue: LocalQueue) -> None:
+    def __init__(self, manager: Manager, definition: ChannelDefinition, queue: LocalQueue) -> None:
         """Take over what the last run has left in doubt; the queue is open for this sender."""
         self._manager = manager
         self._definition = definition
@@ -75,7 +75,7 @@ class Sender:
             name,
             self._manager.name,
             state.sequence,
-            definition.number("BATCHSZ"),
+            definition.batchsz,
             self._max_message_bytes(),
             bool(state.is_reset),
             self._heartbeat_s(),
@@ -113,7 +113,7 @@ class Sender:
         """Take what is there for the batch; True when the queue holds no more for it."""
         assert self._standing is not None
         manager, standing = self._manager, self._standing
-        room = min(standing.batch_size, manager.registry.queue_manager.number("MAXUMSGS"))
+        room = min(standing.batch_size, manager.registry.queue_manager.maxumsgs)
         room -= len(self._taken)
         if manager.registry.resolve(self._xmitq).get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on {self._xmitq}")
@@ -131,7 +131,7 @@ class Sender:
         """Return until when a batch stays open for more messages (BATCHINT); None: none is."""
         if not self._taken:
             return None
-        return self._begun_ms + self._definition.number("BATCHINT")
+        return self._begun_ms + self._definition.batchint
 
     def send(self) -> int | None:
         """Hand the batch over; returns in how many ms to :meth:`go_on`, None when it is done."""
@@ -190,7 +190,7 @@ class Sender:
         assert self._link is not None
         shipment, manager = self._shipment, self._manager
         if shipment.rows:
-            state, wrap = self.state, self._definition.number("SEQWRAP")
+            state, wrap = self.state, self._definition.seqwrap
             sequence = (state.sequence + len(shipment.rows) - 1) % wrap + 1
             with manager.latch:
                 luw = luw_name(manager.ledger.instance_id, new_id(manager)[_UNIQUE_FROM:])
@@ -231,7 +231,7 @@ class Sender:
 
     def _set_aside(self, parcel: Parcel, row: StoredMessage, error: MQError) -> None:
         work, manager = Work(), self._manager
-        use_dead_letters = self._definition.number("USEDLQ") == DEAD_LETTERS
+        use_dead_letters = self._definition.usedlq == DEAD_LETTERS
         with manager.latch:
             about = behind_transit(manager, self._queue, original_of(parcel))
             is_letter = add_exception(
@@ -242,19 +242,19 @@ class Sender:
         manager.run(work)
 
     def _max_message_bytes(self) -> int:
-        own = self._definition.number("MAXMSGL")
-        largest = own or self._manager.registry.queue_manager.number("MAXMSGL")
+        own = self._definition.maxmsgl
+        largest = own or self._manager.registry.queue_manager.maxmsgl
         return largest if self._standing is None else min(largest, self._standing.max_message_bytes)
 
     def _heartbeat_s(self) -> int:
         """Return how often the partner hears of it at least: seldom while a batch stays open."""
-        heartbeat_s = self._definition.number("HBINT")
-        held_s = -(-self._definition.number("BATCHINT") // _MS_PER_S)
+        heartbeat_s = self._definition.hbint
+        held_s = -(-self._definition.batchint // _MS_PER_S)
         return heartbeat_s + held_s if heartbeat_s else 0
 
     @property
     def _is_fast(self) -> bool:
-        return self._definition.number("NPMSPEED") == FAST
+        return self._definition.npmspeed == FAST
 
     @property
     def _xmitq(self) -> str:

@@ -208,11 +208,11 @@ def _set_scans(managers: Sequence[QueueManager], seconds: int | None) -> None:
 def _set_scan(manager: QueueManager, seconds: int | None) -> None:
     """Set the scan, 0 being OFF, while it is served; the stored definition stays as it is."""
     definition = manager.registry.queue_manager
-    if seconds is None and definition.number("EXPRYINT") == MQEXPI_OFF:
+    if seconds is None and definition.expryint == MQEXPI_OFF:
         seconds = EXPIRY_INTERVAL_SECONDS
     if seconds is not None:
         with manager.latch:
-            definition.attributes["EXPRYINT"] = seconds
+            definition.expryint = seconds
         manager.wake()
 
 

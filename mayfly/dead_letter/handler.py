@@ -78,7 +78,7 @@ class DeadLetterHandler:
         ``user`` is in whose name it works, None for who opened the queue manager. Raises the reason
         codes of an open for input, MQRC_UNKNOWN_OBJECT_NAME also when there is no DEADQ.
         """
-        deadq = manager.registry.queue_manager.text("DEADQ")
+        deadq = manager.registry.queue_manager.deadq
         name = queue or table.queue.strip() or deadq
         if not name:
             detail = f"DEADQ of {manager.name} is blank and no queue is named"

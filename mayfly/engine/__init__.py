@@ -6,6 +6,7 @@ memory, its transactions. ``tests/engine_boundary.txt`` counts what is still tak
 """
 
 from mayfly.engine.arrivals import Arrivals
+from mayfly.engine.attributes import ChannelDefinition, ChildDefinition
 from mayfly.engine.configuration import Configuration
 from mayfly.engine.counting import Verification
 from mayfly.engine.delay.schedule import AuditEntry, Receipt, Schedule, Scheduled, ScheduleFilter
@@ -16,7 +17,6 @@ from mayfly.engine.handles import Handle
 from mayfly.engine.home import check_manager_name, folder_in_home
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.own_time import OwnTime, come_back
 from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
@@ -28,7 +28,8 @@ from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 __all__ = [
     # An open queue manager: what it is made with, where it lives, what it says of itself.
     "Configuration",
-    "Definition",
+    "ChannelDefinition",
+    "ChildDefinition",
     "Manager",
     "OwnTime",
     "PLATFORMS",

@@ -109,7 +109,7 @@ def check_open(core: Core, path: Path, body_bytes: int) -> None:
             rc.MQRC_MSG_TOO_BIG_FOR_Q,
             f"{body_bytes} bytes; {queue.name} takes MAXMSGL({path.max_message_bytes})",
         )
-    largest = core.registry.queue_manager.number("MAXMSGL")
+    largest = core.registry.queue_manager.maxmsgl
     if body_bytes > largest:
         raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, f"{body_bytes} bytes; MAXMSGL({largest})")
     if queue.depth >= path.max_depth:

@@ -178,7 +178,7 @@ def dead_letter(
     MQRC_UNKNOWN_OBJECT_NAME when DEADQ is blank.
     """
     prepared, window, ids, body = message
-    path = core.registry.resolve_target(core.registry.queue_manager.text("DEADQ"))
+    path = core.registry.resolve_target(core.registry.queue_manager.deadq)
     descriptor, header = dead_letter_of(core, prepared.descriptor, reason, target)
     # It can be got at once, whatever delay it once had.
     immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)

@@ -34,7 +34,7 @@ class ExpiryScan:
         passed over, also those that would meet locked messages only: under a virtual clock each
         would cost a stop.
         """
-        seconds = self._core.registry.queue_manager.number("EXPRYINT")
+        seconds = self._core.registry.queue_manager.expryint
         interval_ms = 0 if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
         now_ms = self._core.now_ms()
         if interval_ms != self._interval_ms:

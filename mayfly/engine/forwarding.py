@@ -61,7 +61,7 @@ def bury(core: Core, session: Session, message: Message, reason: int) -> None:
         reason, message.queue, core.name, by.put_appl_type, by.put_appl_name, core.now_ms()
     )
     dead, header = behind_header(message.descriptor, refusal)
-    name = core.registry.queue_manager.text("DEADQ")
+    name = core.registry.queue_manager.deadq
     forward(core, session, name, message, (dead, header + message.body))
 
 

@@ -41,6 +41,6 @@ def _is_hardened(core: Core, queue: LocalQueue) -> bool:
     definition = queue.definition
     return (
         core.platform != "zos"
-        or definition.number("QSGDISP") == MQQSGD_SHARED
-        or definition.number("HARDENBO") == MQQA_BACKOUT_HARDENED
+        or definition.qsgdisp == MQQSGD_SHARED
+        or definition.hardenbo == MQQA_BACKOUT_HARDENED
     )

@@ -11,9 +11,12 @@ from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine.attributes import defaults_of
-from mayfly.engine.attributes.attribute import CHILD, QLOCAL, QMGR, SUB, TOPIC
-from mayfly.engine.authority.records import AUTHREC, USER_CHARACTERS, record_of
+from mayfly.engine.attributes.attribute import QLOCAL, QMGR
+from mayfly.engine.attributes.of_authority import AuthorityDefinition
+from mayfly.engine.attributes.of_manager import ManagerDefinition
+from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
+from mayfly.engine.authority.records import USER_CHARACTERS, record_of
 from mayfly.engine.bookkeeping import Bookkeeping
 from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.stages import Stages
@@ -27,8 +30,7 @@ from mayfly.engine.home import check_manager_name
 from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.losing import lose_volatile
 from mayfly.engine.objects.administration import set_up
-from mayfly.engine.objects.definitions import Definition, stored_definitions
-from mayfly.engine.objects.named import NAMED_KINDS
+from mayfly.engine.objects.definitions import stored_definitions
 from mayfly.engine.open_managers import enter, leave
 from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.own_time import OwnTime, follow_wall, own_time, say_when_ahead
@@ -328,19 +330,19 @@ class Manager(Core):
                 _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:
-        stored, subscriptions = stored_definitions(self.store), list[Definition]()
+        stored, subscriptions = stored_definitions(self.store), list[SubscriptionDefinition]()
         for definition, number in stored:
             kind, name = definition.kind, definition.name
-            if kind == QMGR:
+            if isinstance(definition, ManagerDefinition):
                 self.registry.queue_manager = definition
-            elif kind == TOPIC:
+            elif isinstance(definition, TopicDefinition):
                 self.registry.topics.add(definition)
-            elif kind == AUTHREC:
+            elif isinstance(definition, AuthorityDefinition):
                 self.registry.authority.enter(*record_of(definition))
-            elif kind in (*NAMED_KINDS, CHILD):
-                self.registry.named[kind, name] = definition
-            elif kind == SUB:
+            elif isinstance(definition, SubscriptionDefinition):
                 subscriptions.append(definition)
+            elif not isinstance(definition, QueueDefinition):
+                self.registry.named[kind, name] = definition
             else:
                 queue = self.registry.add(definition, number if kind == QLOCAL else None)
                 if queue is not None:
@@ -364,8 +366,7 @@ class Manager(Core):
             self.store.book.totals.forget_strangers({q.number for q in self.registry.queues()})
         for number, totals in self.store.book.totals.items():
             if number < 0 and totals.present and self.registry.by_number(-number) is None:
-                definition = Definition(QLOCAL, totals.queue, defaults_of(QLOCAL))
-                gone = LocalQueue(definition, -number, self)
+                gone = LocalQueue(QueueDefinition(QLOCAL, totals.queue), -number, self)
                 gone.staged_for = totals.present
                 self.registry.departed[gone.number] = gone
         for queue in self.registry.queues():

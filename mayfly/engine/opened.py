@@ -157,7 +157,7 @@ class OpenQueues:
 
     def check_room(self) -> None:
         """Raise MQRC_HANDLE_NOT_AVAILABLE when as many handles are open as MAXHANDS allows."""
-        limit = self._core.registry.queue_manager.number("MAXHANDS")
+        limit = self._core.registry.queue_manager.maxhands
         if len(self) >= limit:
             raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
 
@@ -308,10 +308,8 @@ def _next_number() -> int:
 def _open_input(opened: OpenQueue) -> None:
     queue, inputs = opened.queue, opened.options & _INPUT
     if inputs == c.MQOO_INPUT_AS_Q_DEF:
-        inputs = queue.definition.number("DEFSOPT")
-    exclusive = (
-        inputs == c.MQOO_INPUT_EXCLUSIVE or queue.definition.number("SHARE") == c.MQQA_NOT_SHAREABLE
-    )
+        inputs = queue.definition.defsopt
+    exclusive = inputs == c.MQOO_INPUT_EXCLUSIVE or queue.definition.share == c.MQQA_NOT_SHAREABLE
     if queue.exclusive_holder is not None or (exclusive and queue.input_count):
         raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open for input elsewhere")
     queue.input_count += 1

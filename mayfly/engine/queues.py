@@ -10,7 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.store.delayed import DelayedMessages
@@ -87,7 +87,7 @@ class LocalQueue:
         "watchers",
     )
 
-    def __init__(self, definition: Definition, number: int, home: QueueOwner) -> None:
+    def __init__(self, definition: QueueDefinition, number: int, home: QueueOwner) -> None:
         """Begin empty; the manager sets the counters when it opens a store."""
         self.definition = definition
         self.number = number
@@ -124,7 +124,7 @@ class LocalQueue:
     @property
     def transmits(self) -> bool:
         """Whether its messages are in transit: USAGE(XMITQ)."""
-        return self.definition.number("USAGE") == MQUS_TRANSMISSION
+        return self.definition.usage == MQUS_TRANSMISSION
 
     @property
     def is_open(self) -> bool:

@@ -196,7 +196,7 @@ class UnitOfWork:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the session was closed")
         if self._is_part:
             return
-        limit = self._core.registry.queue_manager.number("MAXUMSGS")
+        limit = self._core.registry.queue_manager.maxumsgs
         done_count = self._operation_count
         if self._parts:
             done_count += sum(part._operation_count for part in self._parts.values())

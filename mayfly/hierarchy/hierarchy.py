@@ -87,7 +87,7 @@ class Hierarchy:
     @property
     def _is_wanted(self) -> bool:
         manager = self._manager
-        return manager.registry.queue_manager.number("PSMODE") == PUBSUB_EVERYWHERE and not (
+        return manager.registry.queue_manager.psmode == PUBSUB_EVERYWHERE and not (
             self._is_closed or manager.is_stopped
         )
 

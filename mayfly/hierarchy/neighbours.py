@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine import Definition
-from mayfly.engine.attributes import defaults_of
+from mayfly.engine import ChildDefinition
 from mayfly.engine.attributes.attribute import CHILD, QLOCAL
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import define, erase, save
@@ -39,7 +38,7 @@ class Neighbours:
     @property
     def parent(self) -> str:
         """PARENT of the queue manager, empty at the top of the tree."""
-        return self._core.registry.queue_manager.text("PARENT")
+        return self._core.registry.queue_manager.parent
 
     @property
     def children(self) -> list[str]:
@@ -59,7 +58,7 @@ class Neighbours:
 
     def add_child(self, name: str) -> None:
         """Note a child, durably."""
-        child = Definition(CHILD, name, defaults_of(CHILD))
+        child = ChildDefinition(CHILD, name)
         save(self._core, child, 0)
         with self._core.latch:
             self._core.registry.named[CHILD, name] = child

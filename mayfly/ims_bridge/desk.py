@@ -40,7 +40,7 @@ class Desk:
     @property
     def backout_threshold(self) -> int:
         """BOTHRESH of the queue: how often a request is tried; 0: there is no limit."""
-        return self._handle.queue.definition.number("BOTHRESH")
+        return self._handle.queue.definition.bothresh
 
     def next(self) -> Message | None:
         """Take the next request, None when there is none; the unit of work is open then."""
@@ -92,7 +92,7 @@ class Desk:
         return True
 
     def _give_up(self, message: Message) -> None:
-        queue = self._handle.queue.definition.text("BOQNAME")
+        queue = self._handle.queue.definition.boqname
         if queue:
             try:
                 forward(self._manager, self._session, queue, message)

@@ -66,7 +66,7 @@ def begins_every_life_at_the_put(manager: Manager) -> bool:
     """
     with manager.latch:
         return not any(
-            definition.kind == QLOCAL and definition.number("TTLFROM") != TTL_FROM_SEND
+            definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND
             for definition in manager.registry.definitions()
         )
 

@@ -18,7 +18,7 @@ _LOG = logging.getLogger("mayfly.jms")
 
 def is_poisonous(handle: Handle, message: Message) -> bool:
     """Tell whether a message was backed out as often as its queue allows; BOTHRESH(0) is ever."""
-    threshold = handle.queue.definition.number("BOTHRESH")
+    threshold = handle.queue.definition.bothresh
     return 0 < threshold <= message.backout_count
 
 
@@ -32,7 +32,7 @@ def move_away(manager: Manager, session: Session, handle: Handle, message: Messa
     """
     queue, descriptor = handle.queue, message.descriptor
     try:
-        forward(manager, session, queue.definition.text("BOQNAME"), message)
+        forward(manager, session, queue.definition.boqname, message)
     except MQError as error:
         if descriptor.report & c.MQRO_DISCARD_MSG:
             _LOG.warning("%s on %s is discarded: %s", message.msg_id.hex(), queue.name, error)

@@ -98,7 +98,7 @@ def _subscribe(
 
 
 def _is_same(existing: Subscription, wanted: Wanted) -> bool:
-    found = existing.topic, existing.definition.text("SELECTOR"), existing.ignores_own
+    found = existing.topic, existing.definition.selector, existing.ignores_own
     return found == (wanted.topic.topic_name, wanted.selector or "", wanted.no_local)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from mayfly.engine.attributes.attribute import QMGR, Value
+from mayfly.engine.attributes.attribute import AUTHREC, QMGR, Value
 from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
 from mayfly.engine.authority.profiles import SELF, check_profile, is_generic, pattern_of
-from mayfly.engine.authority.records import AUTHREC, GROUP, PRINCIPAL, Entity, RecordKey
+from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity, RecordKey
 from mayfly.engine.authority.words import OBJECT_TYPES, allowed_words, spelled
 from mayfly.mqi.errors import MQError
 from mayfly.mqsc.display import body

@@ -44,8 +44,8 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
+    from mayfly.engine.attributes.definition import Definition
     from mayfly.engine.manager import Manager
-    from mayfly.engine.objects.definitions import Definition
 
 _NAME_LENGTH: Final = 20
 _TYPE: Final = "CHLTYPE"

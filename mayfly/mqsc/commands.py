@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mayfly.engine.attributes.attribute import (
+    AUTHREC,
     CHANNEL,
     PROCESS,
     QALIAS,
@@ -19,7 +20,6 @@ from mayfly.engine.attributes.attribute import (
     TOPIC,
     Value,
 )
-from mayfly.engine.authority.records import AUTHREC
 from mayfly.engine.objects import administration
 from mayfly.engine.objects.named import NAMED_KINDS
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS

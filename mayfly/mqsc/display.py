@@ -21,7 +21,7 @@ from mayfly.engine.attributes.attribute import (
 )
 from mayfly.engine.objects.administration import queue_status
 from mayfly.engine.objects.registry import STAGING_QUEUE
-from mayfly.engine.pubsub.subscriptions import CREATED_BY, SUB_ID, Subscription
+from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topics import BASE_VALUES
 from mayfly.mqi.constants import (
     MQQDT_PERMANENT_DYNAMIC,
@@ -41,8 +41,8 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
+    from mayfly.engine.attributes.definition import Definition
     from mayfly.engine.manager import Manager
-    from mayfly.engine.objects.definitions import Definition
 
 STATUS_KEYWORDS: Final = (
     "CURDEPTH",
@@ -145,7 +145,7 @@ def queue_row(queue_manager: Manager, definition: Definition) -> dict[str, Value
     """Return all that DISPLAY QUEUE knows of a queue; call it with the latch held."""
     known = attributes_of(definition.kind)
     row: dict[str, Value] = {"QUEUE": definition.name, "TYPE": definition.kind}
-    row |= {k: word_of(a, definition.attributes[k]) for k, a in known.items()}
+    row |= {k: word_of(a, definition.value(a)) for k, a in known.items()}
     if definition.kind == QLOCAL:
         queue = queue_manager.registry.queue(definition.name)
         row["CURDEPTH"] = queue.depth
@@ -196,12 +196,12 @@ def topic_status_row(queue_manager: Manager, topic: str) -> dict[str, Value]:
 
 def subscription_row(subscription: Subscription) -> dict[str, Value]:
     """Return all that DISPLAY SUB knows of a subscription."""
-    values = subscription.definition.attributes
+    definition = subscription.definition
     return {
-        "SUBID": str(values[SUB_ID]).upper(),
+        "SUBID": definition.sub_id.upper(),
         "SUB": subscription.name,
-        **_words(SUB, values),
-        "SUBTYPE": values[CREATED_BY],
+        **_words(SUB, definition.attributes),
+        "SUBTYPE": definition.made_by,
         "DURABLE": "YES" if subscription.is_durable else "NO",
     }
 

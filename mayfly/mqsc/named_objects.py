@@ -27,8 +27,8 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
+    from mayfly.engine.attributes.definition import Definition
     from mayfly.engine.manager import Manager
-    from mayfly.engine.objects.definitions import Definition
 
 
 class _Texts(NamedTuple):

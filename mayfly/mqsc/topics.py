@@ -115,7 +115,7 @@ def display_neighbours(queue_manager: Manager, command: Command, kind: str) -> O
     no_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     with queue_manager.latch:
-        parent = queue_manager.registry.queue_manager.text("PARENT")
+        parent = queue_manager.registry.queue_manager.parent
         children = [child.name for child in named_of(queue_manager, CHILD)]
     related = [("LOCAL", queue_manager.name), ("PARENT", parent)]
     related += [("CHILD", name) for name in children]

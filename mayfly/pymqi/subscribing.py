@@ -277,7 +277,7 @@ def _check_unalterable(core: Core, wish: _Wish, subscription: Subscription) -> N
         if topic != subscription.topic:
             said = f"subscription {name!r} is to {subscription.topic!r}, not {topic!r}"
             raise mq_error(rc.MQRC_TOPIC_NOT_ALTERABLE, said)
-    if wish.selector != subscription.definition.text("SELECTOR"):
+    if wish.selector != subscription.definition.selector:
         raise mq_error(rc.MQRC_SELECTOR_NOT_ALTERABLE, f"subscription {name!r}")
     if bool(wish.options & c.MQSO_MANAGED) != subscription.is_managed:
         raise mq_error(rc.MQRC_DEST_CLASS_NOT_ALTERABLE, f"subscription {name!r}")
@@ -288,14 +288,14 @@ def _fill_in(fields: Fields, subscription: Subscription) -> None:
     definition = subscription.definition
     options = fields["Options"] & ~(_USERS | c.MQSO_DURABLE | c.MQSO_MANAGED)
     options |= c.MQSO_DURABLE * subscription.is_durable | c.MQSO_MANAGED * subscription.is_managed
-    is_fixed = definition.number("VARUSER") == FIXED_USER
+    is_fixed = definition.varuser == FIXED_USER
     options |= c.MQSO_FIXED_USERID if is_fixed else c.MQSO_ANY_USERID
     if subscription.on_request:
         options |= c.MQSO_PUBLICATIONS_ON_REQUEST
     fields["Options"] = options
     fields["SubCorrelId"] = subscription.correl_id or _NO_ID
-    fields["SubExpiry"] = definition.number("EXPIRY")
+    fields["SubExpiry"] = definition.expiry_tenths
     fields["PubPriority"] = subscription.priority
-    return_string(fields, "SubUserData", definition.text("USERDATA"))
-    return_string(fields, "SelectionString", definition.text("SELECTOR"))
+    return_string(fields, "SubUserData", definition.userdata)
+    return_string(fields, "SelectionString", definition.selector)
     return_string(fields, "ResObjectString", subscription.topic)

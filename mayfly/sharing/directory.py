@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.objects.registry import Path, Registry
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
@@ -62,13 +62,13 @@ class GroupDirectory:
         is_open = {name for name, member in self.members.items() if member.is_usable}
         return [MemberStatus(n, n in is_open, counts[n]) for n in sorted(is_open | set(counts))]
 
-    def find(self, name: str) -> Definition | None:
+    def find(self, name: str) -> QueueDefinition | None:
         """Return the definition of a shared queue."""
         definition = self.group.registry.find(name)
         is_shared = definition is not None and _is_shared(definition)
         return definition if is_shared else None
 
-    def definitions(self) -> dict[str, Definition]:
+    def definitions(self) -> dict[str, QueueDefinition]:
         """Return those of all shared queues, by name."""
         return {d.name: d for d in self.group.registry.definitions() if _is_shared(d)}
 
@@ -109,5 +109,5 @@ class GroupDirectory:
         return again
 
 
-def _is_shared(definition: Definition) -> bool:
-    return definition.attributes.get("QSGDISP") == MQQSGD_SHARED
+def _is_shared(definition: QueueDefinition) -> bool:
+    return definition.qsgdisp == MQQSGD_SHARED

@@ -8,8 +8,8 @@ from typing import Any
 
 from mayfly import QueueManager
 from mayfly.channel import ChannelStatus, Link, LinkDown, Opening, Parcel, Standing, connect_local
+from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.message import Message
-from mayfly.engine.objects.definitions import Definition
 from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
 
@@ -138,7 +138,7 @@ class FragileLink:
 def through(manager: QueueManager, at: Callable[[str], None]) -> None:
     """Let the senders of a queue manager use fragile links from now on."""
 
-    def connect(definition: Definition) -> Link:
+    def connect(definition: ChannelDefinition) -> Link:
         at("before connect")
         return FragileLink(connect_local(definition), at)
 

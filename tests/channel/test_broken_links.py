@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import Link, LinkDown, connect_local
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.testing import VirtualClock
 from tests.channel.scene import (
     CHANNEL,
@@ -135,7 +135,7 @@ class NeverCloses(FragileLink):
 def test_a_link_that_fails_at_its_end_keeps_nothing(
     one: QueueManager, two: QueueManager, clock: VirtualClock, is_forced: bool
 ) -> None:
-    def connect(definition: Definition) -> Link:
+    def connect(definition: ChannelDefinition) -> Link:
         return NeverCloses(connect_local(definition), lambda _where: None)
 
     one.channels.connect = connect
@@ -185,12 +185,12 @@ def test_one_channel_that_stops_leaves_the_others_their_threads() -> None:
                 f"DEFINE QREMOTE({name}) RNAME({name}.IN) RQMNAME(QM2) XMITQ({name}.X)",
             )
 
-        def at(where: str, definition: Definition) -> None:
+        def at(where: str, definition: ChannelDefinition) -> None:
             if definition.name == "BAD" and where == "before send":
                 has_raised.set()
                 raise ValueError("bad")
 
-        def connect(definition: Definition) -> Link:
+        def connect(definition: ChannelDefinition) -> Link:
             return FragileLink(connect_local(definition), lambda where: at(where, definition))
 
         one.channels.connect = connect

@@ -11,6 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import LinkDown, Opening, connect_local
+from mayfly.engine.objects.named import find_channel
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -298,7 +299,7 @@ def test_a_receiver_that_was_replaced_takes_nothing_more(
     one: QueueManager, two: QueueManager
 ) -> None:
     """A sender that was cut off and comes back late cannot commit behind its successor's back."""
-    definition = one.registry.named["CHANNEL", CHANNEL]
+    definition = find_channel(one, CHANNEL)
     opening = Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300, one.ledger.instance_id)
     old, new = connect_local(definition), connect_local(definition)
     old.negotiate(opening)

@@ -20,9 +20,8 @@ from mayfly.bulk.errors import BadRequest
 from mayfly.channel import Link, LinkDown, Opening, Status
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.network import NetworkLink
-from mayfly.engine.attributes.attribute import CHANNEL as CHANNEL_KIND
-from mayfly.engine.objects.definitions import Definition
-from mayfly.engine.objects.named import named_of
+from mayfly.engine.attributes.of_channels import ChannelDefinition
+from mayfly.engine.objects.named import find_channel
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -350,7 +349,7 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
     one: QueueManager, two: QueueManager
 ) -> None:
     """STOP CHANNEL MODE(FORCE) comes from another thread, between any two calls."""
-    [definition] = named_of(one, CHANNEL_KIND)
+    definition = find_channel(one, CHANNEL)
     link = NetworkLink(definition)
     link.negotiate(Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300, "a" * 32))
     assert standing(two).status is Status.RUNNING
@@ -597,7 +596,7 @@ def test_E7_over_a_network_each_batch_is_timed(
 ) -> None:
     line = Line(clock, 2_000)
 
-    def connect(definition: Definition) -> Link:
+    def connect(definition: ChannelDefinition) -> Link:
         return FragileLink(NetworkLink(definition), line.at)
 
     one.channels.connect = connect

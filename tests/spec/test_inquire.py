@@ -324,7 +324,7 @@ def test_MQSET_a_wrong_value_changes_nothing_of_the_call(
         set_attributes(queue_manager, handle, {**others, selector: value})
     definition = queue_manager.registry.find("Q1")
     assert definition is not None
-    assert (definition.number("TRIGDPTH"), definition.number("PUT")) == (1, s.MQQA_PUT_ALLOWED)
+    assert (definition.trigdpth, definition.put) == (1, s.MQQA_PUT_ALLOWED)
 
 
 def test_MQSET_text_and_numbers_are_not_the_same(

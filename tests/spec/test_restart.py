@@ -88,7 +88,7 @@ def test_restart_keeps_order_ids_backout_counts_and_definitions(
         assert body(session.get("Q1", correl_id=b"5")) == b"5"
         session.put("Q1", b"new")
         assert [m.body for m in session.browse("Q1")] == [b"9", b"new", b"1"]
-        assert qm.registry.queue_manager.text("DEADQ") == DEAD
+        assert qm.registry.queue_manager.deadq == DEAD
         assert qm.verify().ok
 
 

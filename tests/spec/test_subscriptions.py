@@ -92,8 +92,8 @@ def test_a_durable_subscription_survives_a_restart(tmp_path: Path, clock: Virtua
         got = [session.get(local_queue) for _ in range(3)]
         assert [(m.body, m.priority) for m in got if m] == [(b"1", 6), (b"2", 6), (b"3", 6)]
         definition = qm.registry.subscriptions.named("D").definition
-        assert definition.text("SUBUSER") == "anna"
-        assert definition.text("USERDATA") == "u"
+        assert definition.subuser == "anna"
+        assert definition.userdata == "u"
         assert qm.verify().ok
 
 

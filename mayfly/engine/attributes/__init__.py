@@ -1,30 +1,33 @@
-"""The attribute table: what each kind of object has; MQSC, MQINQ and MQSET follow from it."""
+"""The attribute tables: what each kind of object has; MQSC, MQINQ and MQSET follow from them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from mayfly.engine.attributes.attribute import Value
+from mayfly.engine.attributes.definition import TABLES, attributes_of
+from mayfly.engine.attributes.of_authority import AuthorityDefinition, ChildDefinition
+from mayfly.engine.attributes.of_channels import ChannelDefinition
+from mayfly.engine.attributes.of_manager import ManagerDefinition
+from mayfly.engine.attributes.of_processes import ProcessDefinition
+from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
 
-from mayfly.engine.attributes.attribute import Attribute, Value
-from mayfly.engine.attributes.of_channels import CHANNEL_ATTRIBUTES
-from mayfly.engine.attributes.of_manager import MANAGER_ATTRIBUTES
-from mayfly.engine.attributes.of_processes import PROCESS_ATTRIBUTES
-from mayfly.engine.attributes.of_queues import QUEUE_ATTRIBUTES
-from mayfly.engine.attributes.of_topics import TOPIC_ATTRIBUTES
+__all__ = [
+    "ATTRIBUTES",
+    "TABLES",
+    "AuthorityDefinition",
+    "ChannelDefinition",
+    "ChildDefinition",
+    "ManagerDefinition",
+    "ProcessDefinition",
+    "QueueDefinition",
+    "SubscriptionDefinition",
+    "TopicDefinition",
+    "attributes_of",
+    "defaults_of",
+]
 
-ATTRIBUTES = (
-    *QUEUE_ATTRIBUTES,
-    *MANAGER_ATTRIBUTES,
-    *TOPIC_ATTRIBUTES,
-    *PROCESS_ATTRIBUTES,
-    *CHANNEL_ATTRIBUTES,
-)
-
-
-@cache
-def attributes_of(kind: str) -> Mapping[str, Attribute]:
-    """Return the attributes an object kind has, by keyword, in display order."""
-    return {a.keyword: a for a in ATTRIBUTES if kind in a.objects}
+#: The attributes of all kinds; one that several types of queues have stands here once a type.
+ATTRIBUTES = tuple(a for kind in TABLES for a in attributes_of(kind).values())
 
 
 def defaults_of(kind: str) -> dict[str, Value]:

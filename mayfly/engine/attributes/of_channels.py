@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from mayfly.engine.attributes.attribute import (
     CHANNEL,
     LARGEST,
     LONGEST_MESSAGE_BYTES,
-    Attribute,
+    attribute,
 )
+from mayfly.engine.attributes.definition import Definition, table
 
 #: CHLTYPE, MQCHT_*: who sends, who receives.
 SENDER, RECEIVER = 1, 3
@@ -25,38 +26,43 @@ NO_DEAD_LETTERS, DEAD_LETTERS = 1, 2
 _LARGEST_SEQUENCE = 999_999_999
 _SECONDS_MAX = 999_999
 
-CHANNEL_ATTRIBUTES: tuple[Attribute, ...] = (
-    Attribute("CHLTYPE", (CHANNEL,), SENDER, words=(("SDR", SENDER), ("RCVR", RECEIVER))),
-    Attribute("DESCR", (CHANNEL,), "", length=64),
-    Attribute("TRPTYPE", (CHANNEL,), LOCAL, words=(("LOCAL", LOCAL), ("TCP", TCP))),
-    Attribute("CONNAME", (CHANNEL,), "", length=264),
+
+@table
+class ChannelDefinition(Definition):
+    """A channel of either type."""
+
+    kinds: ClassVar = (CHANNEL,)
+
+    chltype: int = attribute(SENDER, words=(("SDR", SENDER), ("RCVR", RECEIVER)))
+    descr: str = attribute("", length=64)
+    trptype: int = attribute(LOCAL, words=(("LOCAL", LOCAL), ("TCP", TCP)))
+    conname: str = attribute("", length=264)
     # Which queue manager is meant, where several are served at CONNAME; blank: the only one.
-    Attribute("QMNAME", (CHANNEL,), "", length=48),
-    Attribute("SSLCIPH", (CHANNEL,), "", length=32),
+    qmname: str = attribute("", length=48)
+    sslciph: str = attribute("", length=32)
     # A file with the token that the server at CONNAME asks for; blank: MAYFLY_TOKEN.
-    Attribute("TOKENFILE", (CHANNEL,), "", length=256),
-    Attribute("XMITQ", (CHANNEL,), "", length=48),
-    Attribute("BATCHSZ", (CHANNEL,), 50, None, 1, 9_999),
+    tokenfile: str = attribute("", length=256)
+    xmitq: str = attribute("", length=48)
+    batchsz: int = attribute(50, low=1, high=9_999)
     # Milliseconds that a batch stays open for more messages.
-    Attribute("BATCHINT", (CHANNEL,), 0, None, 0, LARGEST),
+    batchint: int = attribute(0, low=0, high=LARGEST)
     # Seconds; 0 is never.
-    Attribute("DISCINT", (CHANNEL,), 6_000, None, 0, _SECONDS_MAX),
-    Attribute("HBINT", (CHANNEL,), 300, None, 0, _SECONDS_MAX),
-    Attribute("SHORTRTY", (CHANNEL,), 10, None, 0, LARGEST),
-    Attribute("SHORTTMR", (CHANNEL,), 60, None, 1, LARGEST),
-    Attribute("LONGRTY", (CHANNEL,), LARGEST, None, 0, LARGEST),
-    Attribute("LONGTMR", (CHANNEL,), 1_200, None, 1, LARGEST),
-    Attribute("MAXMSGL", (CHANNEL,), 4_194_304, None, 0, LONGEST_MESSAGE_BYTES),
-    Attribute("SEQWRAP", (CHANNEL,), _LARGEST_SEQUENCE, None, 100, _LARGEST_SEQUENCE),
-    Attribute("NPMSPEED", (CHANNEL,), FAST, words=(("FAST", FAST), ("NORMAL", NORMAL))),
-    Attribute(
-        "USEDLQ", (CHANNEL,), DEAD_LETTERS, words=(("NO", NO_DEAD_LETTERS), ("YES", DEAD_LETTERS))
-    ),
-    Attribute("MCAUSER", (CHANNEL,), "", length=12),
-    Attribute("MRRTY", (CHANNEL,), 10, None, 0, LARGEST),
+    discint: int = attribute(6_000, low=0, high=_SECONDS_MAX)
+    hbint: int = attribute(300, low=0, high=_SECONDS_MAX)
+    shortrty: int = attribute(10, low=0, high=LARGEST)
+    shorttmr: int = attribute(60, low=1, high=LARGEST)
+    longrty: int = attribute(LARGEST, low=0, high=LARGEST)
+    longtmr: int = attribute(1_200, low=1, high=LARGEST)
+    maxmsgl: int = attribute(4_194_304, low=0, high=LONGEST_MESSAGE_BYTES)
+    seqwrap: int = attribute(_LARGEST_SEQUENCE, low=100, high=_LARGEST_SEQUENCE)
+    npmspeed: int = attribute(FAST, words=(("FAST", FAST), ("NORMAL", NORMAL)))
+    usedlq: int = attribute(DEAD_LETTERS, words=(("NO", NO_DEAD_LETTERS), ("YES", DEAD_LETTERS)))
+    mcauser: str = attribute("", length=12)
+    mrrty: int = attribute(10, low=0, high=LARGEST)
     # Milliseconds.
-    Attribute("MRTMR", (CHANNEL,), 1_000, None, 1, LARGEST),
-)
+    mrtmr: int = attribute(1_000, low=1, high=LARGEST)
+
+
 #: What only one type of channel has.
 SENDER_ONLY: Final = frozenset(
     "CONNAME QMNAME SSLCIPH TOKENFILE XMITQ BATCHINT DISCINT "

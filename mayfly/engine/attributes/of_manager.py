@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
-from mayfly.engine.attributes.attribute import LARGEST, LONGEST_MESSAGE_BYTES, QMGR, Attribute
+from mayfly.engine.attributes.attribute import LARGEST, LONGEST_MESSAGE_BYTES, QMGR, attribute
+from mayfly.engine.attributes.definition import Definition, table
 from mayfly.mqi import constants as c
 from mayfly.mqi import selectors as s
 
@@ -16,61 +17,51 @@ PUBSUB_HERE, PUBSUB_EVERYWHERE = 1, 2
 #: When authority is asked for: never, at connect, open and send, or at the release as well.
 AUTHCHK_NONE, AUTHCHK_SEND, AUTHCHK_RELEASE = 0, 1, 2
 
-MANAGER_ATTRIBUTES: tuple[Attribute, ...] = (
-    Attribute("DESCR", (QMGR,), "", s.MQCA_Q_MGR_DESC, length=64),
-    Attribute("DEADQ", (QMGR,), "", s.MQCA_DEAD_LETTER_Q_NAME, length=48),
-    Attribute("PARENT", (QMGR,), "", s.MQCA_PARENT, length=48),
-    Attribute(
-        "PSMODE",
-        (QMGR,),
+
+@table
+class ManagerDefinition(Definition):
+    """The queue manager itself."""
+
+    kinds: ClassVar = (QMGR,)
+
+    descr: str = attribute("", s.MQCA_Q_MGR_DESC, length=64)
+    deadq: str = attribute("", s.MQCA_DEAD_LETTER_Q_NAME, length=48)
+    parent: str = attribute("", s.MQCA_PARENT, length=48)
+    psmode: int = attribute(
         PUBSUB_HERE,
         s.MQIA_PUBSUB_MODE,
         words=(("COMPAT", PUBSUB_HERE), ("ENABLED", PUBSUB_EVERYWHERE)),
-    ),
-    Attribute("DEFXMITQ", (QMGR,), "", s.MQCA_DEF_XMIT_Q_NAME, length=48),
-    Attribute("MAXMSGL", (QMGR,), 4_194_304, s.MQIA_MAX_MSG_LENGTH, 32_768, LONGEST_MESSAGE_BYTES),
-    Attribute(
-        "MAXPROPL",
-        (QMGR,),
+    )
+    defxmitq: str = attribute("", s.MQCA_DEF_XMIT_Q_NAME, length=48)
+    maxmsgl: int = attribute(
+        4_194_304, s.MQIA_MAX_MSG_LENGTH, low=32_768, high=LONGEST_MESSAGE_BYTES
+    )
+    maxpropl: int = attribute(
         s.MQPROP_UNRESTRICTED_LENGTH,
         s.MQIA_MAX_PROPERTIES_LENGTH,
-        0,
-        LONGEST_MESSAGE_BYTES,
-        (("NOLIMIT", s.MQPROP_UNRESTRICTED_LENGTH),),
-    ),
-    Attribute("MAXHANDS", (QMGR,), 256, s.MQIA_MAX_HANDLES, 1, LARGEST),
-    Attribute("MAXUMSGS", (QMGR,), 10_000, s.MQIA_MAX_UNCOMMITTED_MSGS, 1, LARGEST),
-    Attribute("TRIGINT", (QMGR,), LARGEST, s.MQIA_TRIGGER_INTERVAL, 0, LARGEST),
-    Attribute(
-        "MARKINT",
-        (QMGR,),
+        low=0,
+        high=LONGEST_MESSAGE_BYTES,
+        words=(("NOLIMIT", s.MQPROP_UNRESTRICTED_LENGTH),),
+    )
+    maxhands: int = attribute(256, s.MQIA_MAX_HANDLES, low=1, high=LARGEST)
+    maxumsgs: int = attribute(10_000, s.MQIA_MAX_UNCOMMITTED_MSGS, low=1, high=LARGEST)
+    trigint: int = attribute(LARGEST, s.MQIA_TRIGGER_INTERVAL, low=0, high=LARGEST)
+    markint: int = attribute(
         5_000,
         s.MQIA_MSG_MARK_BROWSE_INTERVAL,
-        0,
-        LARGEST,
-        (("NOLIMIT", s.MQMMBI_UNLIMITED),),
-    ),
-    Attribute(
-        "EXPRYINT",
-        (QMGR,),
-        c.MQEXPI_OFF,
-        s.MQIA_EXPIRY_INTERVAL,
-        1,
-        99_999_999,
-        (("OFF", c.MQEXPI_OFF),),
-    ),
+        low=0,
+        high=LARGEST,
+        words=(("NOLIMIT", s.MQMMBI_UNLIMITED),),
+    )
+    expryint: int = attribute(
+        c.MQEXPI_OFF, s.MQIA_EXPIRY_INTERVAL, low=1, high=99_999_999, words=(("OFF", c.MQEXPI_OFF),)
+    )
     # Mayfly's own: who releases delayed messages (docs/SCHEDULE.md).
-    Attribute(
-        "DDELAY",
-        (QMGR,),
-        DDELAY_EMBEDDED,
-        words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK)),
-    ),
+    ddelay: int = attribute(
+        DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
+    )
     # Mayfly's own: when authority is asked for (docs/AUTHORITY.md).
-    Attribute(
-        "AUTHCHK",
-        (QMGR,),
+    authchk: int = attribute(
         AUTHCHK_NONE,
         words=(("NONE", AUTHCHK_NONE), ("SEND", AUTHCHK_SEND), ("RELEASE", AUTHCHK_RELEASE)),
-    ),
-)
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import ClassVar, Final
 
 from mayfly.engine.attributes.attribute import (
     LARGEST,
@@ -13,8 +14,9 @@ from mayfly.engine.attributes.attribute import (
     QREMOTE,
     QUEUE_KINDS,
     YES_NO,
-    Attribute,
+    attribute,
 )
+from mayfly.engine.attributes.definition import Definition, table
 from mayfly.mqi import constants as c
 from mayfly.mqi import selectors as s
 
@@ -25,84 +27,95 @@ _ENABLED_GET = (("ENABLED", c.MQQA_GET_ALLOWED), ("DISABLED", c.MQQA_GET_INHIBIT
 #: MQEVR_*: whether an event message is made.
 EVENT_DISABLED, EVENT_ENABLED = 0, 1
 _ENABLED_EVENT = (("ENABLED", EVENT_ENABLED), ("DISABLED", EVENT_DISABLED))
+_CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
 #: What holds messages, or becomes what does.
 _HOLDERS = (QLOCAL, QMODEL)
 _GETTABLE = (QLOCAL, QALIAS, QMODEL)
 
-QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
-    Attribute("DESCR", QUEUE_KINDS, "", s.MQCA_Q_DESC, length=64),
-    Attribute("TARGET", (QALIAS,), "", s.MQCA_BASE_OBJECT_NAME, length=48),
-    Attribute("RNAME", (QREMOTE,), "", s.MQCA_REMOTE_Q_NAME, length=48),
-    Attribute("RQMNAME", (QREMOTE,), "", s.MQCA_REMOTE_Q_MGR_NAME, length=48),
-    Attribute("XMITQ", (QREMOTE,), "", s.MQCA_XMIT_Q_NAME, length=48),
-    Attribute("PUT", QUEUE_KINDS, c.MQQA_PUT_ALLOWED, s.MQIA_INHIBIT_PUT, words=_ENABLED_PUT),
-    Attribute("GET", _GETTABLE, c.MQQA_GET_ALLOWED, s.MQIA_INHIBIT_GET, words=_ENABLED_GET),
-    Attribute("DEFPRTY", QUEUE_KINDS, 0, s.MQIA_DEF_PRIORITY, 0, 9),
-    Attribute(
-        "DEFPSIST", QUEUE_KINDS, c.MQPER_NOT_PERSISTENT, s.MQIA_DEF_PERSISTENCE, words=YES_NO
-    ),
-    Attribute("MAXDEPTH", _HOLDERS, 5_000, s.MQIA_MAX_Q_DEPTH, 0, LARGEST),
+
+@table
+class QueueDefinition(Definition):
+    """A queue of any type; ``objects`` of a row are the types that have the attribute."""
+
+    kinds: ClassVar = QUEUE_KINDS
+
+    descr: str = attribute("", s.MQCA_Q_DESC, length=64, objects=QUEUE_KINDS)
+    target: str = attribute("", s.MQCA_BASE_OBJECT_NAME, length=48, objects=(QALIAS,))
+    rname: str = attribute("", s.MQCA_REMOTE_Q_NAME, length=48, objects=(QREMOTE,))
+    rqmname: str = attribute("", s.MQCA_REMOTE_Q_MGR_NAME, length=48, objects=(QREMOTE,))
+    xmitq: str = attribute("", s.MQCA_XMIT_Q_NAME, length=48, objects=(QREMOTE,))
+    put: int = attribute(
+        c.MQQA_PUT_ALLOWED, s.MQIA_INHIBIT_PUT, words=_ENABLED_PUT, objects=QUEUE_KINDS
+    )
+    get: int = attribute(
+        c.MQQA_GET_ALLOWED, s.MQIA_INHIBIT_GET, words=_ENABLED_GET, objects=_GETTABLE
+    )
+    defprty: int = attribute(0, s.MQIA_DEF_PRIORITY, low=0, high=9, objects=QUEUE_KINDS)
+    defpsist: int = attribute(
+        c.MQPER_NOT_PERSISTENT, s.MQIA_DEF_PERSISTENCE, words=YES_NO, objects=QUEUE_KINDS
+    )
+    maxdepth: int = attribute(5_000, s.MQIA_MAX_Q_DEPTH, low=0, high=LARGEST, objects=_HOLDERS)
     # When a queue is full, nearly full or nearly empty again, in percent of MAXDEPTH; expired
     # messages that are still there count. The event messages are not made yet.
-    Attribute("QDEPTHHI", _HOLDERS, 80, s.MQIA_Q_DEPTH_HIGH_LIMIT, 0, 100),
-    Attribute("QDEPTHLO", _HOLDERS, 20, s.MQIA_Q_DEPTH_LOW_LIMIT, 0, 100),
-    Attribute("QDPMAXEV", _HOLDERS, EVENT_ENABLED, s.MQIA_Q_DEPTH_MAX_EVENT, words=_ENABLED_EVENT),
-    Attribute("QDPHIEV", _HOLDERS, EVENT_DISABLED, s.MQIA_Q_DEPTH_HIGH_EVENT, words=_ENABLED_EVENT),
-    Attribute("QDPLOEV", _HOLDERS, EVENT_DISABLED, s.MQIA_Q_DEPTH_LOW_EVENT, words=_ENABLED_EVENT),
-    Attribute("MAXMSGL", _HOLDERS, 4_194_304, s.MQIA_MAX_MSG_LENGTH, 0, LONGEST_MESSAGE_BYTES),
-    Attribute(
-        "MSGDLVSQ",
-        _HOLDERS,
+    qdepthhi: int = attribute(80, s.MQIA_Q_DEPTH_HIGH_LIMIT, low=0, high=100, objects=_HOLDERS)
+    qdepthlo: int = attribute(20, s.MQIA_Q_DEPTH_LOW_LIMIT, low=0, high=100, objects=_HOLDERS)
+    qdpmaxev: int = attribute(
+        EVENT_ENABLED, s.MQIA_Q_DEPTH_MAX_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+    )
+    qdphiev: int = attribute(
+        EVENT_DISABLED, s.MQIA_Q_DEPTH_HIGH_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+    )
+    qdploev: int = attribute(
+        EVENT_DISABLED, s.MQIA_Q_DEPTH_LOW_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
+    )
+    maxmsgl: int = attribute(
+        4_194_304, s.MQIA_MAX_MSG_LENGTH, low=0, high=LONGEST_MESSAGE_BYTES, objects=_HOLDERS
+    )
+    msgdlvsq: int = attribute(
         c.MQMDS_PRIORITY,
         s.MQIA_MSG_DELIVERY_SEQUENCE,
         words=(("PRIORITY", c.MQMDS_PRIORITY), ("FIFO", c.MQMDS_FIFO)),
-    ),
-    Attribute(
-        "SHARE",
-        _HOLDERS,
+        objects=_HOLDERS,
+    )
+    share: int = attribute(
         c.MQQA_SHAREABLE,
         s.MQIA_SHAREABILITY,
         words=(("SHARE", c.MQQA_SHAREABLE), ("NOSHARE", c.MQQA_NOT_SHAREABLE)),
-    ),
-    Attribute(
-        "DEFSOPT",
-        _HOLDERS,
+        objects=_HOLDERS,
+    )
+    defsopt: int = attribute(
         c.MQOO_INPUT_SHARED,
         s.MQIA_DEF_INPUT_OPEN_OPTION,
         words=(("SHARED", c.MQOO_INPUT_SHARED), ("EXCL", c.MQOO_INPUT_EXCLUSIVE)),
-    ),
-    Attribute(
-        "USAGE",
-        _HOLDERS,
+        objects=_HOLDERS,
+    )
+    usage: int = attribute(
         s.MQUS_NORMAL,
         s.MQIA_USAGE,
         words=(("NORMAL", s.MQUS_NORMAL), ("XMITQ", s.MQUS_TRANSMISSION)),
-    ),
-    Attribute("BOTHRESH", _HOLDERS, 0, s.MQIA_BACKOUT_THRESHOLD, 0, LARGEST),
-    Attribute("BOQNAME", _HOLDERS, "", s.MQCA_BACKOUT_REQ_Q_NAME, length=48),
-    Attribute(
-        "HARDENBO",
-        _HOLDERS,
+        objects=_HOLDERS,
+    )
+    bothresh: int = attribute(0, s.MQIA_BACKOUT_THRESHOLD, low=0, high=LARGEST, objects=_HOLDERS)
+    boqname: str = attribute("", s.MQCA_BACKOUT_REQ_Q_NAME, length=48, objects=_HOLDERS)
+    hardenbo: int = attribute(
         c.MQQA_BACKOUT_HARDENED,
         s.MQIA_HARDEN_GET_BACKOUT,
         words=(
             ("HARDENBO", c.MQQA_BACKOUT_HARDENED),
             ("NOHARDENBO", c.MQQA_BACKOUT_NOT_HARDENED),
         ),
-    ),
-    Attribute(
-        "CAPEXPRY",
-        QUEUE_KINDS,
+        objects=_HOLDERS,
+    )
+    capexpry: int = attribute(
         c.MQCEX_NOLIMIT,
         s.MQIA_CAP_EXPIRY,
-        1,
-        LARGEST,
-        (("NOLIMIT", c.MQCEX_NOLIMIT),),
-    ),
-    Attribute("CLUSTER", (QLOCAL, QALIAS, QREMOTE), "", s.MQCA_CLUSTER_NAME, length=48),
-    Attribute(
-        "DEFBIND",
-        QUEUE_KINDS,
+        low=1,
+        high=LARGEST,
+        words=(("NOLIMIT", c.MQCEX_NOLIMIT),),
+        objects=QUEUE_KINDS,
+    )
+    cluster: str = attribute("", s.MQCA_CLUSTER_NAME, length=48, objects=(QLOCAL, QALIAS, QREMOTE))
+    defbind: int = attribute(
         s.MQBND_BIND_ON_OPEN,
         s.MQIA_DEF_BIND,
         words=(
@@ -110,10 +123,9 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
             ("NOTFIXED", s.MQBND_BIND_NOT_FIXED),
             ("GROUP", s.MQBND_BIND_ON_GROUP),
         ),
-    ),
-    Attribute(
-        "INDXTYPE",
-        _HOLDERS,
+        objects=QUEUE_KINDS,
+    )
+    indxtype: int = attribute(
         s.MQIT_NONE,
         s.MQIA_INDEX_TYPE,
         words=(
@@ -123,21 +135,21 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
             ("MSGTOKEN", s.MQIT_MSG_TOKEN),
             ("GROUPID", s.MQIT_GROUP_ID),
         ),
-    ),
+        objects=_HOLDERS,
+    )
     # Which page set of z/OS holds the messages; here a name that is kept and shown.
-    Attribute("STGCLASS", _HOLDERS, "DEFAULT", s.MQCA_STORAGE_CLASS, length=8),
-    Attribute(
-        "QSGDISP",
-        (QLOCAL,),
+    stgclass: str = attribute("DEFAULT", s.MQCA_STORAGE_CLASS, length=8, objects=_HOLDERS)
+    qsgdisp: int = attribute(
         s.MQQSGD_Q_MGR,
         s.MQIA_QSG_DISP,
         words=(("QMGR", s.MQQSGD_Q_MGR), ("SHARED", s.MQQSGD_SHARED)),
-    ),
+        objects=(QLOCAL,),
+    )
     # Mayfly's own: where the life of a delayed message begins.
-    Attribute("TTLFROM", _HOLDERS, TTL_FROM_SEND, words=(("SEND", TTL_FROM_SEND), ("RELEASE", 1))),
-    Attribute(
-        "PROPCTL",
-        _GETTABLE,
+    ttlfrom: int = attribute(
+        TTL_FROM_SEND, words=(("SEND", TTL_FROM_SEND), ("RELEASE", 1)), objects=_HOLDERS
+    )
+    propctl: int = attribute(
         s.MQPROP_COMPATIBILITY,
         s.MQIA_PROPERTY_CONTROL,
         words=(
@@ -147,17 +159,15 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
             ("FORCE", s.MQPROP_FORCE_MQRFH2),
             ("V6COMPAT", s.MQPROP_V6COMPAT),
         ),
-    ),
-    Attribute(
-        "TRIGGER",
-        _HOLDERS,
+        objects=_GETTABLE,
+    )
+    trigger: int = attribute(
         s.MQTC_OFF,
         s.MQIA_TRIGGER_CONTROL,
         words=(("TRIGGER", s.MQTC_ON), ("NOTRIGGER", s.MQTC_OFF)),
-    ),
-    Attribute(
-        "TRIGTYPE",
-        _HOLDERS,
+        objects=_HOLDERS,
+    )
+    trigtype: int = attribute(
         s.MQTT_FIRST,
         s.MQIA_TRIGGER_TYPE,
         words=(
@@ -166,28 +176,39 @@ QUEUE_ATTRIBUTES: tuple[Attribute, ...] = (
             ("EVERY", s.MQTT_EVERY),
             ("DEPTH", s.MQTT_DEPTH),
         ),
-    ),
-    Attribute("TRIGDPTH", _HOLDERS, 1, s.MQIA_TRIGGER_DEPTH, 1, LARGEST),
-    Attribute("TRIGMPRI", _HOLDERS, 0, s.MQIA_TRIGGER_MSG_PRIORITY, 0, 9),
-    Attribute("TRIGDATA", _HOLDERS, "", s.MQCA_TRIGGER_DATA, length=64),
-    Attribute("INITQ", _HOLDERS, "", s.MQCA_INITIATION_Q_NAME, length=48),
-    Attribute("PROCESS", _HOLDERS, "", s.MQCA_PROCESS_NAME, length=48),
-    Attribute("CUSTOM", QUEUE_KINDS, "", s.MQCA_CUSTOM, length=128),
-    Attribute(
-        "TARGTYPE",
-        (QALIAS,),
+        objects=_HOLDERS,
+    )
+    trigdpth: int = attribute(1, s.MQIA_TRIGGER_DEPTH, low=1, high=LARGEST, objects=_HOLDERS)
+    trigmpri: int = attribute(0, s.MQIA_TRIGGER_MSG_PRIORITY, low=0, high=9, objects=_HOLDERS)
+    trigdata: str = attribute("", s.MQCA_TRIGGER_DATA, length=64, objects=_HOLDERS)
+    initq: str = attribute("", s.MQCA_INITIATION_Q_NAME, length=48, objects=_HOLDERS)
+    process: str = attribute("", s.MQCA_PROCESS_NAME, length=48, objects=_HOLDERS)
+    custom: str = attribute("", s.MQCA_CUSTOM, length=128, objects=QUEUE_KINDS)
+    targtype: int = attribute(
         s.MQOT_Q,
         s.MQIA_BASE_TYPE,
         words=(("QUEUE", s.MQOT_Q), ("TOPIC", s.MQOT_TOPIC)),
-    ),
-    Attribute(
-        "DEFTYPE",
-        (QMODEL,),
+        objects=(QALIAS,),
+    )
+    deftype: int = attribute(
         c.MQQDT_TEMPORARY_DYNAMIC,
         s.MQIA_DEFINITION_TYPE,
         words=(
             ("TEMPDYN", c.MQQDT_TEMPORARY_DYNAMIC),
             ("PERMDYN", c.MQQDT_PERMANENT_DYNAMIC),
         ),
-    ),
-)
+        objects=(QMODEL,),
+    )
+
+    @property
+    def cap_tenths(self) -> int:
+        """CAPEXPRY in tenths, or MQCEX_NOLIMIT; CUSTOM('CAPEXPRY(n)') wins when both stand (X2)."""
+        custom = _CUSTOM_CAP.search(self.custom)
+        if custom is None:
+            return self.capexpry
+        return c.MQCEX_NOLIMIT if custom[1].upper() == "NOLIMIT" else int(custom[1])
+
+    @property
+    def cap_text(self) -> str:
+        """What an error calls the cap, with the object that has it."""
+        return f"CAPEXPRY({self.cap_tenths}) of {self.kind}({self.name})"

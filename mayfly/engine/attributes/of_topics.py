@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
-from mayfly.engine.attributes.attribute import LARGEST, SUB, TOPIC, YES_NO, Attribute
+from mayfly.engine.attributes.attribute import LARGEST, SUB, TOPIC, YES_NO, attribute, kept
+from mayfly.engine.attributes.definition import Definition, table
 from mayfly.mqi import constants as c
 from mayfly.mqi import selectors as s
 
@@ -25,6 +26,8 @@ _PUBSUB = (
 )
 #: MQUSEDLQ_*.
 DEAD_LETTERS_AS_PARENT, DEAD_LETTERS_NO, DEAD_LETTERS_YES = 0, 1, 2
+#: SUBTYPE: who has made a subscription, an operator, a program or a neighbour's subscribers.
+ADMIN, API, PROXY = "ADMIN", "API", "PROXY"
 TOPIC_STRING_BYTES: Final = 10_240
 #: Destination classes of a subscription, MQDC_*.
 MANAGED_DESTINATION, PROVIDED_DESTINATION = 1, 2
@@ -33,85 +36,95 @@ FIXED_USER, ANY_USER = 1, 2
 #: PUBPRTY: the copy has the priority of its queue, or of the publication.
 PRIORITY_AS_QUEUE, PRIORITY_AS_PUBLISHED = -1, c.MQPRI_PRIORITY_AS_PUBLISHED
 
-TOPIC_ATTRIBUTES: tuple[Attribute, ...] = (
-    Attribute("TOPICSTR", (TOPIC, SUB), "", length=TOPIC_STRING_BYTES),
-    Attribute("DESCR", (TOPIC,), "", length=64),
-    Attribute(
-        "DEFPRTY",
-        (TOPIC,),
-        c.MQPRI_PRIORITY_AS_PARENT,
-        None,
-        0,
-        9,
-        ((_AS_PARENT, c.MQPRI_PRIORITY_AS_PARENT),),
-    ),
-    Attribute(
-        "DEFPSIST",
-        (TOPIC,),
-        c.MQPER_PERSISTENCE_AS_PARENT,
-        words=((_AS_PARENT, c.MQPER_PERSISTENCE_AS_PARENT), *YES_NO),
-    ),
-    Attribute("PMSGDLV", (TOPIC,), s.MQDLV_AS_PARENT, words=_DELIVERY),
-    Attribute("NPMSGDLV", (TOPIC,), s.MQDLV_AS_PARENT, words=_DELIVERY),
-    Attribute("PUB", (TOPIC,), PUBSUB_AS_PARENT, words=_PUBSUB),
-    Attribute("SUB", (TOPIC,), PUBSUB_AS_PARENT, words=_PUBSUB),
-    Attribute(
-        "DURSUB",
-        (TOPIC,),
+
+@table
+class TopicDefinition(Definition):
+    """A topic object."""
+
+    kinds: ClassVar = (TOPIC,)
+
+    topicstr: str = attribute("", length=TOPIC_STRING_BYTES)
+    descr: str = attribute("", length=64)
+    defprty: int = attribute(
+        c.MQPRI_PRIORITY_AS_PARENT, low=0, high=9, words=((_AS_PARENT, c.MQPRI_PRIORITY_AS_PARENT),)
+    )
+    defpsist: int = attribute(
+        c.MQPER_PERSISTENCE_AS_PARENT, words=((_AS_PARENT, c.MQPER_PERSISTENCE_AS_PARENT), *YES_NO)
+    )
+    pmsgdlv: int = attribute(s.MQDLV_AS_PARENT, words=_DELIVERY)
+    npmsgdlv: int = attribute(s.MQDLV_AS_PARENT, words=_DELIVERY)
+    pub: int = attribute(PUBSUB_AS_PARENT, words=_PUBSUB)
+    sub: int = attribute(PUBSUB_AS_PARENT, words=_PUBSUB)
+    dursub: int = attribute(
         s.MQSUB_DURABLE_AS_PARENT,
         words=(
             (_AS_PARENT, s.MQSUB_DURABLE_AS_PARENT),
             ("YES", s.MQSUB_DURABLE_ALLOWED),
             ("NO", s.MQSUB_DURABLE_INHIBITED),
         ),
-    ),
-    Attribute(
-        "CAPEXPRY",
-        (TOPIC,),
+    )
+    capexpry: int = attribute(
         s.MQCEX_AS_PARENT,
-        None,
-        1,
-        LARGEST,
-        (("NOLIMIT", c.MQCEX_NOLIMIT), (_AS_PARENT, s.MQCEX_AS_PARENT)),
-    ),
-    Attribute(
-        "USEDLQ",
-        (TOPIC,),
+        low=1,
+        high=LARGEST,
+        words=(("NOLIMIT", c.MQCEX_NOLIMIT), (_AS_PARENT, s.MQCEX_AS_PARENT)),
+    )
+    usedlq: int = attribute(
         DEAD_LETTERS_AS_PARENT,
         words=(
             (_AS_PARENT, DEAD_LETTERS_AS_PARENT),
             ("NO", DEAD_LETTERS_NO),
             ("YES", DEAD_LETTERS_YES),
         ),
-    ),
-    Attribute("MDURMDL", (TOPIC,), "", length=48),
-    Attribute("MNDURMDL", (TOPIC,), "", length=48),
-    Attribute("TOPICOBJ", (SUB,), "", length=48),
-    Attribute("DEST", (SUB,), "", length=48),
-    Attribute("DESTQMGR", (SUB,), "", length=48),
-    Attribute(
-        "DESTCLAS",
-        (SUB,),
+    )
+    mdurmdl: str = attribute("", length=48)
+    mndurmdl: str = attribute("", length=48)
+    # Copies only of what is retained, and only on request (MQSUBRQ).
+
+
+@table
+class SubscriptionDefinition(Definition):
+    """A subscription."""
+
+    kinds: ClassVar = (SUB,)
+
+    topicstr: str = attribute("", length=TOPIC_STRING_BYTES)
+    topicobj: str = attribute("", length=48)
+    dest: str = attribute("", length=48)
+    destqmgr: str = attribute("", length=48)
+    destclas: int = attribute(
         PROVIDED_DESTINATION,
         words=(("PROVIDED", PROVIDED_DESTINATION), ("MANAGED", MANAGED_DESTINATION)),
-    ),
-    Attribute("DESTCORL", (SUB,), "", length=48),
-    Attribute(
-        "EXPIRY", (SUB,), c.MQEI_UNLIMITED, None, 1, LARGEST, (("UNLIMITED", c.MQEI_UNLIMITED),)
-    ),
-    Attribute(
-        "PUBPRTY",
-        (SUB,),
+    )
+    destcorl: str = attribute("", length=48)
+    expiry_tenths: int = attribute(
+        c.MQEI_UNLIMITED,
+        low=1,
+        high=LARGEST,
+        words=(("UNLIMITED", c.MQEI_UNLIMITED),),
+        keyword="EXPIRY",
+    )
+    pubprty: int = attribute(
         PRIORITY_AS_PUBLISHED,
-        None,
-        0,
-        9,
-        (("ASPUB", PRIORITY_AS_PUBLISHED), ("ASQDEF", PRIORITY_AS_QUEUE)),
-    ),
+        low=0,
+        high=9,
+        words=(("ASPUB", PRIORITY_AS_PUBLISHED), ("ASQDEF", PRIORITY_AS_QUEUE)),
+    )
     # Copies only of what is retained, and only on request (MQSUBRQ).
-    Attribute("REQONLY", (SUB,), 0, words=(("NO", 0), ("YES", 1))),
-    Attribute("SELECTOR", (SUB,), "", length=TOPIC_STRING_BYTES),
-    Attribute("SUBUSER", (SUB,), "", length=12),
-    Attribute("USERDATA", (SUB,), "", length=TOPIC_STRING_BYTES),
-    Attribute("VARUSER", (SUB,), ANY_USER, words=(("ANY", ANY_USER), ("FIXED", FIXED_USER))),
-)
+    reqonly: int = attribute(0, words=(("NO", 0), ("YES", 1)))
+    selector: str = attribute("", length=TOPIC_STRING_BYTES)
+    subuser: str = attribute("", length=12)
+    userdata: str = attribute("", length=TOPIC_STRING_BYTES)
+    varuser: int = attribute(ANY_USER, words=(("ANY", ANY_USER), ("FIXED", FIXED_USER)))
+    #: The rest MQSC does not set.
+    sub_id: str = kept("", "SUBID")
+    #: When it ends; -1 is never.
+    expire_at_ms: int = kept(-1, "EXPIRE_AT_MS")
+    #: Who has made it: ADMIN, API or PROXY.
+    made_by: str = kept(ADMIN, "SUBTYPE")
+    is_shared: int = kept(0, "SHARED")
+    ignores_own: int = kept(0, "IGNORES_OWN")
+    #: Whether it wants nothing that was retained before it was made.
+    is_new_only: int = kept(0, "NEW_ONLY")
+    #: Whose publications a durable one leaves out also while nobody has it open.
+    owner: str = kept("", "OWNER")

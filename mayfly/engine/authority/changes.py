@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.attributes.of_manager import AUTHCHK_NONE, AUTHCHK_SEND
@@ -18,7 +19,6 @@ from mayfly.engine.authority.records import (
 from mayfly.engine.authority.words import OBJECT_TYPES, bits_of, spelled
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import erase, save_together
-from mayfly.engine.objects.definitions import Definition
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
@@ -52,15 +52,15 @@ def set_authority(
     records, manager = core.registry.authority, core.registry.queue_manager
     with core.administration:
         bits = {key: ((records.bits(key) or 0) | added) & ~removed for key in keys}
-        checks = manager.number("AUTHCHK")
+        checks = manager.authchk
         if not records and checks == AUTHCHK_NONE:
             checks = AUTHCHK_SEND
-        changed = Definition(QMGR, manager.name, {**manager.attributes, "AUTHCHK": checks})
+        changed = replace(manager, authchk=checks)
         save_together(core, changed, *(definition_of(key, bits[key]) for key in keys))
         with core.latch:
             for key in keys:
                 records.enter(key, bits[key])
-            manager.attributes = changed.attributes
+            manager.authchk = checks
             core.registry.changed()
 
 

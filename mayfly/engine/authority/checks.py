@@ -96,7 +96,7 @@ class UserAuthority:
         """Check for authority on a topic string: a topic object there or above gives it."""
         missing, registry = wanted, self._core.registry
         with self._core.latch:
-            if registry.queue_manager.number("AUTHCHK") == AUTHCHK_NONE:
+            if registry.queue_manager.authchk == AUTHCHK_NONE:
                 return
             for string in upwards(topic):
                 definition = registry.topics.at(string)
@@ -124,7 +124,7 @@ class UserAuthority:
     def _granted(self, object_type: str, name: str) -> int:
         registry = self._core.registry
         with self._core.latch:
-            if registry.queue_manager.number("AUTHCHK") == AUTHCHK_NONE:
+            if registry.queue_manager.authchk == AUTHCHK_NONE:
                 return words.EVERYTHING
             if object_type == QUEUE:
                 if "@" in name:
@@ -175,7 +175,7 @@ def check_putter(core: Core, user: str, queue: str) -> None:
 
 def check_release(core: Core, user: str, queue: str) -> None:
     """Check for PUT once more when a delay is over, where AUTHCHK(RELEASE) asks for it."""
-    if core.registry.queue_manager.number("AUTHCHK") == AUTHCHK_RELEASE:
+    if core.registry.queue_manager.authchk == AUTHCHK_RELEASE:
         check_putter(core, user, queue)
 
 

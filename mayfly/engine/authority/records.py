@@ -6,11 +6,11 @@ from bisect import insort
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from mayfly.engine.attributes.attribute import AUTHREC
+from mayfly.engine.attributes.of_authority import AuthorityDefinition
 from mayfly.engine.authority.profiles import pattern_of, specificity
 from mayfly.engine.authority.words import BITS, spelled
-from mayfly.engine.objects.definitions import Definition
 
-AUTHREC: Final = "AUTHREC"
 PRINCIPAL: Final = "PRINCIPAL"
 GROUP: Final = "GROUP"
 #: The group of everybody.
@@ -106,21 +106,22 @@ class AuthorityRecords:
             place[:] = [entry for entry in place if entry[0] != key.profile]
 
 
-def definition_of(key: RecordKey, bits: int) -> Definition:
+def definition_of(key: RecordKey, bits: int) -> AuthorityDefinition:
     """Return a record as it is stored."""
     kind, name = key.entity
-    values = {
-        "OBJTYPE": key.object_type,
-        "PROFILE": key.profile,
-        "ENTTYPE": kind,
-        "ENTITY": name,
-        "AUTHLIST": spelled(bits),
-    }
-    return Definition(AUTHREC, f"{key.object_type} {key.profile} {kind} {name}", {**values})
+    return AuthorityDefinition(
+        AUTHREC,
+        f"{key.object_type} {key.profile} {kind} {name}",
+        object_type=key.object_type,
+        profile=key.profile,
+        entity_kind=kind,
+        entity=name,
+        authorities=spelled(bits),
+    )
 
 
-def record_of(definition: Definition) -> tuple[RecordKey, int]:
+def record_of(definition: AuthorityDefinition) -> tuple[RecordKey, int]:
     """Return a record from its stored form."""
-    text = definition.text
-    key = RecordKey(text("OBJTYPE"), text("PROFILE"), Entity(text("ENTTYPE"), text("ENTITY")))
-    return key, sum(BITS.get(word, 0) for word in text("AUTHLIST").split(","))
+    entity = Entity(definition.entity_kind, definition.entity)
+    key = RecordKey(definition.object_type, definition.profile, entity)
+    return key, sum(BITS.get(word, 0) for word in definition.authorities.split(","))

@@ -45,7 +45,7 @@ class HandleMarks:
         if options & c.MQGMO_MARK_BROWSE_HANDLE:
             marks.mark(found, holder)
         if options & c.MQGMO_MARK_BROWSE_CO_OP:
-            interval_ms = core.registry.queue_manager.number("MARKINT")
+            interval_ms = core.registry.queue_manager.markint
             is_unlimited = interval_ms == MQMMBI_UNLIMITED
             until_ms = None if is_unlimited else core.now_ms() + interval_ms
             marks.mark_for_set(found, holder, until_ms)

@@ -155,7 +155,7 @@ class Promotion(UnitOfWork):
             or is_owed(Cause.COA, prepared.descriptor)
         ):
             return None
-        largest_bytes = min(path.max_message_bytes, core.registry.queue_manager.number("MAXMSGL"))
+        largest_bytes = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
         lane = Lane(path, prepared, largest_bytes, self._now_ms)
         self._lanes.append(lane)
         return lane
@@ -239,7 +239,7 @@ class Promotion(UnitOfWork):
         Raises why that takes it not, naming the option: else the row would be lost.
         """
         core = self._core
-        name = self._dead_letter_queue or core.registry.queue_manager.text("DEADQ")
+        name = self._dead_letter_queue or core.registry.queue_manager.deadq
         body = rows.body(row)
         descriptor = _sound(kind.descriptor, self._context)
         dead, header = dead_letter_of(core, descriptor, refusal.reason, kind.queue)

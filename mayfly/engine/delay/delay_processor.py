@@ -50,7 +50,7 @@ class DelayProcessor:
     @property
     def is_left_to_spark(self) -> bool:
         """Whether a pipeline releases delayed messages: DDELAY(SPARK)."""
-        return self._core.registry.queue_manager.number("DDELAY") == DDELAY_SPARK
+        return self._core.registry.queue_manager.ddelay == DDELAY_SPARK
 
     def status(self) -> str:
         """Return ``running``, ``spark`` when a pipeline is to do it, or ``stopped:`` and why."""
@@ -99,7 +99,7 @@ class DelayProcessor:
             return f"{STAGING_QUEUE} is not defined"
         if core.platform == "zos":
             return self._why_stopped_on_zos(queue)
-        if queue.definition.number("GET") == MQQA_GET_INHIBITED:
+        if queue.definition.get == MQQA_GET_INHIBITED:
             return f"GET(DISABLED) on {STAGING_QUEUE}"
         return ""
 
@@ -107,9 +107,9 @@ class DelayProcessor:
         if self._enabled_count != self._core.staging_enabled_count:
             self._enabled_count = self._core.staging_enabled_count
             self._shut_down_because = ""
-        if queue.definition.number("GET") == MQQA_GET_INHIBITED:
+        if queue.definition.get == MQQA_GET_INHIBITED:
             return f"GET(DISABLED) on {STAGING_QUEUE}"
-        if queue.definition.number("PUT") == MQQA_PUT_INHIBITED:
+        if queue.definition.put == MQQA_PUT_INHIBITED:
             return f"PUT(DISABLED) on {STAGING_QUEUE}"
         self._shut_down_because = self._shut_down_because or why_unsuitable(self._core, queue)
         return self._shut_down_because

@@ -56,9 +56,7 @@ class _Lane:
         self.descriptor = descriptor
         self.topic_start = topic_start
         self.base_key = order_key(path.queue.number, priority, 0)
-        self.largest_bytes = min(
-            path.max_message_bytes, core.registry.queue_manager.number("MAXMSGL")
-        )
+        self.largest_bytes = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
         self.old_keys: list[int] = []
         self.new_keys: list[int] = []
         self.target_numbers: Counter[int | None] = Counter()

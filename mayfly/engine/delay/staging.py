@@ -80,9 +80,9 @@ def why_unsuitable(core: Core, queue: LocalQueue) -> str:
     if core.platform != "zos":
         return ""
     definition = queue.definition
-    if definition.number("INDXTYPE") != MQIT_NONE:
+    if definition.indxtype != MQIT_NONE:
         return f"{STAGING_QUEUE} must be defined with INDXTYPE(NONE)"
-    if definition.number("MSGDLVSQ") != MQMDS_FIFO:
+    if definition.msgdlvsq != MQMDS_FIFO:
         return f"{STAGING_QUEUE} must be defined with MSGDLVSQ(FIFO)"
     return ""
 

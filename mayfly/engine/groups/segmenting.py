@@ -139,5 +139,5 @@ def _room(core: Core, path: Path, descriptor: Descriptor) -> int:
     """Return how long a segment may be; on a transmission queue its headers take their part."""
     # Whatever it is now, it will be a segment there.
     part = descriptor._replace(msg_flags=descriptor.msg_flags | c.MQMF_SEGMENT)
-    largest = min(path.max_message_bytes, core.registry.queue_manager.number("MAXMSGL"))
+    largest = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
     return largest - size_on(path, part, 0)

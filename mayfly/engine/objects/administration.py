@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mayfly.engine.attributes import defaults_of
-from mayfly.engine.attributes.attribute import QLOCAL, QMGR, Value
+from mayfly.engine.attributes.attribute import (
+    LARGEST,
+    LONGEST_MESSAGE_BYTES,
+    QLOCAL,
+    QMGR,
+    QUEUE_KINDS,
+    Value,
+)
+from mayfly.engine.attributes.definition import Definition
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.counting import counts
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import remove
 from mayfly.engine.finding.search import ANY, in_order
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import (
     DEAD_LETTER_QUEUE,
     DEFAULT_OBJECTS,
@@ -56,14 +63,15 @@ def define(
     """
     check_name(name)
     core.check_running()
-    values = {**defaults_of(kind), **attributes}
-    core = _place_for(core, name, values)
+    assert kind in QUEUE_KINDS
+    definition = QueueDefinition(kind, name).altered(attributes)
+    core = _place_for(core, definition)
     with core.administration:
         existing = core.registry.find(name)
         if existing is None or _place_of(core, existing) is not core:
-            enter_queue(core, Definition(kind, name, values))
+            enter_queue(core, definition)
         elif replace and existing.kind == kind:
-            _change(core, existing, values)
+            _change(core, existing, definition.attributes)
         else:
             raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{existing.kind} {name} exists")
 
@@ -79,11 +87,14 @@ def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> 
     is_manager = kind == QMGR
     core = core if is_manager else _place_of(core, core.registry.find(name))
     with core.administration:
-        definition = core.registry.queue_manager if is_manager else _find(core, kind, name)
-        values = {**definition.attributes, **attributes}
-        if values.get("QSGDISP") != definition.attributes.get("QSGDISP"):
+        if is_manager:
+            _change(core, core.registry.queue_manager, attributes)
+            return
+        definition = _find(core, kind, name)
+        changed = definition.altered(attributes)
+        if changed.qsgdisp != definition.qsgdisp:
             raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, f"QSGDISP of {name} does not change")
-        _check_sharing(name, values)
+        _check_sharing(changed)
         _change(core, definition, attributes)
 
 
@@ -126,7 +137,7 @@ def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int
     _forget(core, queue.definition, queue, own_handles=own_handles)
 
 
-def enter_queue(core: Core, definition: Definition) -> None:
+def enter_queue(core: Core, definition: QueueDefinition) -> None:
     """Store a new definition, then let it be known; call it without the latch."""
     number = core.registry.number_for(definition.name) if definition.kind == QLOCAL else 0
     save(core, definition, number)
@@ -135,7 +146,7 @@ def enter_queue(core: Core, definition: Definition) -> None:
     core.store.write_balances()
 
 
-def _let_be_known(core: Core, definition: Definition, number: int) -> None:
+def _let_be_known(core: Core, definition: QueueDefinition, number: int) -> None:
     queue = core.registry.add(definition, number)
     if queue is not None:
         core.triggering.fit(queue)
@@ -154,7 +165,7 @@ def set_up(core: Core, platform: str) -> None:
 
 
 def enter_at_opening(
-    core: Core, queues: Sequence[Definition], others: Sequence[Definition]
+    core: Core, queues: Sequence[QueueDefinition], others: Sequence[Definition]
 ) -> None:
     """Enter queue definitions while the queue manager opens, and store them with others.
 
@@ -173,14 +184,17 @@ def enter_at_opening(
     core.run(work)
 
 
-def _system_objects(platform: str) -> list[Definition]:
-    objects = [Definition(kind, name, defaults_of(kind)) for kind, name in DEFAULT_OBJECTS.items()]
-    dead_letter = Definition(QLOCAL, DEAD_LETTER_QUEUE, defaults_of(QLOCAL))
-    dead_letter.attributes["MAXDEPTH"] = 999_999_999
-    objects.append(dead_letter)
+def _system_objects(platform: str) -> list[QueueDefinition]:
+    objects = [QueueDefinition(kind, name) for kind, name in DEFAULT_OBJECTS.items()]
+    objects.append(QueueDefinition(QLOCAL, DEAD_LETTER_QUEUE, maxdepth=LARGEST))
     if platform != "zos":
-        staging = Definition(QLOCAL, STAGING_QUEUE, defaults_of(QLOCAL))
-        staging.attributes.update(MAXDEPTH=999_999_999, MAXMSGL=104_857_600, MSGDLVSQ=MQMDS_FIFO)
+        staging = QueueDefinition(
+            QLOCAL,
+            STAGING_QUEUE,
+            maxdepth=LARGEST,
+            maxmsgl=LONGEST_MESSAGE_BYTES,
+            msgdlvsq=MQMDS_FIFO,
+        )
         objects.append(staging)
     return objects
 
@@ -216,33 +230,36 @@ def _oldest_put_ms(core: Core, queue: LocalQueue, now_ms: int) -> int:
     return oldest_ms
 
 
-def _place_of(core: Core, definition: Definition | None) -> Core:
+def _place_of(core: Core, definition: QueueDefinition | None) -> Core:
     """Return whose store holds a definition: the queue manager, or its queue-sharing group."""
     directory = core.registry.directory
-    is_shared = definition is not None and definition.attributes.get("QSGDISP") == MQQSGD_SHARED
+    is_shared = definition is not None and definition.qsgdisp == MQQSGD_SHARED
     return core if directory is None or not is_shared else directory.group
 
 
-def _place_for(core: Core, name: str, values: Mapping[str, Value]) -> Core:
-    if values.get("QSGDISP") != MQQSGD_SHARED:
+def _place_for(core: Core, definition: QueueDefinition) -> Core:
+    if definition.qsgdisp != MQQSGD_SHARED:
         return core
     if core.registry.directory is None:
         said = f"QSGDISP(SHARED): {core.name} is in no queue-sharing group"
         raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
-    _check_sharing(name, values)
+    _check_sharing(definition)
     return core.registry.directory.group
 
 
-def _check_sharing(name: str, values: Mapping[str, Value]) -> None:
-    if values.get("QSGDISP") != MQQSGD_SHARED:
+def _check_sharing(definition: QueueDefinition) -> None:
+    if definition.qsgdisp != MQQSGD_SHARED:
         return
-    for keyword, refused in (("TRIGGER", MQTC_ON), ("USAGE", MQUS_TRANSMISSION)):
-        if values[keyword] == refused:
-            said = f"{keyword}: {name} is a shared queue"
+    for keyword, is_refused in (
+        ("TRIGGER", definition.trigger == MQTC_ON),
+        ("USAGE", definition.usage == MQUS_TRANSMISSION),
+    ):
+        if is_refused:
+            said = f"{keyword}: {definition.name} is a shared queue"
             raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
 
 
-def _find(core: Core, kind: str, name: str) -> Definition:
+def _find(core: Core, kind: str, name: str) -> QueueDefinition:
     definition = core.registry.find(name)
     if definition is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
@@ -259,16 +276,14 @@ def _check_unused(queue: LocalQueue, own_handles: int) -> None:
 def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
     with core.triggering.held(queue):
-        values = {**definition.attributes, **attributes}
-        changed = Definition(definition.kind, definition.name, values)
-        changed.definition_type = definition.definition_type
-        changed.owners = definition.owners
+        changed = definition.altered(attributes)
         # Whoever names TRIGGER decides: no restart changes that.
         changed.is_switched_off = definition.is_switched_off and "TRIGGER" not in attributes
         save(core, changed, 0 if queue is None else queue.number)
         with core.latch:
             core.staging_enabled_count += _is_enabled_again(definition, changed)
-            before, definition.attributes = definition.attributes, changed.attributes
+            before = definition.attributes
+            definition.take(changed)
             definition.is_switched_off = changed.is_switched_off
             core.registry.changed()
             core.must_wake = True
@@ -280,9 +295,11 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
 
 def _is_enabled_again(before: Definition, after: Definition) -> bool:
     """Tell whether the staging queue is enabled again, which restarts release (D28)."""
-    return before.name == STAGING_QUEUE and any(
-        before.number(keyword) == inhibited != after.number(keyword)
-        for keyword, inhibited in (("PUT", MQQA_PUT_INHIBITED), ("GET", MQQA_GET_INHIBITED))
+    if not isinstance(before, QueueDefinition) or not isinstance(after, QueueDefinition):
+        return False
+    return before.name == STAGING_QUEUE and (
+        before.put == MQQA_PUT_INHIBITED != after.put
+        or before.get == MQQA_GET_INHIBITED != after.get
     )
 
 
@@ -307,7 +324,7 @@ def erase(core: Core, definition: Definition) -> None:
 
 
 def _forget(
-    core: Core, definition: Definition, queue: LocalQueue | None, *, own_handles: int = 0
+    core: Core, definition: QueueDefinition, queue: LocalQueue | None, *, own_handles: int = 0
 ) -> None:
     """Take a definition out of memory, then off the disk; put it back when that fails."""
     with core.latch:

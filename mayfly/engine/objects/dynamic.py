@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import QLOCAL, QMODEL
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import delete_queue, enter_queue
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import check_name
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
@@ -34,7 +34,7 @@ def create_dynamic_queue(
         return _create(core, model, dynamic_name, owners)
 
 
-def _create(core: Core, model: Definition, name: str, owners: tuple[str, ...]) -> str:
+def _create(core: Core, model: QueueDefinition, name: str, owners: tuple[str, ...]) -> str:
     if name.endswith("*"):
         if len(name) > _LAST_PLACE_OF_ASTERISK:
             said = f"{name!r} has its * behind place {_LAST_PLACE_OF_ASTERISK}"
@@ -48,11 +48,8 @@ def _create(core: Core, model: Definition, name: str, owners: tuple[str, ...]) -
         raise mq_error(rc.MQRC_DYNAMIC_Q_NAME_ERROR, error.detail) from None
     if core.registry.find(name) is not None:
         raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{name} exists")
-    given = {k: v for k, v in model.attributes.items() if k != "DEFTYPE"}
-    attributes = {**defaults_of(QLOCAL), **given}
-    definition = Definition(QLOCAL, name, attributes)
-    definition.definition_type = model.number("DEFTYPE")
-    definition.owners = owners
+    given = {k: v for k, v in model.attributes.items() if k in attributes_of(QLOCAL)}
+    definition = QueueDefinition(QLOCAL, name, model.deftype, owners).altered(given)
     enter_queue(core, definition)
     return name
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mayfly.engine.attributes.attribute import PROCESS, QMGR
+from mayfly.engine.attributes.definition import Definition
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.authority.profiles import SELF
 from mayfly.engine.core import Core
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.named import find_named
 from mayfly.engine.opened import OpenObject, OpenQueues
 from mayfly.mqi import constants as c

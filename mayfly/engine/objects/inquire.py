@@ -19,8 +19,8 @@ from mayfly.engine.attributes.attribute import (
     Attribute,
     Value,
 )
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.handle import DefinitionHandle
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
@@ -44,7 +44,7 @@ _NAME_LENGTH = 48
 _MOST_SELECTORS = 256
 
 #: What every queue has beside its MQSC attributes.
-_OF_ANY_QUEUE: dict[int, Callable[[Definition], Value]] = {
+_OF_ANY_QUEUE: dict[int, Callable[[QueueDefinition], Value]] = {
     c.MQCA_Q_NAME: lambda definition: definition.name,
     c.MQIA_Q_TYPE: lambda definition: _QUEUE_TYPES[definition.kind],
 }
@@ -110,7 +110,7 @@ def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
             if selector in _OF_MANAGER:
                 values.append(_OF_MANAGER[selector](core))
             elif selector in known:
-                values.append(core.registry.queue_manager.attributes[known[selector].keyword])
+                values.append(core.registry.queue_manager.value(known[selector]))
             else:
                 raise unknown_selector(selector)
     return values
@@ -121,7 +121,7 @@ def text_length(selector: int) -> int:
     return _text_lengths().get(selector, _NAME_LENGTH)
 
 
-def opened_definition(core: Core, handle: Handle) -> Definition:
+def opened_definition(core: Core, handle: Handle) -> QueueDefinition:
     """Return the definition of the name that was opened; raises MQRC_Q_DELETED."""
     definition = core.registry.find(handle.path.name)
     if definition is None:
@@ -159,7 +159,7 @@ def _of_queue(core: Core, handle: Handle, selector: int) -> Value | None:
         return _OF_LOCAL_QUEUE[selector](queue) if definition.kind == QLOCAL else None
     attribute = by_selector(definition.kind).get(selector)
     if attribute is not None:
-        return definition.attributes[attribute.keyword]
+        return definition.value(attribute)
     if any(selector in by_selector(kind) for kind in QUEUE_KINDS):
         return None
     raise unknown_selector(selector)
@@ -174,7 +174,7 @@ def _of_process(core: Core, name: str, selector: int) -> Value:
     attribute = by_selector(PROCESS).get(selector)
     if attribute is None:
         raise unknown_selector(selector)
-    return definition.attributes[attribute.keyword]
+    return definition.value(attribute)
 
 
 @cache

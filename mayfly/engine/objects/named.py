@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mayfly.engine.attributes import defaults_of
+from mayfly.engine.attributes import TABLES
 from mayfly.engine.attributes.attribute import CHANNEL, PROCESS, Value
+from mayfly.engine.attributes.definition import Definition
+from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import erase, save
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import check_name
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -30,8 +31,8 @@ def define_named(
         existing = core.registry.named.get((kind, name))
         if existing is not None and not replace:
             raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{kind} {name} exists")
-        before = defaults_of(kind) if existing is None else existing.attributes
-        _keep(core, Definition(kind, name, {**before, **attributes}))
+        before = TABLES[kind](kind, name) if existing is None else existing
+        _keep(core, before.altered(attributes))
 
 
 def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
@@ -39,7 +40,7 @@ def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value
     core.check_running()
     with core.administration:
         definition = find_named(core, kind, name)
-        _keep(core, Definition(kind, name, {**definition.attributes, **attributes}))
+        _keep(core, definition.altered(attributes))
 
 
 def delete_named(core: Core, kind: str, name: str) -> None:
@@ -56,6 +57,13 @@ def find_named(core: Core, kind: str, name: str) -> Definition:
     definition = core.registry.named.get((kind, name))
     if definition is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{kind} {name} is not defined")
+    return definition
+
+
+def find_channel(core: Core, name: str) -> ChannelDefinition:
+    """Return the definition of a channel; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    definition = find_named(core, CHANNEL, name)
+    assert isinstance(definition, ChannelDefinition)
     return definition
 
 

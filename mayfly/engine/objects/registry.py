@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
-from mayfly.engine.attributes import defaults_of
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, QMODEL, QREMOTE
-from mayfly.engine.attributes.of_queues import TTL_FROM_SEND
+from mayfly.engine.attributes.definition import Definition
+from mayfly.engine.attributes.of_manager import ManagerDefinition
+from mayfly.engine.attributes.of_queues import TTL_FROM_SEND, QueueDefinition
 from mayfly.engine.authority.records import AuthorityRecords
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.subscriptions import Subscriptions
 from mayfly.engine.pubsub.topics import TopicTree
 from mayfly.engine.queues import LocalQueue, QueueOwner
@@ -27,7 +27,7 @@ from mayfly.mqi.constants import (
     MQQA_PUT_INHIBITED,
 )
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.selectors import MQPROP_COMPATIBILITY, MQUS_TRANSMISSION
+from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Path:
     def __init__(
         self,
         name: str,
-        objects: list[Definition],
+        objects: list[QueueDefinition],
         queue: LocalQueue,
         version: int,
         remote: Remote | None,
@@ -90,31 +90,24 @@ class Path:
         self.queue = queue
         #: The queue of another queue manager; the one here is then its transmission queue.
         self.remote = remote
-        self.transmits = last.number("USAGE") == MQUS_TRANSMISSION
+        self.transmits = last.usage == MQUS_TRANSMISSION
         self.cap_ms = lowest_cap_ms(o.cap_tenths for o in objects)
         capping = [o for o in objects if o.cap_tenths != MQCEX_NOLIMIT]
         #: The lowest cap in words, empty without one.
         self.capped_by = min(capping, key=lambda o: o.cap_tenths).cap_text if capping else ""
-        self.default_priority = first.number("DEFPRTY")
-        self.default_persistence = first.number("DEFPSIST")
-        self.put_inhibited = any(o.number("PUT") == MQQA_PUT_INHIBITED for o in objects)
-        self.get_inhibited = any(o.attributes.get("GET") == MQQA_GET_INHIBITED for o in objects)
-        self.max_depth = last.number("MAXDEPTH")
-        self.max_message_bytes = last.number("MAXMSGL")
+        self.default_priority = first.defprty
+        self.default_persistence = first.defpsist
+        self.put_inhibited = any(o.put == MQQA_PUT_INHIBITED for o in objects)
+        self.get_inhibited = any(o.get == MQQA_GET_INHIBITED for o in objects)
+        self.max_depth = last.maxdepth
+        self.max_message_bytes = last.maxmsgl
         #: On a FIFO queue all messages stand in one priority slot, that of the default, where they
         #: also stay when the queue becomes a PRIORITY queue (G1); None on a PRIORITY queue.
-        self.fifo_priority: int | None = (
-            last.number("DEFPRTY") if last.number("MSGDLVSQ") == MQMDS_FIFO else None
-        )
+        self.fifo_priority: int | None = last.defprty if last.msgdlvsq == MQMDS_FIFO else None
         #: A clustered destination that is not bound anew for each message (D6).
-        self.fixes_binding = any(
-            o.attributes.get("CLUSTER") and o.number("DEFBIND") != MQBND_BIND_NOT_FIXED
-            for o in objects
-        )
-        self.ttl_from_release = last.number("TTLFROM") != TTL_FROM_SEND
-        control = first.attributes.get("PROPCTL", MQPROP_COMPATIBILITY)
-        assert isinstance(control, int)
-        self.property_control = control
+        self.fixes_binding = any(o.cluster and o.defbind != MQBND_BIND_NOT_FIXED for o in objects)
+        self.ttl_from_release = last.ttlfrom != TTL_FROM_SEND
+        self.property_control = first.propctl
 
 
 class Directory(Protocol):
@@ -127,10 +120,10 @@ class Directory(Protocol):
     def status(self) -> Sequence[tuple[str, bool, int]]:
         """Return name, whether it is open, and what it has yet to change of the members."""
 
-    def find(self, name: str) -> Definition | None:
+    def find(self, name: str) -> QueueDefinition | None:
         """Return the definition of a shared queue."""
 
-    def definitions(self) -> dict[str, Definition]:
+    def definitions(self) -> dict[str, QueueDefinition]:
         """Return those of all shared queues, by name."""
 
     def queue(self, name: str) -> LocalQueue | None:
@@ -151,7 +144,7 @@ class Registry:
 
     def __init__(self, home: QueueOwner) -> None:
         """Begin with the queue manager object alone; ``home`` is whose definitions these are."""
-        self.queue_manager = Definition(QMGR, home.name, defaults_of(QMGR))
+        self.queue_manager = ManagerDefinition(QMGR, home.name)
         self.version = 0
         #: What its queue-sharing group has beside what is defined here; None without one.
         self.directory: Directory | None = None
@@ -160,7 +153,7 @@ class Registry:
         self.followers: list[Registry] = []
         #: Those that queues here may have; in a group the keys of no two queues it sees are equal.
         self.numbers = range(1, LARGEST_QUEUE_NUMBER + 1)
-        self._definitions: dict[str, Definition] = {}
+        self._definitions: dict[str, QueueDefinition] = {}
         self._queues: dict[str, LocalQueue] = {}
         self._numbers: dict[int, LocalQueue] = {}
         #: Deleted queues for which messages are still staged; nobody else takes their number.
@@ -174,7 +167,7 @@ class Registry:
         #: Topic string -> key and side of its retained publication (engine/pubsub/retained.py).
         self.retained: dict[str, tuple[int, int]] = {}
 
-    def find(self, name: str) -> Definition | None:
+    def find(self, name: str) -> QueueDefinition | None:
         """Return the definition of a queue, None when there is none."""
         definition = self._definitions.get(name)
         if definition is None:
@@ -182,7 +175,7 @@ class Registry:
             return None if self.directory is None else self.directory.find(name)
         return definition
 
-    def definitions(self) -> list[Definition]:
+    def definitions(self) -> list[QueueDefinition]:
         """Return all queue definitions by name."""
         shared = {} if self.directory is None else self.directory.definitions()
         every = {**shared, **self._definitions}
@@ -268,7 +261,10 @@ class Registry:
         return renewed
 
     def add(
-        self, definition: Definition, number: int | None = None, queue: LocalQueue | None = None
+        self,
+        definition: QueueDefinition,
+        number: int | None = None,
+        queue: LocalQueue | None = None,
     ) -> LocalQueue | None:
         """Enter a new definition; a local queue takes the lowest free number if none is given."""
         self._definitions[definition.name] = definition
@@ -329,21 +325,20 @@ def _check_text(name: object) -> None:
         raise TypeError(f"the name of a queue is a str, not {name!r}")
 
 
-def _lead_on(objects: list[Definition]) -> bool:
+def _lead_on(objects: list[QueueDefinition]) -> bool:
     """Tell whether each alias of a path still leads to what comes behind it."""
     return all(
-        alias.kind != QALIAS
-        or (alias.text("TARGET") == target.name and alias.number("TARGTYPE") != MQOT_TOPIC)
+        alias.kind != QALIAS or (alias.target == target.name and alias.targtype != MQOT_TOPIC)
         for alias, target in pairwise(objects)
     )
 
 
-def topic_alias(registry: Registry, name: str) -> Definition | None:
+def topic_alias(registry: Registry, name: str) -> QueueDefinition | None:
     """Return the queue alias of a name if it leads to a topic: what is put is published."""
     definition = registry.find(name)
     if definition is None or definition.kind != QALIAS:
         return None
-    return definition if definition.number("TARGTYPE") == MQOT_TOPIC else None
+    return definition if definition.targtype == MQOT_TOPIC else None
 
 
 def check_name(name: str) -> None:

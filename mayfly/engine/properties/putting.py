@@ -30,7 +30,7 @@ def with_properties(
 
     Their names and values may have MAXPROPL bytes, else it is MQRC_PROPERTIES_TOO_BIG.
     """
-    limit_bytes = core.registry.queue_manager.number("MAXPROPL")
+    limit_bytes = core.registry.queue_manager.maxpropl
     if properties and limit_bytes != MQPROP_UNRESTRICTED_LENGTH:
         length = sum(len(p.name.encode()) + len(raw_value(p.typed)) for p in properties)
         if length > limit_bytes:

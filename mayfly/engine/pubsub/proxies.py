@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mayfly.engine.attributes.attribute import SUB
+from mayfly.engine.attributes.of_topics import PROXY, SubscriptionDefinition
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.subscriptions import (
-    CREATED_BY,
-    IGNORES_OWN,
-    OWNER,
     PASSED_ON,
-    PROXY,
     Subscription,
-    new_subscription_definition,
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQENC_NORMAL, MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
@@ -75,31 +71,29 @@ def publisher_name(neighbour: str) -> str:
     return f"{_NAME_START}/{neighbour}"
 
 
-def proxy_definition(neighbour: str, topic: str) -> Definition:
+def proxy_definition(neighbour: str, topic: str) -> SubscriptionDefinition:
     """Return the subscription that a neighbour's subscribers have here."""
-    definition = new_subscription_definition(proxy_name(neighbour, topic))
-    definition.attributes.update(
-        {
-            CREATED_BY: PROXY,
-            "TOPICSTR": topic,
-            "DEST": PUBLICATIONS,
-            "DESTQMGR": neighbour,
-            "DESTCORL": PASSED_ON,
-            IGNORES_OWN: 1,
-            OWNER: publisher_name(neighbour),
-        }
+    return SubscriptionDefinition(
+        SUB,
+        proxy_name(neighbour, topic),
+        made_by=PROXY,
+        topicstr=topic,
+        dest=PUBLICATIONS,
+        destqmgr=neighbour,
+        destcorl=PASSED_ON,
+        ignores_own=1,
+        owner=publisher_name(neighbour),
     )
-    return definition
 
 
 def is_proxy(subscription: Subscription) -> bool:
     """Tell whether a subscription stands for those of a neighbour."""
-    return subscription.definition.attributes[CREATED_BY] == PROXY
+    return subscription.definition.made_by == PROXY
 
 
 def neighbour_of(subscription: Subscription) -> str:
     """Return whose a proxy is."""
-    return subscription.definition.text("DESTQMGR")
+    return subscription.definition.destqmgr
 
 
 def enveloped(

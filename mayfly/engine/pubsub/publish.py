@@ -7,13 +7,13 @@ from functools import partial
 from typing import NamedTuple
 
 from mayfly.engine.attributes.of_manager import PUBSUB_EVERYWHERE
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import count_staged
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.delayed_copies import staged_copy
@@ -70,7 +70,7 @@ def publish(
     connection: object = None,
     not_own: bool = False,
     only_here: bool = False,
-    alias: Definition | None = None,
+    alias: QueueDefinition | None = None,
     journey: Journey = HERE,
 ) -> PublishResult:
     """Publish to all who subscribe now; in a unit of work they see it at its commit.
@@ -127,7 +127,7 @@ class _FanOut:
         content: tuple[PutRequest, bytes],
         context: Context,
         *,
-        alias: Definition | None,
+        alias: QueueDefinition | None,
     ) -> None:
         """Check what concerns the publication as such."""
         request, body = content
@@ -174,7 +174,7 @@ class _FanOut:
     def _check_kind(self) -> None:
         """Raise what refuses it for its length, as a delayed one, or as a part of another."""
         descriptor = self._prepared.descriptor
-        largest = self._core.registry.queue_manager.number("MAXMSGL")
+        largest = self._core.registry.queue_manager.maxmsgl
         if len(self._body) > largest:
             said = f"{len(self._body)} bytes; MAXMSGL({largest})"
             raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR, said)
@@ -285,7 +285,7 @@ class _FanOut:
         )
 
     def _leaves_for(self, neighbour: str) -> bool:
-        is_connected = self._core.registry.queue_manager.number("PSMODE") == PUBSUB_EVERYWHERE
+        is_connected = self._core.registry.queue_manager.psmode == PUBSUB_EVERYWHERE
         if self.only_here or neighbour in self._neighbours or not is_connected:
             return False
         self._neighbours.add(neighbour)
@@ -334,7 +334,7 @@ class _FanOut:
     def _miss(self, subscription: Subscription, failure: MQError) -> None:
         """Dead-letter a copy that its queue refuses; where that fails, it is not delivered."""
         core, descriptor = self._core, self._prepared.descriptor
-        if self._values.uses_dead_letters and core.registry.queue_manager.text("DEADQ"):
+        if self._values.uses_dead_letters and core.registry.queue_manager.deadq:
             publication, body = self._content_for(subscription)
             message = Outgoing(publication, self._window, self._ids(subscription), body)
             try:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mayfly.engine.attributes import defaults_of
-from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine.attributes.attribute import LARGEST, LONGEST_MESSAGE_BYTES, QLOCAL
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import (
     Ids,
@@ -25,7 +25,6 @@ from mayfly.engine.delivery import (
 from mayfly.engine.disposal import as_given, discard_expired, remove
 from mayfly.engine.holder import Holder
 from mayfly.engine.objects.administration import enter_queue
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
 from mayfly.engine.pubsub.subscriptions import Subscription
@@ -53,9 +52,12 @@ def ensure_retained_queue(core: Core) -> None:
     """Define the queue of retained publications if there is none; call it without the latch."""
     with core.administration:
         if core.registry.by_name(RETAINED_QUEUE) is None:
-            definition = Definition(QLOCAL, RETAINED_QUEUE, defaults_of(QLOCAL))
-            definition.attributes.update(
-                MAXDEPTH=999_999_999, MAXMSGL=104_857_600, MSGDLVSQ=MQMDS_FIFO
+            definition = QueueDefinition(
+                QLOCAL,
+                RETAINED_QUEUE,
+                maxdepth=LARGEST,
+                maxmsgl=LONGEST_MESSAGE_BYTES,
+                msgdlvsq=MQMDS_FIFO,
             )
             enter_queue(core, definition)
 

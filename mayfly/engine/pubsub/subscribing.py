@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mayfly.engine.attributes.attribute import SUB
 from mayfly.engine.attributes.of_topics import (
     ANY_USER,
+    API,
     FIXED_USER,
     MANAGED_DESTINATION,
     PRIORITY_AS_PUBLISHED,
     PROVIDED_DESTINATION,
+    SubscriptionDefinition,
 )
 from mayfly.engine.authority import words
 from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.handles import Handle
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.pubsub.retained import deliver_retained
 from mayfly.engine.pubsub.subscription_administration import (
     create_subscription,
@@ -23,16 +25,9 @@ from mayfly.engine.pubsub.subscription_administration import (
     undo_subscription,
 )
 from mayfly.engine.pubsub.subscriptions import (
-    API,
-    CREATED_BY,
-    IGNORES_OWN,
-    NEW_ONLY,
-    OWNER,
     PASSED_ON,
-    SHARED,
     Hold,
     Subscription,
-    new_subscription_definition,
 )
 from mayfly.lifetime.times import tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
@@ -207,40 +202,37 @@ def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -
     with core.latch:
         topic = core.registry.topics.full_string(request.topic_object, request.topic)
     wanted = topic, request.selector, request.is_durable, request.queue or existing.destination
-    text = existing.definition.text("SELECTOR")
+    text = existing.definition.selector
     found = existing.topic, text, existing.is_durable, existing.destination
     if found != wanted or not existing.is_shared:
         raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, f"{existing!r} asks for something else")
 
 
-def _definition(session: Session, request: SubscribeRequest, owner: str) -> Definition:
+def _definition(session: Session, request: SubscribeRequest, owner: str) -> SubscriptionDefinition:
     if request.is_shared and not request.name.strip():
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")
-    definition = new_subscription_definition(request.name)
-    definition.attributes.update(
-        {
-            "TOPICSTR": request.topic,
-            "TOPICOBJ": request.topic_object,
-            "DEST": request.queue,
-            "DESTCLAS": PROVIDED_DESTINATION if request.queue else MANAGED_DESTINATION,
-            "DESTCORL": _correlation(request.correl_id),
-            "SELECTOR": request.selector,
-            "PUBPRTY": request.priority,
-            "SUBUSER": session.context.user_identifier[:12],
-            "USERDATA": request.user_data,
-            "EXPIRY": c.MQEI_UNLIMITED
-            if request.life_ms is None
-            else tenths_of_ms(request.life_ms),
-            "REQONLY": int(request.on_request),
-            "VARUSER": FIXED_USER if request.user_is_fixed else ANY_USER,
-            CREATED_BY: API,
-            SHARED: int(request.is_shared),
-            IGNORES_OWN: int(request.ignores_own),
-            NEW_ONLY: int(not request.takes_retained),
-            OWNER: owner,
-        }
+    life_ms = request.life_ms
+    return SubscriptionDefinition(
+        SUB,
+        request.name,
+        topicstr=request.topic,
+        topicobj=request.topic_object,
+        dest=request.queue,
+        destclas=PROVIDED_DESTINATION if request.queue else MANAGED_DESTINATION,
+        destcorl=_correlation(request.correl_id),
+        selector=request.selector,
+        pubprty=request.priority,
+        subuser=session.context.user_identifier[:12],
+        userdata=request.user_data,
+        expiry_tenths=c.MQEI_UNLIMITED if life_ms is None else tenths_of_ms(life_ms),
+        reqonly=int(request.on_request),
+        varuser=FIXED_USER if request.user_is_fixed else ANY_USER,
+        made_by=API,
+        is_shared=int(request.is_shared),
+        ignores_own=int(request.ignores_own),
+        is_new_only=int(not request.takes_retained),
+        owner=owner,
     )
-    return definition
 
 
 def resume(session: Session, opened: OpenQueues, name: str) -> OpenSubscription:
@@ -251,8 +243,8 @@ def resume(session: Session, opened: OpenQueues, name: str) -> OpenSubscription:
     """
     subscription = opened.core.registry.subscriptions.named(name)
     definition = subscription.definition
-    owner, user = definition.text("SUBUSER"), session.context.user_identifier[:12]
-    if definition.number("VARUSER") == FIXED_USER and owner != user:
+    owner, user = definition.subuser, session.context.user_identifier[:12]
+    if definition.varuser == FIXED_USER and owner != user:
         said = f"{subscription!r} is fixed to user {owner!r}, not {user!r}"
         raise mq_error(rc.MQRC_IDENTITY_MISMATCH, said)
     if session.authority is not None:

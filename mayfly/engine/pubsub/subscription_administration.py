@@ -5,24 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from mayfly.engine.attributes.attribute import Value
-from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION
+from mayfly.engine.attributes.attribute import SUB, Value
+from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION, SubscriptionDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
 from mayfly.engine.objects.administration import delete_queue, erase, save
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.pubsub.retained import deliver_retained
 from mayfly.engine.pubsub.subscriptions import (
-    ADMIN,
-    CREATED_BY,
-    EXPIRE_AT,
     ID_BYTES,
     PASSED_ON,
-    SUB_ID,
     Subscription,
     destination_of,
-    new_subscription_definition,
 )
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.queues import LocalQueue
@@ -62,15 +56,13 @@ def define_subscription(
         if replace and core.registry.subscriptions.find(name) is not None:
             alter_subscription(core, name, attributes)
             return
-        definition = new_subscription_definition(name)
-        definition.attributes.update(attributes)
-        definition.attributes[CREATED_BY] = ADMIN
+        definition = SubscriptionDefinition(SUB, name).altered(attributes)
         create_subscription(core, definition, is_durable=True)
 
 
 def create_subscription(
     core: Core,
-    definition: Definition,
+    definition: SubscriptionDefinition,
     *,
     is_durable: bool,
     life_ms: int | None = None,
@@ -91,7 +83,7 @@ def create_subscription(
     with core.administration:
         _check(core, definition, is_durable=is_durable, replaced=replaced)
         with core.latch:
-            definition.attributes[SUB_ID] = new_id(core).hex()
+            definition.sub_id = new_id(core).hex()
         _begin_life(core, definition, life_ms)
         subscription = Subscription(definition, is_durable=is_durable)
         try:
@@ -148,13 +140,14 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
     with core.administration:
         subscription = core.registry.subscriptions.named(name)
         old = subscription.definition
-        fixed = {k for k, v in attributes.items() if k not in CHANGEABLE and old.attributes[k] != v}
+        before = old.attributes
+        fixed = {k for k, v in attributes.items() if k not in CHANGEABLE and before.get(k) != v}
         if subscription.is_managed:
             fixed |= {"DEST", "DESTQMGR"} & attributes.keys()
         if fixed:
             said = f"subscription {name}: {', '.join(sorted(fixed))} cannot be changed"
             raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
-        changed = Definition(old.kind, old.name, {**old.attributes, **attributes})
+        changed = old.altered(attributes)
         _check_correlation(changed)
         core.registry.resolve_target(destination_of(changed))
         if "EXPIRY" in attributes:
@@ -267,10 +260,10 @@ def _drop(core: Core, queue: LocalQueue) -> None:
             core.registry.subscriptions.doomed.append(queue)
 
 
-def load_subscriptions(core: Core, definitions: Iterable[Definition]) -> None:
+def load_subscriptions(core: Core, definitions: Iterable[SubscriptionDefinition]) -> None:
     """Enter the durable subscriptions of a store that is being opened, the oldest first."""
     subscriptions = core.registry.subscriptions
-    for definition in sorted(definitions, key=lambda d: d.text(SUB_ID)):
+    for definition in sorted(definitions, key=lambda d: d.sub_id):
         subscriptions.add(Subscription(definition, is_durable=True))
     wanted = {s.destination for s in subscriptions.all() if s.is_managed}
     # A crash between a managed queue and its subscription leaves the queue alone.
@@ -285,7 +278,11 @@ def load_subscriptions(core: Core, definitions: Iterable[Definition]) -> None:
 
 
 def _check(
-    core: Core, definition: Definition, *, is_durable: bool, replaced: Subscription | None
+    core: Core,
+    definition: SubscriptionDefinition,
+    *,
+    is_durable: bool,
+    replaced: Subscription | None,
 ) -> None:
     """Check a new definition, and make its topic string the full one."""
     name, registry = definition.name, core.registry
@@ -294,19 +291,17 @@ def _check(
     if name and registry.subscriptions.find(name) not in (None, replaced):
         raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, f"subscription {name!r}")
     with core.latch:
-        topic = registry.topics.full_string(
-            definition.text("TOPICOBJ"), definition.text("TOPICSTR")
-        )
+        topic = registry.topics.full_string(definition.topicobj, definition.topicstr)
         check_topic_string(topic, wildcards=True)
         values = registry.topics.values(topic)
     if values.subscribe_inhibited:
         raise mq_error(rc.MQRC_SUB_INHIBITED, f"SUB(DISABLED) for {topic!r}")
     if is_durable and not values.allows_durable:
         raise mq_error(rc.MQRC_DURABILITY_NOT_ALLOWED, f"DURSUB(NO) for {topic!r}")
-    definition.attributes["TOPICSTR"] = topic
+    definition.topicstr = topic
     _check_correlation(definition)
-    is_managed = definition.number("DESTCLAS") == MANAGED_DESTINATION
-    destination = definition.text("DEST")
+    is_managed = definition.destclas == MANAGED_DESTINATION
+    destination = definition.dest
     if is_managed == bool(destination):
         said = f"DEST({destination}) does not fit the destination class"
         raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
@@ -314,8 +309,8 @@ def _check(
         registry.resolve_target(destination_of(definition))
 
 
-def _check_correlation(definition: Definition) -> None:
-    text = definition.text("DESTCORL")
+def _check_correlation(definition: SubscriptionDefinition) -> None:
+    text = definition.destcorl
     try:
         fits = len(bytes.fromhex(text)) in (0, ID_BYTES)
     except ValueError:
@@ -325,10 +320,10 @@ def _check_correlation(definition: Definition) -> None:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
 
 
-def _begin_life(core: Core, definition: Definition, life_ms: int | None = None) -> None:
-    if life_ms is None and definition.number("EXPIRY") != c.MQEI_UNLIMITED:
-        life_ms = ms_of_tenths(definition.number("EXPIRY"))
-    definition.attributes[EXPIRE_AT] = -1 if life_ms is None else core.now_ms() + life_ms
+def _begin_life(core: Core, definition: SubscriptionDefinition, life_ms: int | None = None) -> None:
+    if life_ms is None and definition.expiry_tenths != c.MQEI_UNLIMITED:
+        life_ms = ms_of_tenths(definition.expiry_tenths)
+    definition.expire_at_ms = -1 if life_ms is None else core.now_ms() + life_ms
 
 
 def undo_subscription(core: Core, subscription: Subscription) -> None:
@@ -349,5 +344,5 @@ def _make_queue(core: Core, subscription: Subscription) -> None:
     name = create_dynamic_queue(core, model, f"{prefix}*")
     if name is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"model queue {model!r} is not defined")
-    subscription.definition.attributes["DEST"] = name
+    subscription.definition.dest = name
     subscription.take(subscription.definition)

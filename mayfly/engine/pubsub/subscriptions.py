@@ -5,10 +5,11 @@ from __future__ import annotations
 import heapq
 from typing import TypeGuard
 
-from mayfly.engine.attributes import defaults_of
-from mayfly.engine.attributes.attribute import SUB, Value
-from mayfly.engine.attributes.of_topics import MANAGED_DESTINATION
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.attributes.of_topics import (
+    MANAGED_DESTINATION,
+    PROXY,
+    SubscriptionDefinition,
+)
 from mayfly.engine.pubsub.topic_index import TopicIndex
 from mayfly.engine.pubsub.topic_strings import levels_of
 from mayfly.engine.queues import LocalQueue
@@ -17,14 +18,6 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.selectors import Selector, compile_selector
 
-#: Kept with the attributes of a subscription beside those that MQSC knows.
-SUB_ID, EXPIRE_AT, CREATED_BY = "SUBID", "EXPIRE_AT_MS", "SUBTYPE"
-SHARED, IGNORES_OWN = "SHARED", "IGNORES_OWN"
-#: Whether it wants nothing that was retained before it was made.
-NEW_ONLY = "NEW_ONLY"
-#: Whose publications a durable subscription leaves out also while nobody has it open.
-OWNER = "OWNER"
-ADMIN, API, PROXY = "ADMIN", "API", "PROXY"
 ID_BYTES = 24
 #: DESTCORL of copies that keep the CorrelId of the publication.
 PASSED_ON = "0" * (2 * ID_BYTES)
@@ -72,34 +65,34 @@ class Subscription:
         "topic",
     )
 
-    def __init__(self, definition: Definition, *, is_durable: bool) -> None:
+    def __init__(self, definition: SubscriptionDefinition, *, is_durable: bool) -> None:
         """Take what a definition says; raises MQRC_SELECTOR_SYNTAX_ERROR and its like."""
         self.name = definition.name
-        self.sub_id = bytes.fromhex(definition.text(SUB_ID))
+        self.sub_id = bytes.fromhex(definition.sub_id)
         self.is_durable = is_durable
         self.holds: set[Hold] = set()
-        self.is_shared = bool(definition.attributes.get(SHARED))
-        self.ignores_own = bool(definition.attributes.get(IGNORES_OWN))
-        self.owner = definition.attributes.get(OWNER, "")
-        self.takes_retained = not definition.attributes.get(NEW_ONLY)
+        self.is_shared = bool(definition.is_shared)
+        self.ignores_own = bool(definition.ignores_own)
+        self.owner = definition.owner
+        self.takes_retained = not definition.is_new_only
         self.take(definition)
 
-    def take(self, definition: Definition) -> None:
+    def take(self, definition: SubscriptionDefinition) -> None:
         """Take the attributes, which may have changed; the topic and the id never do."""
         self.definition = definition
-        self.topic = definition.text("TOPICSTR")
+        self.topic = definition.topicstr
         self.levels = levels_of(self.topic)
         self.destination = destination_of(definition)
-        self.is_managed = definition.number("DESTCLAS") == MANAGED_DESTINATION
-        text = definition.text("SELECTOR")
+        self.is_managed = definition.destclas == MANAGED_DESTINATION
+        text = definition.selector
         self.selector: Selector | None = compile_selector(text) if text.strip() else None
-        self.priority = definition.number("PUBPRTY")
-        self.on_request = bool(definition.number("REQONLY"))
-        correlation = definition.text("DESTCORL")
+        self.priority = definition.pubprty
+        self.on_request = bool(definition.reqonly)
+        correlation = definition.destcorl
         self.correl_id: bytes | None = None
         if correlation != PASSED_ON:
             self.correl_id = bytes.fromhex(correlation) if correlation else self.sub_id
-        expire_at_ms = definition.number(EXPIRE_AT)
+        expire_at_ms = definition.expire_at_ms
         self.expire_at_ms = expire_at_ms if expire_at_ms >= 0 else None
 
     def refuses(self, connection: object) -> bool:
@@ -132,7 +125,7 @@ class Subscriptions:
         #: Managed queues of subscriptions that are gone, which somebody may still use.
         self.doomed: list[LocalQueue] = []
         #: Expired ones that are still on disk.
-        self.ended: list[Definition] = []
+        self.ended: list[SubscriptionDefinition] = []
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -230,7 +223,7 @@ class Subscriptions:
 
     def _proxy(self, destination: str, topic: str) -> Subscription | None:
         for subscription in self.matching(topic):
-            is_proxy = subscription.definition.attributes[CREATED_BY] == PROXY
+            is_proxy = subscription.definition.made_by == PROXY
             if is_proxy and subscription.destination == destination:
                 return subscription
         return None
@@ -246,9 +239,9 @@ def before_topic(target: str) -> str:
     return target[: target.index(_COLON, target.index(_COLON) + 1) + 1]
 
 
-def destination_of(definition: Definition) -> str:
+def destination_of(definition: SubscriptionDefinition) -> str:
     """Return the queue that a subscription's copies go to, ``QUEUE@MANAGER`` when elsewhere."""
-    queue, manager = definition.text("DEST"), definition.text("DESTQMGR")
+    queue, manager = definition.dest, definition.destqmgr
     return f"{queue}@{manager}" if manager else queue
 
 
@@ -260,9 +253,3 @@ def queue_of(target: str | None) -> str | None:
 def is_publication(target: str | None) -> TypeGuard[str]:
     """Tell whether a staged message is the copy of a publication for one subscriber."""
     return target is not None and _COLON in target
-
-
-def new_subscription_definition(name: str) -> Definition:
-    """Return a subscription that nothing has been said of."""
-    kept: dict[str, Value] = {SUB_ID: "", EXPIRE_AT: -1, CREATED_BY: ADMIN}
-    return Definition(SUB, name, {**defaults_of(SUB), **kept})

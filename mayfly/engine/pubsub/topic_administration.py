@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mayfly.engine.attributes import defaults_of
-from mayfly.engine.attributes.attribute import QMODEL, TOPIC, Value
+from mayfly.engine.attributes.attribute import LARGEST, QMODEL, TOPIC, Value
+from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes.of_topics import TopicDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import enter_at_opening, erase, save
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.objects.registry import check_name
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.pubsub.topics import (
@@ -39,18 +39,18 @@ def define_topic(
     """
     check_name(name)
     core.check_running()
-    values = {**defaults_of(TOPIC), **attributes}
+    definition = TopicDefinition(TOPIC, name).altered(attributes)
     with core.administration:
         tree = core.registry.topics
         existing = tree.find(name)
         if existing is not None:
             if not replace:
                 raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"topic {name} exists")
-            values["TOPICSTR"] = attributes.get("TOPICSTR", existing.text("TOPICSTR"))
-            _change(core, existing, values)
+            if "TOPICSTR" not in attributes:
+                definition.topicstr = existing.topicstr
+            _change(core, existing, definition)
             return
-        definition = Definition(TOPIC, name, values)
-        topic = definition.text("TOPICSTR")
+        topic = definition.topicstr
         if name not in (BASE_TOPIC, DEFAULT_TOPIC):
             check_topic_string(topic, wildcards=False)
             other = tree.at(topic)
@@ -67,7 +67,8 @@ def alter_topic(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
     """
     core.check_running()
     with core.administration:
-        _change(core, _find(core, name), attributes)
+        definition = _find(core, name)
+        _change(core, definition, definition.altered(attributes))
 
 
 def delete_topic(core: Core, name: str) -> None:
@@ -86,12 +87,12 @@ def delete_topic(core: Core, name: str) -> None:
 def set_up_topics(core: Core) -> None:
     """Define the root of the topic tree and the models of managed queues where there are none."""
     models = [
-        Definition(QMODEL, name, {**defaults_of(QMODEL), "DEFTYPE": kind, "MAXDEPTH": 999_999_999})
+        QueueDefinition(QMODEL, name, deftype=kind, maxdepth=LARGEST)
         for name, kind in _MODELS.items()
         if core.registry.find(name) is None
     ]
     topics = [
-        Definition(TOPIC, name, {**defaults_of(TOPIC), **values})
+        TopicDefinition(TOPIC, name).altered(values)
         for name, values in ((DEFAULT_TOPIC, {}), (BASE_TOPIC, BASE_VALUES))
         if core.registry.topics.find(name) is None
     ]
@@ -101,22 +102,21 @@ def set_up_topics(core: Core) -> None:
     enter_at_opening(core, models, topics)
 
 
-def _find(core: Core, name: str) -> Definition:
+def _find(core: Core, name: str) -> TopicDefinition:
     definition = core.registry.topics.find(name)
     if definition is None:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"topic {name} is not defined")
     return definition
 
 
-def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
-    topic = definition.text("TOPICSTR")
-    changed = Definition(TOPIC, definition.name, {**definition.attributes, **attributes})
-    if changed.text("TOPICSTR") != topic:
+def _change(core: Core, definition: TopicDefinition, changed: TopicDefinition) -> None:
+    topic = definition.topicstr
+    if changed.topicstr != topic:
         raise mq_error(rc.MQRC_TOPIC_STRING_ERROR, f"{definition.name} stands for {topic!r}")
     _enter(core, changed)
 
 
-def _enter(core: Core, definition: Definition) -> None:
+def _enter(core: Core, definition: TopicDefinition) -> None:
     save(core, definition, 0)
     with core.latch:
         core.registry.topics.add(definition)

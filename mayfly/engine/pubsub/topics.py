@@ -6,8 +6,12 @@ from typing import NamedTuple
 
 from mayfly.engine.attributes import attributes_of, defaults_of
 from mayfly.engine.attributes.attribute import TOPIC, Value
-from mayfly.engine.attributes.of_topics import DEAD_LETTERS_YES, PUBSUB_DISABLED, PUBSUB_ENABLED
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.attributes.of_topics import (
+    DEAD_LETTERS_YES,
+    PUBSUB_DISABLED,
+    PUBSUB_ENABLED,
+    TopicDefinition,
+)
 from mayfly.engine.pubsub.topic_strings import joined, upwards
 from mayfly.lifetime.times import ms_of_tenths
 from mayfly.mqi import constants as c
@@ -61,34 +65,34 @@ class TopicTree:
 
     def __init__(self) -> None:
         """Begin with the values of the root alone."""
-        self._by_name: dict[str, Definition] = {}
-        self._by_string: dict[str, Definition] = {}
+        self._by_name: dict[str, TopicDefinition] = {}
+        self._by_string: dict[str, TopicDefinition] = {}
         self._values: dict[str, TopicValues] = {}
 
-    def find(self, name: str) -> Definition | None:
+    def find(self, name: str) -> TopicDefinition | None:
         """Return a topic object, None when there is none."""
         return self._by_name.get(name)
 
-    def at(self, topic: str) -> Definition | None:
+    def at(self, topic: str) -> TopicDefinition | None:
         """Return the topic object that stands for exactly this topic string."""
         return self._by_string.get(topic)
 
-    def definitions(self) -> list[Definition]:
+    def definitions(self) -> list[TopicDefinition]:
         """Return all topic objects by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
 
-    def add(self, definition: Definition) -> None:
+    def add(self, definition: TopicDefinition) -> None:
         """Enter a topic object, or its new attributes."""
         self._by_name[definition.name] = definition
         if definition.name != DEFAULT_TOPIC:
-            self._by_string[definition.text("TOPICSTR")] = definition
+            self._by_string[definition.topicstr] = definition
         self._values.clear()
 
     def remove(self, name: str) -> None:
         """Forget a topic object; what it stood for takes its values from further up."""
         definition = self._by_name.pop(name)
         if name != DEFAULT_TOPIC:
-            del self._by_string[definition.text("TOPICSTR")]
+            del self._by_string[definition.topicstr]
         self._values.clear()
 
     def full_string(self, object_name: str, topic: str) -> str:
@@ -101,7 +105,7 @@ class TopicTree:
         definition = self._by_name.get(object_name)
         if definition is None:
             raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"topic {object_name!r} is not defined")
-        return joined(definition.text("TOPICSTR"), topic)
+        return joined(definition.topicstr, topic)
 
     def values(self, topic: str) -> TopicValues:
         """Return what applies to a topic string."""
@@ -118,32 +122,33 @@ class TopicTree:
         for string in upwards(topic):
             definition = self._by_string.get(string)
             if definition is not None:
+                said = definition.attributes
                 for keyword, as_parent in _PARENT.items():
-                    if definition.attributes[keyword] != as_parent:
-                        found.setdefault(keyword, definition.attributes[keyword])
+                    if said[keyword] != as_parent:
+                        found.setdefault(keyword, said[keyword])
         order = attributes_of(TOPIC)
         return {k: found.get(k, BASE_VALUES[k]) for k in order if k in BASE_VALUES}
 
     def _capped_by(self, topic: str, cap_tenths: int) -> str:
         """Return a cap in words, with the nearest object that gives one."""
         above = (self._by_string[string] for string in upwards(topic) if string in self._by_string)
-        names = (o.name for o in above if o.number("CAPEXPRY") != _PARENT["CAPEXPRY"])
+        names = (o.name for o in above if o.capexpry != _PARENT["CAPEXPRY"])
         return f"CAPEXPRY({cap_tenths}) of TOPIC({next(names)})"
 
     def _resolved(self, topic: str) -> TopicValues:
-        values = Definition(TOPIC, topic, self.effective(topic))
-        cap_tenths = values.number("CAPEXPRY")
+        values = TopicDefinition(TOPIC, topic).altered(self.effective(topic))
+        cap_tenths = values.capexpry
         return TopicValues(
-            values.number("DEFPRTY"),
-            values.number("DEFPSIST"),
-            values.number("PMSGDLV"),
-            values.number("NPMSGDLV"),
-            values.number("PUB") == PUBSUB_DISABLED,
-            values.number("SUB") == PUBSUB_DISABLED,
-            values.number("DURSUB") == s.MQSUB_DURABLE_ALLOWED,
+            values.defprty,
+            values.defpsist,
+            values.pmsgdlv,
+            values.npmsgdlv,
+            values.pub == PUBSUB_DISABLED,
+            values.sub == PUBSUB_DISABLED,
+            values.dursub == s.MQSUB_DURABLE_ALLOWED,
             None if cap_tenths == c.MQCEX_NOLIMIT else ms_of_tenths(cap_tenths),
             "" if cap_tenths == c.MQCEX_NOLIMIT else self._capped_by(topic, cap_tenths),
-            values.number("USEDLQ") == DEAD_LETTERS_YES,
-            values.text("MDURMDL"),
-            values.text("MNDURMDL"),
+            values.usedlq == DEAD_LETTERS_YES,
+            values.mdurmdl,
+            values.mndurmdl,
         )

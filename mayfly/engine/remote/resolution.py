@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL, QREMOTE
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.attributes.of_manager import ManagerDefinition
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQOO_BROWSE,
@@ -23,7 +24,7 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
 
-_Find: TypeAlias = Callable[[str], Definition | None]
+_Find: TypeAlias = Callable[[str], QueueDefinition | None]
 _NAME_BYTES = 48
 _READS = MQOO_INPUT_AS_Q_DEF | MQOO_INPUT_SHARED | MQOO_INPUT_EXCLUSIVE | MQOO_BROWSE
 
@@ -38,7 +39,7 @@ class Remote(NamedTuple):
 class Route(NamedTuple):
     """The objects passed, what holds the messages last; ``remote`` None for a queue here."""
 
-    objects: list[Definition]
+    objects: list[QueueDefinition]
     remote: Remote | None
 
 
@@ -47,7 +48,7 @@ def full_name(queue: str, manager: str, own_manager: str) -> str:
     return queue if manager in ("", own_manager) else f"{queue}@{manager}"
 
 
-def route(find: _Find, queue_manager: Definition, name: str) -> Route:
+def route(find: _Find, queue_manager: ManagerDefinition, name: str) -> Route:
     """Return what a name leads to (C1, C2).
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_UNKNOWN_ALIAS_BASE_Q, MQRC_ALIAS_BASE_Q_TYPE_ERROR;
@@ -58,25 +59,25 @@ def route(find: _Find, queue_manager: Definition, name: str) -> Route:
     """
     own_name = queue_manager.name
     queue, _, manager = name.partition("@")
-    passed: list[Definition] = []
+    passed: list[QueueDefinition] = []
     transmission = ""
     if manager not in ("", own_name):
         alias = find(manager)
-        if alias is not None and alias.kind == QREMOTE and not alias.text("RNAME"):
+        if alias is not None and alias.kind == QREMOTE and not alias.rname:
             passed.append(alias)
-            manager, transmission = alias.text("RQMNAME"), alias.text("XMITQ")
+            manager, transmission = alias.rqmname, alias.xmitq
     if manager in ("", own_name):
         passed += _walk(find, queue)
         last = passed[-1]
         if last.kind == QLOCAL:
             return Route(passed, None)
-        queue, manager, transmission = last.text("RNAME"), last.text("RQMNAME"), last.text("XMITQ")
+        queue, manager, transmission = last.rname, last.rqmname, last.xmitq
         if not queue or manager in ("", own_name):
             said = f"{last.name}: RNAME({queue}) RQMNAME({manager}) name no queue elsewhere"
             raise mq_error(rc.MQRC_REMOTE_Q_NAME_ERROR, said)
     _check_elsewhere(queue, rc.MQRC_OBJECT_NAME_ERROR)
     _check_elsewhere(manager, rc.MQRC_OBJECT_Q_MGR_NAME_ERROR)
-    default = queue_manager.text("DEFXMITQ")
+    default = queue_manager.defxmitq
     passed.append(_transmission_queue(find, transmission, manager, default))
     return Route(passed, Remote(queue, manager))
 
@@ -96,17 +97,17 @@ def reply_address(find: _Find, queue: str) -> tuple[str, str] | None:
     definition = find(queue)
     if definition is None or definition.kind != QREMOTE:
         return None
-    return definition.text("RNAME") or queue, definition.text("RQMNAME")
+    return definition.rname or queue, definition.rqmname
 
 
-def _walk(find: _Find, name: str) -> Iterator[Definition]:
+def _walk(find: _Find, name: str) -> Iterator[QueueDefinition]:
     definition = find(name)
     if definition is None or definition.kind == QMODEL:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"queue {name!r} is not defined")
     yield definition
     if definition.kind == QALIAS:
-        target = definition.text("TARGET")
-        if definition.number("TARGTYPE") == MQOT_TOPIC:
+        target = definition.target
+        if definition.targtype == MQOT_TOPIC:
             raise mq_error(
                 rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
                 f"alias {name} leads to topic {target}: it can only be put to",
@@ -129,7 +130,7 @@ def _check_elsewhere(name: str, reason: int) -> None:
         raise mq_error(reason, f"{name!r} is no name of 1 to {_NAME_BYTES} characters")
 
 
-def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> Definition:
+def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> QueueDefinition:
     """Return the queue whose messages travel to a queue manager: XMITQ, its namesake, DEFXMITQ.
 
     Raises MQRC_UNKNOWN_REMOTE_Q_MGR when there is none; when the one found cannot be it,
@@ -150,6 +151,6 @@ def _transmission_queue(find: _Find, named: str, manager: str, default: str) -> 
         raise mq_error(unknown, f"transmission queue {name!r} is not defined")
     if definition.kind != QLOCAL:
         raise mq_error(wrong_type, f"transmission queue {name} is a {definition.kind}")
-    if definition.number("USAGE") != MQUS_TRANSMISSION:
+    if definition.usage != MQUS_TRANSMISSION:
         raise mq_error(wrong_usage, f"{name} is not USAGE(XMITQ)")
     return definition

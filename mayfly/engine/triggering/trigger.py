@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.objects.definitions import Definition
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.mqi.constants import MQMDS_FIFO, MQQA_GET_INHIBITED
 from mayfly.mqi.selectors import (
     MQTC_ON,
@@ -36,18 +36,18 @@ class Trigger:
         "trigger_type",
     )
 
-    def __init__(self, definition: Definition, last_ms: int | None) -> None:
+    def __init__(self, definition: QueueDefinition, last_ms: int | None) -> None:
         """Take the attributes, and when the last trigger message was made, None for never."""
-        self.trigger_type = definition.number("TRIGTYPE")
-        self.least_priority = definition.number("TRIGMPRI")
-        self.is_fifo = definition.number("MSGDLVSQ") == MQMDS_FIFO
-        self.initiation_queue = definition.text("INITQ")
+        self.trigger_type = definition.trigtype
+        self.least_priority = definition.trigmpri
+        self.is_fifo = definition.msgdlvsq == MQMDS_FIFO
+        self.initiation_queue = definition.initq
         #: The process that must be defined; None on a transmission queue, which needs none (T1).
-        self.process: str | None = definition.text("PROCESS")
+        self.process: str | None = definition.process
         if _is_transmission(definition):
             self.process = None
         #: How many qualifying messages let it trigger although none arrives.
-        self.messages_needed = definition.number("TRIGDPTH") if self.is_depth else 1
+        self.messages_needed = definition.trigdpth if self.is_depth else 1
         self.last_ms = last_ms
 
     @property
@@ -61,19 +61,19 @@ class Trigger:
         return self.trigger_type == MQTT_DEPTH
 
 
-def trigger_of(definition: Definition, number: int, last_ms: int | None) -> Trigger | None:
+def trigger_of(definition: QueueDefinition, number: int, last_ms: int | None) -> Trigger | None:
     """Return the trigger of a local queue, None when it has none; nor has the staging queue.
 
     Nor has a transmission queue that is disabled for gets: no channel could read it (T1).
     """
-    if definition.number("TRIGGER") != MQTC_ON or number == STAGING_NUMBER:
+    if definition.trigger != MQTC_ON or number == STAGING_NUMBER:
         return None
-    if _is_transmission(definition) and definition.number("GET") == MQQA_GET_INHIBITED:
+    if _is_transmission(definition) and definition.get == MQQA_GET_INHIBITED:
         return None
-    if definition.number("TRIGTYPE") == MQTT_NONE or not definition.text("INITQ"):
+    if definition.trigtype == MQTT_NONE or not definition.initq:
         return None
     return Trigger(definition, last_ms)
 
 
-def _is_transmission(definition: Definition) -> bool:
-    return definition.number("USAGE") == MQUS_TRANSMISSION
+def _is_transmission(definition: QueueDefinition) -> bool:
+    return definition.usage == MQUS_TRANSMISSION

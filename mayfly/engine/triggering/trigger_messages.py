@@ -6,10 +6,11 @@ import logging
 from functools import lru_cache
 
 from mayfly.engine.attributes.attribute import PROCESS
+from mayfly.engine.attributes.of_processes import ProcessDefinition
+from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row
 from mayfly.engine.disposal import as_given, dead_letter
-from mayfly.engine.objects.definitions import Definition
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import Window
 from mayfly.mqi.constants import MQAT_QMGR, MQPER_NOT_PERSISTENT
@@ -26,7 +27,7 @@ _TRIGGER_DATA_LENGTH = 64
 
 
 def put_trigger_messages(
-    core: Core, definition: Definition, initiation_queue: str, count: int
+    core: Core, definition: QueueDefinition, initiation_queue: str, count: int
 ) -> tuple[Work, int]:
     """Return the work that puts trigger messages for a queue, and how many are not lost.
 
@@ -67,15 +68,15 @@ def _descriptor(manager_name: str, priority: int) -> Descriptor:
     )
 
 
-def _body(core: Core, definition: Definition) -> bytes:
+def _body(core: Core, definition: QueueDefinition) -> bytes:
     """Return the MQTM; without a process, as for a transmission queue, it names no program."""
-    name = definition.text("PROCESS")
+    name = definition.process
     process = core.registry.named.get((PROCESS, name))
     texts, appl_type = ("", "", ""), 0
-    if process is not None:
-        appl_type = process.number("APPLTYPE")
-        texts = process.text("APPLICID"), process.text("ENVRDATA"), process.text("USERDATA")
-    return _packed(definition.name, name, definition.text("TRIGDATA"), appl_type, texts)
+    if isinstance(process, ProcessDefinition):
+        appl_type = process.appltype
+        texts = process.applicid, process.envrdata, process.userdata
+    return _packed(definition.name, name, definition.trigdata, appl_type, texts)
 
 
 @lru_cache(maxsize=1024)

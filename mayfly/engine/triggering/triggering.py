@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from mayfly.engine.attributes.attribute import PROCESS, QLOCAL, Value
+from mayfly.engine.attributes.definition import SWITCHED_OFF, Definition
 from mayfly.engine.core import Core
-from mayfly.engine.objects.definitions import SWITCHED_OFF, Definition
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.triggering.qualifying import qualifying_count, qualifying_depth
 from mayfly.engine.triggering.trigger import (
@@ -73,7 +73,7 @@ class Triggering:
         """
         definition = queue.definition
         if definition.is_switched_off:
-            definition.attributes = {**definition.attributes, "TRIGGER": MQTC_ON}
+            definition.trigger = MQTC_ON
             definition.is_switched_off = False
         self.fit(queue)
 
@@ -163,7 +163,7 @@ class Triggering:
                     # The change was refused.
                     self._look_at(queue)
 
-    def changed(self, definition: Definition, before: dict[str, Value]) -> None:
+    def changed(self, definition: Definition, before: Mapping[str, Value]) -> None:
         """Note that a definition has changed, and is on the disk."""
         queue = self._core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
         if queue is None:
@@ -272,10 +272,10 @@ class Triggering:
             return False
         if not initiation_queue.input_count or initiation_queue.home is not queue.home:
             return False
-        attributes = initiation_queue.definition.attributes
-        if attributes["PUT"] == MQQA_PUT_INHIBITED or attributes["GET"] == MQQA_GET_INHIBITED:
+        definition = initiation_queue.definition
+        if definition.put == MQQA_PUT_INHIBITED or definition.get == MQQA_GET_INHIBITED:
             return False
-        if attributes["USAGE"] == MQUS_TRANSMISSION:
+        if definition.usage == MQUS_TRANSMISSION:
             return False
         return trigger.process is None or (PROCESS, trigger.process) in registry.named
 
@@ -285,7 +285,7 @@ class Triggering:
         ``told`` is the key of its trigger message.
         """
         core, definition = self._core, queue.definition
-        definition.attributes = {**definition.attributes, "TRIGGER": MQTC_OFF}
+        definition.trigger = MQTC_OFF
         definition.is_switched_off = True
         self._told[queue] = told
         self._drop_trigger(queue)
@@ -316,7 +316,7 @@ class Triggering:
         self._switching.pop(queue, None)
 
     def _interval_ms(self) -> int:
-        return self._core.registry.queue_manager.number("TRIGINT")
+        return self._core.registry.queue_manager.trigint
 
 
 def _number(queue: LocalQueue) -> int:

@@ -58,7 +58,7 @@ def is_report_of(core: Core, expired: Stay, other: Stay) -> bool:
         and expired.ended_ms is not None
         and expired.state == State.EXPIRED
         and bool(expired.report & MQRO_EXPIRATION)
-        and other.queue in (expired.reply_to_q, core.registry.queue_manager.text("DEADQ"))
+        and other.queue in (expired.reply_to_q, core.registry.queue_manager.deadq)
         and other.put_ms >= expired.ended_ms
     )
 
@@ -74,7 +74,7 @@ def _renames(core: Core, life: LifeRecord) -> bool:
     if life.queue == STAGING_QUEUE or life.outcome == State.TRANSMITTED:
         return True
     queue = core.registry.by_name(life.queue)
-    return queue is not None and queue.definition.number("USAGE") == MQUS_TRANSMISSION
+    return queue is not None and queue.definition.usage == MQUS_TRANSMISSION
 
 
 def _stay(core: Core, asked_id: bytes, life: LifeRecord) -> Stay:
