@@ -32,24 +32,28 @@ class Ballast:
         disk = os.statvfs(folder)
         self.size_bytes = min(BALLAST_BYTES, disk.f_blocks * disk.f_frsize // _PART_OF_DISK)
         size = self._file.stat().st_size if self._file.exists() else None
-        self._is_there = size is not None and size >= self.size_bytes
-        self.is_given_up = size is not None and not self._is_there
+        #: Whether there is something to give up.
+        self.is_there = size is not None and size >= self.size_bytes
+        self.is_given_up = size is not None and not self.is_there
 
-    def lay_in(self) -> None:
-        """Make the ballast unless it is there or given up; a disk without room for it has none."""
-        if not self._is_there and not self.is_given_up:
-            self._is_there = self._allocate()
+    def lay_in(self, owed_bytes: int) -> None:
+        """Make the ballast unless it is there or given up; a disk without room for it has none.
+
+        ``owed_bytes`` is what the disk must keep free besides.
+        """
+        if not self.is_there and not self.is_given_up:
+            self.is_there = self._allocate(owed_bytes)
 
     def give_up(self) -> bool:
         """Free its room; False when there is none to free."""
-        if not self._is_there:
+        if not self.is_there:
             return False
         try:
             os.truncate(self._file, 0)
         except OSError as error:
             _LOG.error("%s cannot be given up: %s", self._file, error.strerror)
             return False
-        self._is_there, self.is_given_up = False, True
+        self.is_there, self.is_given_up = False, True
         _LOG.critical(
             "the disk of %s is full: messages can be got and discarded, and puts are refused until "
             "the disk has %d bytes free or the database %d",
@@ -59,18 +63,18 @@ class Ballast:
         )
         return True
 
-    def comes_back(self) -> bool:
-        """Make the ballast again if there is room; a look at the disk takes 2 µs."""
-        if not self._allocate():
+    def comes_back(self, owed_bytes: int) -> bool:
+        """Make the ballast again if there is room besides what is owed; True if it is there."""
+        if not self._allocate(owed_bytes):
             return False
-        self._is_there, self.is_given_up = True, False
+        self.is_there, self.is_given_up = True, False
         _LOG.warning("the disk of %s has room again: puts are taken", self._file.parent)
         return True
 
-    def _allocate(self) -> bool:
+    def _allocate(self, owed_bytes: int) -> bool:
         disk = os.statvfs(self._file.parent)
         # With less to spare it would come and go with each message.
-        if disk.f_bavail * disk.f_frsize < 2 * self.size_bytes:
+        if disk.f_bavail * disk.f_frsize - owed_bytes < 2 * self.size_bytes:
             return False
         try:
             descriptor = os.open(self._file, os.O_CREAT | os.O_WRONLY, FILE_MODE)

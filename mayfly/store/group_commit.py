@@ -27,8 +27,8 @@ from mayfly.mqi.reasons import (
     MQRC_STORAGE_MEDIUM_FULL,
     MQRC_UNEXPECTED_ERROR,
 )
-from mayfly.store.ballast import Ballast
 from mayfly.store.damage import damaged, is_damage
+from mayfly.store.disk_room import DiskRoom
 from mayfly.store.units import Unit, joined
 
 #: How long a leader waits for as many as came the last time: two syncs of a good disk.
@@ -75,17 +75,17 @@ class GroupCommit:
         apply: Callable[[Unit], None],
         book: Book,
         guard: AbstractContextManager[object],
-        ballast: Ballast | None = None,
+        room: DiskRoom | None = None,
     ) -> None:
         """Apply units with ``apply``, each batch inside ``guard``.
 
-        ``ballast`` is what there is to give up when the disk is full; none in memory.
+        ``room`` looks after the disk; there is none in memory.
         """
         self._writer = writer
         self._apply = apply
         self._book = book
         self._guard = guard
-        self._ballast = ballast
+        self._room = room
         self._lock = threading.Lock()
         self._waiting: list[Unit] = []
         self._is_led = False
@@ -174,7 +174,7 @@ class GroupCommit:
                 _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, "the store has stopped"))
                 return
             try:
-                self._transact_or_give_up_ballast(batch)
+                self._transact_or_make_room(batch)
             except apsw.FullError:
                 self._roll_back()
                 _fail(batch, mq_error(MQRC_STORAGE_MEDIUM_FULL, "the disk is full; nothing kept"))
@@ -206,32 +206,17 @@ class GroupCommit:
                 raise
         self.batch_count += 1
 
-    def _transact_or_give_up_ballast(self, batch: list[Unit]) -> None:
-        """Run a transaction; on a full disk once more, with the ballast's room and no puts."""
+    def _transact_or_make_room(self, batch: list[Unit]) -> None:
+        """Run a transaction; on a full disk once more, with room made for what adds no messages."""
+        room = self._room
         try:
-            self._transact(self._refuse_growth(batch))
+            self._transact(batch if room is None else room.refuse_growth(batch))
         except apsw.FullError:
             self._is_committing = False
-            if self._ballast is None or not self._ballast.give_up():
-                raise
             self._roll_back()
-            self._transact(self._refuse_growth(batch))
-
-    def _refuse_growth(self, batch: list[Unit]) -> list[Unit]:
-        """Fail what adds messages while the ballast is given up; return the rest."""
-        ballast = self._ballast
-        if ballast is None or not ballast.is_given_up:
-            return batch
-        growing = [unit for unit in batch if unit.is_growing()]
-        if not growing or ballast.comes_back() or self._has_free_pages(ballast.size_bytes):
-            return batch
-        _fail(growing, mq_error(MQRC_STORAGE_MEDIUM_FULL, "the disk is full: no puts for now"))
-        return [unit for unit in batch if unit.error is None]
-
-    def _has_free_pages(self, size_bytes: int) -> bool:
-        """Return True if so much fits into the database without its file becoming longer."""
-        free_pages = int(self._writer.pragma("freelist_count"))
-        return free_pages * int(self._writer.pragma("page_size")) >= size_bytes
+            if room is None or not room.make():
+                raise
+            self._transact(room.left_of(batch))
 
     def _transact(self, batch: list[Unit]) -> None:
         writer, book = self._writer, self._book
@@ -243,6 +228,8 @@ class GroupCommit:
         else:
             self._write_all(batch)
         book.finish()
+        if self._room is not None and self._room.most_pages is not None:
+            self._room.check_size(batch)
         self._is_committing = True
         writer.execute("COMMIT")
         self._accept(batch)

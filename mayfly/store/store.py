@@ -21,6 +21,7 @@ from mayfly.store.claims import ClaimedMessages
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.delayed import DelayedMessages
+from mayfly.store.disk_room import DiskRoom
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger
@@ -30,6 +31,7 @@ from mayfly.store.sequence import Sequence
 from mayfly.store.stages import StageTable, insert_bulk
 from mayfly.store.totals import Totals
 from mayfly.store.units import Unit
+from mayfly.store.write_ahead_log import WriteAheadLog
 
 #: Lives of non-persistent messages kept back for the next commit, at most.
 _PENDING_LIVES = 10_000
@@ -69,9 +71,12 @@ class Store:
         self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
         self.stages = StageTable(self.persistent)
         self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
-        self.group = GroupCommit(
-            self._database.writer, self._apply, self.book, guard, self._database.ballast
-        )
+        writer, ballast = self._database.writer, self._database.ballast
+        self._log = None if ballast is None else WriteAheadLog(self._database, guard)
+        room = None
+        if self._log is not None and ballast is not None:
+            room = DiskRoom(writer, self._log, ballast)
+        self.group = GroupCommit(writer, self._apply, self.book, guard, room)
         self.retention = Retention(self._database.writer, self.book, self.group)
         ledger_guard = threading.Lock() if durable else self.latch
         self.ledger = Ledger(self._database, self.book, (self.flush, self.settle), ledger_guard)
@@ -87,9 +92,9 @@ class Store:
         self.unsettled_since_ms: int | None = None
         self.sequence = Sequence(self._database.read_meta("sequence", 0), self.group.commit)
         self._log_keeper: LogKeeper | None = None
-        if durable:
+        if self._log is not None and ballast is not None:
             self._database.write_first_identity()
-            self._log_keeper = LogKeeper(self._database, guard)
+            self._log_keeper = LogKeeper(self._database, self._log, ballast)
 
     @property
     def folder(self) -> Path | None:
@@ -99,7 +104,7 @@ class Store:
     @property
     def wal_pages(self) -> int:
         """Pages in the write-ahead log after the last commit."""
-        return self._log_keeper.wal_pages if self._log_keeper else 0
+        return self._log.pages if self._log else 0
 
     def claim(self, manager_name: str) -> None:
         """Make the store a queue manager's own; raises StoreError when it is another's."""

@@ -1,6 +1,6 @@
 """Fills a small disk with messages and drains it; test_full_disk.py mounts one and runs this.
 
-Prints what it has found as JSON.
+Prints what it has found as JSON. With "late" the thread that keeps the log never writes it back.
 """
 
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mayfly import MQError, QueueManager
 from mayfly.store.ballast import BALLAST_FILE, Ballast
+from mayfly.store.log_keeper import LogKeeper
 from mayfly.testing import VirtualClock
 
 BODY = os.urandom(40_000)
@@ -47,10 +48,29 @@ def comes_back(folder: Path, pages_less: int) -> bool:
     free_bytes = 2 * ballast.size_bytes - pages_less * disk.f_frsize
     with (folder / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, disk.f_bavail * disk.f_frsize - free_bytes)
-    is_back = ballast.comes_back()
+    is_back = ballast.comes_back(0)
     assert (folder / BALLAST_FILE).stat().st_size == (ballast.size_bytes if is_back else 0)
     shutil.rmtree(folder)
     return is_back
+
+
+def put_large_unit(qm: QueueManager) -> int:
+    """Put more in a unit of work than half of what the disk has free; return the reason code."""
+    assert qm.store.folder is not None
+    ballast, large = qm.store.folder / BALLAST_FILE, bytes(1_000_000)
+    with qm.session() as session:
+        while not ballast.exists() or not ballast.stat().st_size:
+            session.put("Q1", BODY, persistent=True)
+            session.get("Q1")
+    disk = os.statvfs(qm.store.folder)
+    with qm.session(transacted=True) as session:
+        for _ in range(disk.f_bavail * disk.f_frsize * 6 // 10 // len(large)):
+            session.put("Q1", large, persistent=True)
+        try:
+            session.commit()
+        except MQError as error:
+            return error.reason
+    return 0
 
 
 def main(folder: Path) -> None:
@@ -74,7 +94,15 @@ def main(folder: Path) -> None:
         found["problems later"] = qm.verify().problems
         found["filled later"] = fill(qm)
         found["got later"] = drain(qm)
+    shutil.rmtree(folder)
+    with QueueManager("QM1", folder, clock) as qm:
+        assert qm.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(999999999)").ok
+        found["large unit"] = put_large_unit(qm)
+        found["filled after it"] = fill(qm)
+        found["got after it"] = drain(qm)
     print(json.dumps(found))
 
 
+if sys.argv[2] == "late":
+    LogKeeper._checkpoint = lambda *_: None  # type: ignore[method-assign]  # a busy machine
 main(Path(sys.argv[1]))

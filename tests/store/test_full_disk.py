@@ -29,11 +29,12 @@ from tests.store.scene import (
 )
 
 ROOT = Path(__file__).parents[2]
+TAKEN_OR_FULL = (None, rc.MQRC_STORAGE_MEDIUM_FULL)
 #: In a namespace of its own, so that nobody else sees the disk, and it is gone afterwards.
-MOUNT = 'mount -t tmpfs -o size="$1" none "$2" && exec "$3" -W ignore "$4" "$2/QM1"'
+MOUNT = 'mount -t tmpfs -o size="$1" none "$2" && exec "$3" -W ignore "$4" "$2/QM1" "$5"'
 
 
-def on_a_disk(folder: Path, size: str) -> dict[str, object]:
+def on_a_disk(folder: Path, size: str, keeper: str) -> dict[str, object]:
     """Run small_disk.py where the disk is so small; return what it has found."""
     alone = ["unshare", "--user", "--map-root-user", "--mount"]
     try:
@@ -42,7 +43,7 @@ def on_a_disk(folder: Path, size: str) -> dict[str, object]:
         pytest.skip("this machine lets nobody mount a disk of their own")
     script = Path(__file__).with_name("small_disk.py")
     ran = subprocess.run(
-        [*alone, "sh", "-c", MOUNT, "sh", size, folder, sys.executable, script],
+        [*alone, "sh", "-c", MOUNT, "sh", size, folder, sys.executable, script, keeper],
         capture_output=True,
         text=True,
         check=False,
@@ -64,13 +65,13 @@ def count_of(found: dict[str, object], what: str) -> int:
 
 
 @pytest.mark.slow
-# Two runs of some fifty failed on a busy machine: a get was refused with MQRC_STORAGE_MEDIUM_FULL.
-@pytest.mark.soak
-@pytest.mark.parametrize("size", ["40m", "120m"])
+# On a busy machine the thread that writes the log back may come too late: here it never comes.
+@pytest.mark.parametrize("keeper", ["prompt", "late"])
+@pytest.mark.parametrize("size", ["40m", pytest.param("120m", marks=pytest.mark.soak)])
 def test_full_disk_is_drained_to_the_last_message_and_takes_new_ones(
-    tmp_path: Path, size: str
+    tmp_path: Path, size: str, keeper: str
 ) -> None:
-    found = on_a_disk(tmp_path, size)
+    found = on_a_disk(tmp_path, size, keeper)
     # With less to spare it would come and go with each message.
     assert found["comes back"] == [False, True]
     filled, again = count_of(found, "filled"), count_of(found, "filled again")
@@ -81,6 +82,9 @@ def test_full_disk_is_drained_to_the_last_message_and_takes_new_ones(
     assert (found["depth"], found["got expired"]) == (again, 0)
     assert found["got later"] == count_of(found, "filled later") > filled // 4
     assert found["problems"] == found["problems later"] == []
+    # It would have fitted into the log, and later not into the database.
+    assert found["large unit"] == rc.MQRC_STORAGE_MEDIUM_FULL
+    assert found["got after it"] == count_of(found, "filled after it") > filled // 4
 
 
 class TightDisk(Disk):
@@ -148,7 +152,7 @@ def test_put_is_refused_on_a_full_disk_and_a_get_is_not(
     store.commit([put_unit(store, *rows[:3])])
     disk.is_tight = True
     # There is no room for it meanwhile.
-    monkeypatch.setattr(Ballast, "comes_back", lambda _self: False)
+    monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)
     assert outcome_of(store, put_unit(store, rows[3])) == rc.MQRC_STORAGE_MEDIUM_FULL
     assert (tmp_path / BALLAST_FILE).stat().st_size == 0
     assert outcome_of(store, get_unit(rows[0])) is None
@@ -176,7 +180,7 @@ def test_batch_that_finds_the_disk_full_keeps_its_gets(
         store = with_ballast(tmp_path)
     there = [new_row(store) for _ in range(2)]
     store.commit([put_unit(store, *there)])
-    monkeypatch.setattr(Ballast, "comes_back", lambda _self: False)
+    monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)
     disk.is_tight = True
     # The gate's own transaction is written as well, and gives the ballast up.
     units = [get_unit(there[0]), put_unit(store), get_unit(there[1]), put_unit(store)]
@@ -198,7 +202,7 @@ def test_ballast_that_was_given_up_stays_so_over_a_restart(
     store = with_ballast(tmp_path)
     row = new_row(store)
     store.commit([put_unit(store, row)])
-    monkeypatch.setattr(Ballast, "comes_back", lambda _self: False)
+    monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)
     disk.is_tight = True
     assert outcome_of(store, put_unit(store)) == rc.MQRC_STORAGE_MEDIUM_FULL
     store.close()
@@ -230,8 +234,10 @@ def test_checkpoint_that_finds_the_disk_full_gives_the_ballast_up(
     """The log has room, and what is in it would find none in the database."""
     monkeypatch.setattr(LogKeeper, "PAGES_BEFORE_CHECKPOINT", 200)
     store = with_ballast(tmp_path)
+    # There is no room for it meanwhile.
+    monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)
     disk.tight_file, disk.is_tight = ".db", True
     while (tmp_path / BALLAST_FILE).stat().st_size:
-        store.commit([put_unit(store, new_row(store, bytes(10_000)))])
+        assert outcome_of(store, put_unit(store, new_row(store, bytes(10_000)))) in TAKEN_OR_FULL
     assert store.check() == []
     store.close()

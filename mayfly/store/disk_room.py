@@ -1,0 +1,126 @@
+"""Keeps room on the disk for what adds no messages: gets, discards, releases, definitions.
+
+The invariant: when a put is accepted, the disk has room to write the whole log back, and the
+ballast besides. A put that would break it is refused, and the ballast is given up. Whatever ends
+messages then has at least half of the ballast for its frames of the log. The committing thread
+itself looks after this: another thread may come too late on a busy machine.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import apsw
+
+from mayfly.mqi.errors import mq_error
+from mayfly.mqi.reasons import MQRC_STORAGE_MEDIUM_FULL
+from mayfly.store.ballast import Ballast
+from mayfly.store.units import Unit
+from mayfly.store.write_ahead_log import FRAME_BYTES, PAGE_BYTES, WriteAheadLog
+
+#: A put is accepted while the disk has so much to spare: room for 256 frames, twice.
+_LEAST_BYTES = 2 * 256 * FRAME_BYTES
+#: The log may become longer by so much before the disk is looked at again: others use it too.
+_LOOK_EVERY_PAGES = 1_024
+#: A transaction that adds more than half of this is not met: its data would not fit into memory.
+_WIDE_BYTES = 2**33
+_LOG = logging.getLogger("mayfly.store")
+
+
+class DiskRoom:
+    """Refuses puts on a disk that is nearly full; used by the committing thread, in its guard."""
+
+    def __init__(self, writer: apsw.Connection, log: WriteAheadLog, ballast: Ballast) -> None:
+        """Look at the disk with the first transaction."""
+        self._writer, self._log, self._ballast = writer, log, ballast
+        self._last_pages = self._look_at_pages = 0
+        #: How many pages the database may have after a transaction that adds messages; None: any
+        #: number.
+        self.most_pages: int | None = None
+
+    def refuse_growth(self, batch: list[Unit]) -> list[Unit]:
+        """Fail what adds messages if the disk has no room for it; return the rest.
+
+        Call it before the transaction begins.
+        """
+        pages, last_pages, ballast = self._log.pages, self._last_pages, self._ballast
+        self._last_pages = pages
+        if ballast.is_there:
+            is_known = last_pages <= pages < self._look_at_pages
+        else:
+            # Without a ballast nothing is promised to gets: the disk itself tells when it is full.
+            is_known = not ballast.is_given_up
+        if is_known or not any(unit.is_growing() for unit in batch) or self._has_room():
+            return batch
+        self._look_at_pages = 0
+        return without_growth(batch)
+
+    def check_size(self, batch: list[Unit]) -> None:
+        """Raise apsw.FullError if puts exceed ``most_pages``; call it before the COMMIT.
+
+        What they add would fit into the log, and later not into the database.
+        """
+        is_larger = int(self._writer.pragma("page_count")) > (self.most_pages or 0)
+        if is_larger and any(unit.is_growing() for unit in batch):
+            raise apsw.FullError("no room for the transaction in the database")
+
+    def left_of(self, batch: list[Unit]) -> list[Unit]:
+        """Return what to try again once room was made; the rest has failed."""
+        return without_growth(batch) if self._ballast.is_given_up else batch
+
+    def make(self) -> bool:
+        """Make room where a transaction has met the end of the disk; return False if none is made.
+
+        Call it after the transaction was rolled back.
+        """
+        self._look_at_pages, self.most_pages = 0, None
+        # The thread that writes the log back has to learn that there is less room.
+        self._log.tell_at_pages = 0
+        is_given_up = self._ballast.give_up()
+        return self._write_back() or is_given_up
+
+    def _has_room(self) -> bool:
+        ballast = self._ballast
+        if not (
+            not ballast.is_given_up
+            or ballast.comes_back(self._log.owed_bytes())
+            or self._has_free_pages(ballast.size_bytes)
+        ):
+            return False
+        least_bytes = _LEAST_BYTES + (ballast.size_bytes // 2 if ballast.is_given_up else 0)
+        spare_bytes = self._log.spare_bytes()
+        if spare_bytes < least_bytes and self._write_back():
+            spare_bytes = self._log.spare_bytes()
+        if spare_bytes < least_bytes:
+            self.make()
+            return False
+        self._note(spare_bytes)
+        return True
+
+    def _note(self, spare_bytes: int) -> None:
+        """Note until when a look at the disk holds: a page more takes room in log and database."""
+        more_pages = max(spare_bytes // (2 * FRAME_BYTES), 0)
+        self._last_pages = self._log.pages
+        self._look_at_pages = self._log.pages + min(more_pages, _LOOK_EVERY_PAGES)
+        is_wide = spare_bytes >= _WIDE_BYTES
+        present_pages = int(self._writer.pragma("page_count"))
+        self.most_pages = None if is_wide else present_pages + more_pages
+
+    def _has_free_pages(self, size_bytes: int) -> bool:
+        """Return True if so much fits into the database without its file becoming longer."""
+        return int(self._writer.pragma("freelist_count")) * PAGE_BYTES >= size_bytes
+
+    def _write_back(self) -> bool:
+        try:
+            return self._log.write_back()
+        except apsw.BusyError as error:
+            _LOG.info("checkpoint postponed: %s", error)
+            return False
+
+
+def without_growth(batch: list[Unit]) -> list[Unit]:
+    """Fail the units that add messages with MQRC_STORAGE_MEDIUM_FULL; return the others."""
+    growing = [unit for unit in batch if unit.is_growing()]
+    for unit in growing:
+        unit.error = mq_error(MQRC_STORAGE_MEDIUM_FULL, "the disk is full: no puts for now")
+    return [unit for unit in batch if unit not in growing]
