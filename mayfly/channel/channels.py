@@ -13,12 +13,16 @@ from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.engine import ChannelDefinition, Manager
-from mayfly.engine.attributes.attribute import CHANNEL
-from mayfly.engine.attributes.of_channels import LOCAL, RECEIVER, SENDER
-from mayfly.engine.objects.named import find_channel, named_of
+from mayfly.engine import (
+    ChannelDefinition,
+    Manager,
+    channel_definitions,
+    find_channel,
+    manager_definition,
+)
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.mqi.selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_LOCAL
 from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
 
 #: The channels of the open queue managers of this process, some of which may have one name.
@@ -58,7 +62,7 @@ def connect(definition: ChannelDefinition) -> Link:
     MQRC_NOT_AUTHORIZED without the token that a server asks for, and MQRC_CHANNEL_CONFIG_ERROR
     where what a network needs is not installed.
     """
-    if definition.trptype == LOCAL:
+    if definition.trptype == MQXPT_LOCAL:
         return connect_local(definition)
     try:
         from mayfly.channel.network import NetworkLink
@@ -100,7 +104,7 @@ class Channels:
         Whether the partner can be reached turns out afterwards: see :meth:`status`. Raises
         MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
         """
-        if self._definition(name).chltype == RECEIVER:
+        if self._definition(name).chltype == MQCHT_RECEIVER:
             with self._accepting:
                 if self._is_stopped(name):
                     self._note_receiver(name, INACTIVE)
@@ -113,7 +117,7 @@ class Channels:
         Messages that a stop leaves there would trigger the channel at once. Raises as
         :meth:`start`, and MQRC_CHANNEL_CONFIG_ERROR for a receiver.
         """
-        self._check_type(name, SENDER)
+        self._check_type(name, MQCHT_SENDER)
         sender = self._sender(name)
         if sender.status is not Status.STOPPED:
             sender.start()
@@ -125,7 +129,7 @@ class Channels:
         when its queue manager is opened again. Raises MQRC_UNKNOWN_OBJECT_NAME, for a receiver
         MQRC_STORAGE_MEDIUM_FULL, and it stays as it was.
         """
-        if self._definition(name).chltype == RECEIVER:
+        if self._definition(name).chltype == MQCHT_RECEIVER:
             with self._accepting:
                 self._note_receiver(name, STOPPED)
                 self._cut_off(name)
@@ -137,7 +141,7 @@ class Channels:
 
         Raises MQRC_UNKNOWN_OBJECT_NAME.
         """
-        if self._definition(name).chltype == SENDER:
+        if self._definition(name).chltype == MQCHT_SENDER:
             return [self._sender(name).standing()]
         states = {
             state.partner: state
@@ -161,7 +165,7 @@ class Channels:
 
         Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_CHANNEL_CONFIG_ERROR.
         """
-        self._check_type(name, SENDER)
+        self._check_type(name, MQCHT_SENDER)
         self._sender(name).resolve(is_committed=is_committed)
 
     def reset(self, name: str, sequence: int = 1) -> None:
@@ -171,7 +175,7 @@ class Channels:
         MQRC_CHANNEL_CONFIG_ERROR for a sender with a batch in doubt.
         """
         shipments = self._manager.shipments
-        if self._definition(name).chltype == SENDER:
+        if self._definition(name).chltype == MQCHT_SENDER:
             self._sender(name).reset(sequence)
             return
         with self._accepting:
@@ -182,7 +186,7 @@ class Channels:
 
     def ping(self, name: str) -> None:
         """Find out whether a sender's partner answers; raises LinkDown or why it would refuse."""
-        self._check_type(name, SENDER)
+        self._check_type(name, MQCHT_SENDER)
         definition = self._definition(name)
         link = self.connect(definition)
         try:
@@ -208,7 +212,7 @@ class Channels:
 
     def restart(self) -> None:
         """Start the senders that ran when the queue manager was last open."""
-        defined = {d.name for d in named_of(self._manager, CHANNEL)}
+        defined = {d.name for d in channel_definitions(self._manager)}
         for state in self._manager.shipments.states():
             if state.is_sender and state.is_started and state.name in defined:
                 self._sender(state.name).start()
@@ -252,7 +256,7 @@ class Channels:
                 manager.shipments.save(state)
             receiver = Receiver(manager, definition, state, opening.instance_id)
             self._receivers[name, partner] = receiver
-        manager_limits = manager.registry.queue_manager
+        manager_limits = manager_definition(manager)
         batch_size = min(definition.batchsz, manager_limits.maxumsgs)
         max_message_bytes = definition.maxmsgl or manager_limits.maxmsgl
         return receiver, Standing(
@@ -267,8 +271,12 @@ class Channels:
         """Raise MQRC_UNKNOWN_CHANNEL_NAME, or MQRC_CHANNEL_CONFIG_ERROR for one that is stopped."""
         manager = self._manager
         manager.check_running()
-        definition = manager.registry.named.get((CHANNEL, channel))
-        if not isinstance(definition, ChannelDefinition) or definition.chltype != RECEIVER:
+        receivers = {
+            definition.name
+            for definition in channel_definitions(manager)
+            if definition.chltype == MQCHT_RECEIVER
+        }
+        if channel not in receivers:
             said = f"{manager.name} has no CHANNEL({channel}) CHLTYPE(RCVR)"
             raise mq_error(rc.MQRC_UNKNOWN_CHANNEL_NAME, said)
         if self._is_stopped(channel):

@@ -7,16 +7,25 @@ from collections import deque
 from collections.abc import Iterable
 
 from mayfly.channel.links import LinkDown, Parcel
-from mayfly.channel.undeliverable import discard_elapsed, set_aside
-from mayfly.engine import ChannelDefinition, Manager, PutRequest, full_name, stored_id
-from mayfly.engine.attributes.of_channels import DEAD_LETTERS
-from mayfly.engine.objects.registry import topic_alias
-from mayfly.engine.put import put
+from mayfly.channel.parcels import original_of
+from mayfly.engine import (
+    ChannelDefinition,
+    Manager,
+    PutRequest,
+    Refused,
+    Session,
+    full_name,
+    put_received,
+    refuse,
+    report_expiration,
+    stored_id,
+)
 from mayfly.lifetime.transmission import counted_transit_ms
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQOO_OUTPUT, MQOO_SET_ALL_CONTEXT, MQPMO_SET_ALL_CONTEXT
+from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import MQError
-from mayfly.store.channels import ChannelRow, save_channel
+from mayfly.mqi.selectors import MQUSEDLQ_YES
+from mayfly.store.channels import ChannelRow
 
 PROGRAM = "mayfly channel"
 #: Reasons that may be gone a little later: the put is tried again (MRRTY, MRTMR).
@@ -92,15 +101,12 @@ class Receiver:
         with self._lock:
             self._check_open()
             state = self.state._replace(luw=luw, sequence=sequence)
-            unit = self._session.unit_of_work
-            unit.note(*save_channel(state))
             try:
-                unit.commit()
+                self._manager.shipments.commit_received(self._session, state)
             except MQError as error:
                 self._end_on(error)
                 raise
             self.state = state
-            self._manager.shipments.note(state)
             self.batch_count += 1
 
     def close(self) -> None:
@@ -146,9 +152,8 @@ class Receiver:
     def _put(self, parcel: Parcel, life_ms: int | None) -> None:
         manager, session = self._manager, self._session
         if life_ms == 0:
-            discard_elapsed(manager, session.unit_of_work, parcel)
+            report_expiration(manager, original_of(parcel), self._session_of(parcel))
             return
-        name = full_name(parcel.queue, parcel.manager, manager.name)
         request = PutRequest(
             parcel.descriptor,
             stored_id(parcel.msg_id),
@@ -156,29 +161,22 @@ class Receiver:
             life_ms,
             context_option=MQPMO_SET_ALL_CONTEXT,
         )
-        if topic_alias(manager.registry, name) is not None:
-            in_unit = not parcel.is_fast
-            session.publish_as("", parcel.body, request, syncpoint=in_unit, alias=name)
-            return
-        if session.authority is not None:
-            session.authority.check_open(name, MQOO_OUTPUT | MQOO_SET_ALL_CONTEXT)
-        put(
-            manager,
-            manager.registry.resolve_target(name),
-            parcel.body,
-            request,
-            context=session.context,
-            unit_of_work=None if parcel.is_fast else session.unit_of_work,
-        )
+        name = full_name(parcel.queue, parcel.manager, manager.name)
+        put_received(manager, session, name, parcel.body, request, in_unit=not parcel.is_fast)
 
     def _set_aside(self, parcel: Parcel, error: MQError) -> None:
-        use_dead_letters = self._definition.usedlq == DEAD_LETTERS
-        unit = self._session.unit_of_work
+        target = full_name(parcel.queue, parcel.manager, self._manager.name)
+        may_be_letter = self._definition.usedlq == MQUSEDLQ_YES
+        refused = Refused(original_of(parcel), target, may_be_letter)
         try:
-            set_aside(self._manager, unit, parcel, error, use_dead_letters=use_dead_letters)
+            refuse(self._manager, refused, error, self._session_of(parcel))
         except MQError:
             self._end()
             raise
+
+    def _session_of(self, parcel: Parcel) -> Session | None:
+        """Return the session whose unit of work a message is part of; None for one outside."""
+        return None if parcel.is_fast else self._session
 
     def _check_open(self) -> None:
         if not self.is_open:

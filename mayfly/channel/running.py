@@ -15,8 +15,7 @@ from mayfly.channel.links import Link, end_link
 from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.engine import ChannelDefinition, Manager
-from mayfly.engine.objects.named import find_channel
+from mayfly.engine import ChannelDefinition, Manager, find_channel
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -111,7 +110,7 @@ class RunningChannel:
                 said = f"channel {self._name} has no batch in doubt"
                 raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
             if self._sender is None:
-                self._sender = self._new_sender()
+                self._sender = Sender(self._manager, self._definition)
             self._sender.resolve(is_committed=is_committed)
 
     def reset(self, sequence: int) -> None:
@@ -225,16 +224,12 @@ class RunningChannel:
         if self._intake is None:
             self._intake = Intake(self._manager, transmission_queue)
         if self._sender is None:
-            self._sender = self._new_sender()
+            self._sender = Sender(self._manager, self._definition)
         self._link = self._connect(definition)
         self._sender.connect(self._link)
         self._failure = ""
         self._intake.has_work = True
         self._note_sent(None)
-
-    def _new_sender(self) -> Sender:
-        queue = self._manager.registry.resolve(self._definition.xmitq).queue
-        return Sender(self._manager, self._definition, queue)
 
     def _move(self) -> None:
         """Take what has come and, when the batch is full or its time is over, send it."""

@@ -14,25 +14,23 @@ whether it is committed there.
 from __future__ import annotations
 
 from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link, luw_name
-from mayfly.channel.parcels import as_it_stands, parcel_of
-from mayfly.channel.undeliverable import add_exception, add_expiration_report, original_of
-from mayfly.engine import ChannelDefinition, Manager
-from mayfly.engine.attributes.of_channels import DEAD_LETTERS, FAST
-from mayfly.engine.delivery import new_id
-from mayfly.engine.disposal import behind_transit
-from mayfly.engine.queues import LocalQueue
-from mayfly.engine.shipments import Shipment
-from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.channel.parcels import as_it_stands, original_of, parcel_of
+from mayfly.engine import (
+    ChannelDefinition,
+    Manager,
+    Refused,
+    Shipment,
+    full_name,
+    manager_definition,
+    new_message_id,
+)
 from mayfly.lifetime.transmission import transit_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.store.channels import ChannelRow, packed_keys, save_channel
+from mayfly.mqi.selectors import MQNPMS_FAST, MQUSEDLQ_YES
+from mayfly.store.channels import ChannelRow
 from mayfly.store.units import StoredMessage
 
-_EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
-_DEAD_LETTERED = next_state(State.AVAILABLE, Event.DEAD_LETTER)
-_DISCARDED = next_state(State.AVAILABLE, Event.DISCARD)
 #: The part of a MsgId that no two have: it names a batch.
 _UNIQUE_FROM = 16
 _MS_PER_S = 1_000
@@ -41,12 +39,12 @@ _MS_PER_S = 1_000
 class Sender:
     """One channel's connection to its partner, from the negotiation to a failure or the end."""
 
-    def __init__(self, manager: Manager, definition: ChannelDefinition, queue: LocalQueue) -> None:
+    def __init__(self, manager: Manager, definition: ChannelDefinition) -> None:
         """Take over what the last run has left in doubt; the queue is open for this sender."""
         self._manager = manager
         self._definition = definition
-        self._queue = queue
-        self._shipment: Shipment = manager.shipments.claimed(definition.name, queue)
+        self._xmitq = definition.xmitq
+        self._shipment: Shipment = manager.shipments.claimed(definition.name, self._xmitq)
         self._link: Link | None = None
         self._standing: Standing | None = None
         self._taken: list[StoredMessage] = []
@@ -91,40 +89,29 @@ class Sender:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"sequence number of {name}: {said}")
         if self.state.doubt_luw:
             self.resolve(is_committed=False)
-        if self._shipment.queue is not self._queue:
+        if not self._shipment.is_of(self._xmitq):
             # XMITQ was altered while a batch was in doubt.
-            self._shipment = self._manager.shipments.claimed(name, self._queue)
+            self._shipment = self._manager.shipments.claimed(name, self._xmitq)
         if state.is_reset:
             self._manager.shipments.save(state._replace(is_reset=0))
         self._standing = standing
 
     def resolve(self, *, is_committed: bool) -> None:
         """End the doubt: the messages are at the partner, or go back to their places."""
-        state = self.state
-        settled = state._replace(doubt_sequence=0, doubt_luw="", doubt_keys=b"")
-        if is_committed:
-            settled = settled._replace(sequence=state.doubt_sequence, luw=state.doubt_luw)
-            self._shipment.end(save_channel(settled))
-        else:
-            self._shipment.give_back(save_channel(settled))
-        self._manager.shipments.note(settled)
+        shipments, name = self._manager.shipments, self._definition.name
+        shipments.resolve(name, self._shipment, is_committed=is_committed)
 
     def take(self) -> bool:
         """Take what is there for the batch; True when the queue holds no more for it."""
         assert self._standing is not None
         manager, standing = self._manager, self._standing
-        room = min(standing.batch_size, manager.registry.queue_manager.maxumsgs)
-        room -= len(self._taken)
-        if manager.registry.resolve(self._xmitq).get_inhibited:
-            raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on {self._xmitq}")
+        room = min(standing.batch_size, manager_definition(manager).maxumsgs)
+        # MAXUMSGS may be less than what an open batch has by now.
+        room = max(room - len(self._taken), 0)
         if not self._taken:
             self._begun_ms = manager.now_ms()
-        with manager.latch:
-            manager.check_running()
-            # MAXUMSGS may be less than what an open batch has by now.
-            found = self._shipment.take(max(room, 0))
-        manager.run_deferred()
-        self._taken += [row for _queue, row, _side in found]
+        found = self._shipment.take(room)
+        self._taken += found
         return len(found) < room
 
     def open_until_ms(self) -> int | None:
@@ -137,8 +124,9 @@ class Sender:
         """Hand the batch over; returns in how many ms to :meth:`go_on`, None when it is done."""
         assert self._link is not None
         now_ms = self._manager.now_ms()
-        parcels = [p for row in self._taken if (p := self._parcel(row, now_ms)) is not None]
-        if self._is_fast:
+        is_fast_channel = self._definition.npmspeed == MQNPMS_FAST
+        parcels = self._parcels(now_ms, is_fast_channel=is_fast_channel)
+        if is_fast_channel:
             # Not twice, come what may; the others may wait for what the batch meets.
             self._shipment.let_volatile_go()
             parcels.sort(key=lambda parcel: not parcel.is_fast)
@@ -172,7 +160,7 @@ class Sender:
         if self._link is not None:
             end_link(self._link)
         self._taken = []
-        if not self.state.doubt_luw and self._shipment.rows:
+        if not self.state.doubt_luw and len(self._shipment):
             self._shipment.give_back()
 
     def hand_over(self) -> None:
@@ -189,13 +177,13 @@ class Sender:
         """Steps 2 to 4 for what is part of the batch."""
         assert self._link is not None
         shipment, manager = self._shipment, self._manager
-        if shipment.rows:
+        if len(shipment):
             state, wrap = self.state, self._definition.seqwrap
-            sequence = (state.sequence + len(shipment.rows) - 1) % wrap + 1
-            with manager.latch:
-                luw = luw_name(manager.ledger.instance_id, new_id(manager)[_UNIQUE_FROM:])
+            sequence = (state.sequence + len(shipment) - 1) % wrap + 1
+            unique = new_message_id(manager)[_UNIQUE_FROM:]
+            luw = luw_name(manager.ledger.instance_id, unique)
             doubt = state._replace(
-                doubt_sequence=sequence, doubt_luw=luw, doubt_keys=packed_keys(shipment.keys())
+                doubt_sequence=sequence, doubt_luw=luw, doubt_keys=shipment.packed_keys()
             )
             manager.shipments.save(doubt)
             self._link.confirm(luw, sequence)
@@ -203,47 +191,36 @@ class Sender:
         self._taken = []
         self.batch_count += 1
 
-    def _parcel(self, row: StoredMessage, now_ms: int) -> Parcel | None:
-        """Return a message as it is sent; None for one that ends here instead.
+    def _parcels(self, now_ms: int, *, is_fast_channel: bool) -> list[Parcel]:
+        """Return what is taken as it is sent, but for what ends here instead.
 
-        Raises why it can end nowhere.
+        Raises why a message can end nowhere.
         """
-        try:
-            parcel = parcel_of(row, now_ms, is_fast_channel=self._is_fast)
-            if len(parcel.body) > self._max_message_bytes():
-                said = f"{len(parcel.body)} bytes for {self._definition.name}"
-                raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
-        except MQError as error:
-            self._set_aside(as_it_stands(row, now_ms, self._xmitq), row, error)
-            return None
-        if parcel.life_ms == 0:
-            self._discard(parcel, row)
-            return None
-        return parcel
-
-    def _discard(self, parcel: Parcel, row: StoredMessage) -> None:
-        """E26, E19: what has no life left is discarded, and its report is sent."""
-        work = Work()
-        with self._manager.latch:
-            self._shipment.leave(work, row.k, _EXPIRED, rc.MQRC_NONE)
-            add_expiration_report(self._manager, work, parcel)
-        self._manager.run(work)
+        parcels, largest = list[Parcel](), self._max_message_bytes()
+        for row in self._taken:
+            try:
+                parcel = parcel_of(row, now_ms, is_fast_channel=is_fast_channel)
+                if len(parcel.body) > largest:
+                    said = f"{len(parcel.body)} bytes for {self._definition.name}"
+                    raise mq_error(rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL, said)
+            except MQError as error:
+                self._set_aside(as_it_stands(row, now_ms, self._shipment.queue.name), row, error)
+                continue
+            if parcel.life_ms == 0:
+                self._shipment.discard(row.k, original_of(parcel))
+            else:
+                parcels.append(parcel)
+        return parcels
 
     def _set_aside(self, parcel: Parcel, row: StoredMessage, error: MQError) -> None:
-        work, manager = Work(), self._manager
-        use_dead_letters = self._definition.usedlq == DEAD_LETTERS
-        with manager.latch:
-            about = behind_transit(manager, self._queue, original_of(parcel))
-            is_letter = add_exception(
-                manager, work, parcel, about, error, use_dead_letters=use_dead_letters
-            )
-            outcome = _DEAD_LETTERED if is_letter else _DISCARDED
-            self._shipment.leave(work, row.k, outcome, error.reason)
-        manager.run(work)
+        target = full_name(parcel.queue, parcel.manager, self._manager.name)
+        may_be_letter = self._definition.usedlq == MQUSEDLQ_YES
+        refused = Refused(original_of(parcel), target, may_be_letter)
+        self._shipment.set_aside(row.k, refused, error)
 
     def _max_message_bytes(self) -> int:
         own = self._definition.maxmsgl
-        largest = own or self._manager.registry.queue_manager.maxmsgl
+        largest = own or manager_definition(self._manager).maxmsgl
         return largest if self._standing is None else min(largest, self._standing.max_message_bytes)
 
     def _heartbeat_s(self) -> int:
@@ -251,11 +228,3 @@ class Sender:
         heartbeat_s = self._definition.hbint
         held_s = -(-self._definition.batchint // _MS_PER_S)
         return heartbeat_s + held_s if heartbeat_s else 0
-
-    @property
-    def _is_fast(self) -> bool:
-        return self._definition.npmspeed == FAST
-
-    @property
-    def _xmitq(self) -> str:
-        return self._shipment.queue.name

@@ -82,6 +82,12 @@ def new_id(core: Core) -> bytes:
     return generated_id(core.name, core.store.sequence.instance, core.store.sequence.next())
 
 
+def new_message_id(core: Core) -> bytes:
+    """Return a MsgId that no message has had; call it without the latch."""
+    with core.latch:
+        return new_id(core)
+
+
 def check_room(core: Core, path: Path, body_bytes: int, *, persistent: bool) -> None:
     """Raise what refuses a message of this size on a path now (C5, P7, P8).
 

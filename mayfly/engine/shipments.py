@@ -11,18 +11,29 @@ from collections.abc import Iterable
 
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import life_of
-from mayfly.engine.disposal import discard_expired, remove
+from mayfly.engine.disposal import behind_transit, discard_expired, remove, send_report
 from mayfly.engine.finding.search import ANY, in_order
+from mayfly.engine.handles import Handle
+from mayfly.engine.locking import assert_locked
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
+from mayfly.engine.received import Refused, add_refusal
+from mayfly.engine.session import Session
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQOO_INPUT_EXCLUSIVE
 from mayfly.mqi.descriptor import unpack_descriptor
-from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, save_channel
-from mayfly.store.claims import Statement
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, packed_keys, save_channel
 from mayfly.store.keys import queue_number_of
+from mayfly.store.units import StoredMessage
 
 _TRANSMITTED = next_state(State.AVAILABLE, Event.TRANSMIT)
+_EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
+_DEAD_LETTERED = next_state(State.AVAILABLE, Event.DEAD_LETTER)
+_DISCARDED = next_state(State.AVAILABLE, Event.DISCARD)
 
 
 class Shipment:
@@ -32,18 +43,36 @@ class Shipment:
         """Begin with none."""
         self._core = core
         self.queue = queue
-        self.rows: list[Found] = []
+        self._rows: list[Found] = []
 
-    def keys(self) -> list[int]:
-        """Return the keys of the persistent messages, which a restart would find again."""
-        return [row.k for _queue, row, side in self.rows if side]
+    def __len__(self) -> int:
+        """Return how many messages it holds."""
+        return len(self._rows)
 
-    def take(self, limit: int) -> list[Found]:
+    def is_of(self, name: str) -> bool:
+        """Tell whether its messages are of the queue that a name leads to now."""
+        return self._core.registry.resolve(name).queue is self.queue
+
+    def packed_keys(self) -> bytes:
+        """Return what a restart finds the persistent messages by, for ``ChannelRow``."""
+        return packed_keys([row.k for _queue, row, side in self._rows if side])
+
+    def take(self, limit: int) -> list[StoredMessage]:
         """Take the next live messages, up to ``limit``, and return them in get order.
 
-        Expired ones met on the way are discarded (E6). Call it with the latch held, and
-        ``core.run_deferred()`` behind it.
+        Expired ones met on the way are discarded (E6). Raises MQRC_GET_INHIBITED,
+        MQRC_CONNECTION_BROKEN.
         """
+        core, name = self._core, self.queue.name
+        if core.registry.resolve(name).get_inhibited:
+            raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on {name}")
+        with core.latch:
+            core.check_running()
+            found = self._take(limit)
+        core.run_deferred()
+        return [row for _queue, row, _side in found]
+
+    def _take(self, limit: int) -> list[Found]:
         core, queue, now_ms = self._core, self.queue, self._core.now_ms()
         found: list[Found] = []
         expired: list[Found] = []
@@ -63,8 +92,8 @@ class Shipment:
         """End the lives of the non-persistent messages now: they travel outside the batch."""
         core = self._core
         with core.latch:
-            going = [taken for taken in self.rows if not taken[2]]
-            self.rows = [taken for taken in self.rows if taken[2]]
+            going = [taken for taken in self._rows if not taken[2]]
+            self._rows = [taken for taken in self._rows if taken[2]]
             for taken in going:
                 self._release(taken)
             work = self._transmitted(going, core.now_ms())
@@ -72,31 +101,52 @@ class Shipment:
             core.run(work)
 
     def hold(self, keys: Iterable[int]) -> None:
-        """Take the messages of these keys that are still there; call it with the latch held."""
+        """Take the messages of these keys that are still there."""
+        assert_locked(self._core)
         rows = (self._core.messages(PERSISTENT).row(key) for key in keys)
         self._hold((self.queue, row, PERSISTENT) for row in rows if row is not None)
 
-    def leave(self, work: Work, key: int, outcome: State, reason: int) -> None:
-        """Let a message go otherwise than to the partner; call it with the latch held."""
-        found = next(taken for taken in self.rows if taken[1].k == key)
+    def discard(self, key: int, original: Original) -> None:
+        """End the life of a message that has none left, and send its report (E26, E19)."""
+        core, work = self._core, Work()
+        with core.latch:
+            self._leave(work, key, _EXPIRED, rc.MQRC_NONE)
+            send_report(core, work, Cause.EXPIRATION, original._replace(remaining_ms=0))
+        core.run(work)
+
+    def set_aside(self, key: int, message: Refused, error: MQError) -> None:
+        """Discard or dead-letter a message that cannot be sent, with its report.
+
+        The report describes what stands behind the MQXQH (R8). Raises ``error`` for one that can
+        end nowhere, which stays (Q5, R5).
+        """
+        core, work = self._core, Work()
+        with core.latch:
+            about = behind_transit(core, self.queue, message.original)
+            is_letter = add_refusal(core, work, message, about, error)
+            self._leave(work, key, _DEAD_LETTERED if is_letter else _DISCARDED, error.reason)
+        core.run(work)
+
+    def _leave(self, work: Work, key: int, outcome: State, reason: int) -> None:
+        found = next(taken for taken in self._rows if taken[1].k == key)
         core, (queue, row, _side) = self._core, found
-        self.rows.remove(found)
+        self._rows.remove(found)
         self._release(found)
         descriptor = unpack_descriptor(row.descriptor)
         life = life_of(queue, row, descriptor, core.now_ms(), outcome, reason=reason)
         remove(core, work, found, life)
 
-    def end(self, *statements: Statement) -> None:
-        """Their lives end here, as transmitted, durably together with some statements.
+    def end(self, state: ChannelRow) -> None:
+        """Their lives end here, as transmitted, durably together with the channel's state.
 
         When that fails they stay hidden, for the partner has them. Raises MQRC_STORAGE_MEDIUM_FULL,
         MQRC_CONNECTION_BROKEN.
         """
-        core, rows = self._core, self.rows
+        core, rows = self._core, self._rows
         with core.latch:
             self._let_go()
             work = self._transmitted(rows, core.now_ms())
-            work.unit.statements.extend(statements)
+            work.unit.statements.append(save_channel(state))
         try:
             core.run(work)
         except BaseException:
@@ -105,23 +155,24 @@ class Shipment:
                     self._hold(rows)
             raise
 
-    def give_back(self, *statements: Statement) -> None:
-        """Put them back in their places, backout counts raised, durably with some statements.
+    def give_back(self, state: ChannelRow | None = None) -> None:
+        """Put them back in their places, backout counts raised, durably with a channel's state.
 
-        On a full disk the statements and the counts stay as they were.
+        On a full disk the state and the counts stay as they were.
         """
         core = self._core
         work = Work()
-        work.unit.statements.extend(statements)
-        for _queue, row, side in self.rows:
+        if state is not None:
+            work.unit.statements.append(save_channel(state))
+        for _queue, row, side in self._rows:
             unit = work.unit
             (unit.backouts if side else unit.volatile_backouts).append((row.k,))
         try:
-            if self.rows or statements:
+            if self._rows or state is not None:
                 core.run(work)
         finally:
             with core.latch:
-                rows = self.rows
+                rows = self._rows
                 self._let_go()
                 for queue, row, side in rows:
                     core.reveal(queue, row.k, side)
@@ -135,13 +186,13 @@ class Shipment:
             self._core.hidden[taken[1].k] = self
             self.queue.depth -= 1
             self.queue.locked += 1
-            self.rows.append(taken)
+            self._rows.append(taken)
 
     def _let_go(self) -> None:
         """Leave it to the caller what becomes of them."""
-        for taken in self.rows:
+        for taken in self._rows:
             self._release(taken)
-        self.rows = []
+        self._rows = []
 
     def _release(self, taken: Found) -> None:
         del self._core.hidden[taken[1].k]
@@ -164,6 +215,22 @@ class Shipment:
                 queue.first[side] = row.k + 1
 
 
+def open_transmission_queue(session: Session, name: str) -> Handle:
+    """Open a transmission queue for the one channel that empties it.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_XMIT_Q_USAGE_ERROR, and
+    MQRC_OBJECT_TYPE_ERROR for a shared queue: what is in doubt there would be seen by other members
+    while this one is closed.
+    """
+    core = session.core
+    queue = core.registry.resolve(name).queue
+    if not queue.transmits:
+        raise mq_error(rc.MQRC_XMIT_Q_USAGE_ERROR, f"{name} is not USAGE(XMITQ)")
+    if queue.home is not core:
+        raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{name} is shared: no channel empties it")
+    return session.open(name, MQOO_INPUT_EXCLUSIVE)
+
+
 class Shipments:
     """How far the channels of a queue manager have come, and what they hold in doubt."""
 
@@ -182,7 +249,8 @@ class Shipments:
             queue = self._core.registry.by_number(queue_number_of(keys[0])) if keys else None
             if queue is not None:
                 shipment = self._in_doubt[row.name] = Shipment(self._core, queue)
-                shipment.hold(keys)
+                with self._core.latch:
+                    shipment.hold(keys)
 
     def state(self, name: str, partner: str | None = None) -> ChannelRow:
         """Return the state of a sender, or of a receiver with its ``partner``; new: all zeros."""
@@ -212,9 +280,31 @@ class Shipments:
         for key in [key for key in self._states if key[0] == name]:
             del self._states[key]
 
-    def claimed(self, name: str, queue: LocalQueue) -> Shipment:
-        """Return what a sender holds in doubt since the last start, or a new, empty shipment."""
-        return self._in_doubt.pop(name, None) or Shipment(self._core, queue)
+    def resolve(self, name: str, shipment: Shipment, *, is_committed: bool) -> None:
+        """End a sender's doubt: its messages are at the partner, or go back to their places."""
+        state = self.state(name)
+        settled = state._replace(doubt_sequence=0, doubt_luw="", doubt_keys=b"")
+        if is_committed:
+            settled = settled._replace(sequence=state.doubt_sequence, luw=state.doubt_luw)
+            shipment.end(settled)
+        else:
+            shipment.give_back(settled)
+        self.note(settled)
+
+    def commit_received(self, session: Session, state: ChannelRow) -> None:
+        """Commit what a receiver has put, durably together with how far it has come."""
+        session.unit_of_work.note(*save_channel(state))
+        session.unit_of_work.commit()
+        self.note(state)
+
+    def claimed(self, name: str, queue_name: str) -> Shipment:
+        """Return what a sender holds in doubt since the last start, or a new, empty shipment.
+
+        Raises as ``Registry.resolve``.
+        """
+        queue = self._core.registry.resolve(queue_name).queue
+        in_doubt = self._in_doubt.pop(name, None)
+        return Shipment(self._core, queue) if in_doubt is None else in_doubt
 
     def keep(self, name: str, shipment: Shipment) -> None:
         """Keep what a sender that ends holds in doubt for the one that claims it next."""

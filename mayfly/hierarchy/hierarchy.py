@@ -12,7 +12,6 @@ import threading
 from contextlib import suppress
 
 from mayfly.engine import Arrivals, Handle, Manager, Message, Session, bury
-from mayfly.engine.attributes.of_manager import PUBSUB_EVERYWHERE
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.neighbours import Neighbours
 from mayfly.hierarchy.publications import Publications, got
@@ -87,7 +86,7 @@ class Hierarchy:
     @property
     def _is_wanted(self) -> bool:
         manager = self._manager
-        return manager.registry.queue_manager.psmode == PUBSUB_EVERYWHERE and not (
+        return manager.registry.queue_manager.psmode == c.MQPSM_ENABLED and not (
             self._is_closed or manager.is_stopped
         )
 

@@ -98,6 +98,24 @@ MQQT_ALL = 1001
 MQUS_NORMAL = 0
 MQUS_TRANSMISSION = 1
 
+# Channels: who sends and who receives, by what, and how non-persistent messages travel.
+MQCHT_SENDER = 1
+MQCHT_RECEIVER = 3
+MQXPT_LOCAL = 0
+MQXPT_TCP = 2
+MQNPMS_NORMAL = 1
+MQNPMS_FAST = 2
+
+# Whether the dead-letter queue is used.
+MQUSEDLQ_AS_PARENT = 0
+MQUSEDLQ_NO = 1
+MQUSEDLQ_YES = 2
+
+# Whether publications come from, and go to, other queue managers.
+MQPSM_DISABLED = 0
+MQPSM_COMPAT = 1
+MQPSM_ENABLED = 2
+
 # How a queue was defined.
 MQQDT_PREDEFINED = 1
 MQQDT_PERMANENT_DYNAMIC = 2

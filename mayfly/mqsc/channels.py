@@ -12,11 +12,8 @@ from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import CHANNEL, Value
 from mayfly.engine.attributes.of_channels import (
     ANY_TLS,
-    RECEIVER,
     RECEIVER_ONLY,
-    SENDER,
     SENDER_ONLY,
-    TCP,
 )
 from mayfly.engine.objects.named import (
     alter_named,
@@ -27,6 +24,7 @@ from mayfly.engine.objects.named import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.mqi.selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_TCP
 from mayfly.mqsc.display import selection
 from mayfly.mqsc.grammar import Command, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, nothing_else, shown
@@ -72,7 +70,7 @@ def define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
         raise given[_TYPE].wrong(f"{model.name} is a channel of another {_TYPE}")
     _check_type(given, attributes[_TYPE])
     attributes = {**inherited, **attributes}
-    if attributes[_TYPE] == SENDER:
+    if attributes[_TYPE] == MQCHT_SENDER:
         for keyword in _NEEDED:
             if not attributes.get(keyword):
                 raise command.object.wrong(f"{keyword} is missing: a sender needs it")
@@ -92,9 +90,9 @@ def alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
         raise given[_TYPE].wrong(f"{_TYPE} cannot be changed")
     _check_type(given, before)
     for keyword in _NEEDED:
-        if before == SENDER and attributes.get(keyword) == "":
+        if before == MQCHT_SENDER and attributes.get(keyword) == "":
             raise given[keyword].wrong(f"{keyword} is missing: a sender needs it")
-    if before == SENDER:
+    if before == MQCHT_SENDER:
         _check_network(command.object, {**existing, **attributes})
     alter_named(queue_manager, kind, name, attributes)
     return done("AMQ8016I", "IBM MQ channel changed.")
@@ -203,7 +201,7 @@ def _name(parameter: Parameter) -> str:
 
 
 def _check_type(given: dict[str, Parameter], channel_type: Value) -> None:
-    others = RECEIVER_ONLY if channel_type == SENDER else SENDER_ONLY
+    others = RECEIVER_ONLY if channel_type == MQCHT_SENDER else SENDER_ONLY
     word = word_of(attributes_of(CHANNEL)[_TYPE], channel_type)
     for keyword, parameter in given.items():
         if keyword in others:
@@ -214,7 +212,7 @@ def _check_network(parameter: Parameter, attributes: Mapping[str, Value]) -> Non
     """Check what a sender says of the way to its partner."""
     if attributes.get("SSLCIPH", "") not in ("", ANY_TLS):
         raise parameter.wrong(f"SSLCIPH must be blank or {ANY_TLS}")
-    if attributes.get("TRPTYPE") == TCP:
+    if attributes.get("TRPTYPE") == MQXPT_TCP:
         try:
             addresses_of(str(attributes["CONNAME"]))
         except ValueError as error:
@@ -240,7 +238,7 @@ def _sequence(parameter: Parameter) -> int:
 
 def _row(definition: Definition) -> dict[str, Value]:
     values = definition.attributes
-    others = RECEIVER_ONLY if values[_TYPE] == SENDER else SENDER_ONLY
+    others = RECEIVER_ONLY if values[_TYPE] == MQCHT_SENDER else SENDER_ONLY
     known = attributes_of(CHANNEL).items()
     words = {k: word_of(a, values[k]) for k, a in known if k not in others}
     return {CHANNEL: definition.name, **words}
@@ -250,7 +248,7 @@ def _status_row(standing: ChannelStatus) -> dict[str, Value]:
     types = attributes_of(CHANNEL)[_TYPE]
     return {
         CHANNEL: standing.name,
-        _TYPE: word_of(types, SENDER if standing.is_sender else RECEIVER),
+        _TYPE: word_of(types, MQCHT_SENDER if standing.is_sender else MQCHT_RECEIVER),
         "STATUS": str(standing.status),
         "CONNAME": standing.connection,
         "RQMNAME": standing.partner,

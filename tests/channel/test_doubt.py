@@ -334,15 +334,14 @@ def test_a_disk_that_is_full_when_the_partner_has_committed_leaves_the_batch_hid
     with sending(clock, tmp_path) as one:
         for body in (b"a", b"b", b"c"):
             put(one, body, persistent=body != b"c")
-        shipment = one.shipments.claimed(CHANNEL, one.registry.queue(XMITQ))
-        with one.latch:
-            assert len(shipment.take(10)) == 3
-        large = "INSERT INTO meta VALUES ('large', zeroblob(4000000))", ()
+        shipment = one.shipments.claimed(CHANNEL, XMITQ)
+        assert len(shipment.take(10)) == 3
+        state = one.shipments.state(CHANNEL)
         with full_disk(one), pytest.raises(MQError) as found:
-            shipment.end(large)
+            shipment.end(state._replace(doubt_keys=bytes(4_000_000)))
         assert found.value.reason == rc.MQRC_STORAGE_MEDIUM_FULL
         assert (one.counts(XMITQ).locked, one.curdepth(XMITQ), bodies(one, XMITQ)) == (3, 0, [])
         assert one.verify().ok
-        shipment.end()
+        shipment.end(state)
         assert (one.counts(XMITQ).locked, one.curdepth(XMITQ)) == (0, 0)
         assert one.verify().ok

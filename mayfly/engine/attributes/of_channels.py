@@ -11,18 +11,10 @@ from mayfly.engine.attributes.attribute import (
     attribute,
 )
 from mayfly.engine.attributes.definition import Definition, table
+from mayfly.mqi import selectors as s
 
-#: CHLTYPE, MQCHT_*: who sends, who receives.
-SENDER, RECEIVER = 1, 3
-#: TRPTYPE, MQXPT_*: CONNAME is an open queue manager of this process, or where one is served.
-LOCAL: Final = 0
-TCP: Final = 2
 #: SSLCIPH of a sender that speaks TLS; blank is in the clear.
 ANY_TLS: Final = "ANY_TLS12_OR_HIGHER"
-#: NPMSPEED, MQNPMS_*: whether non-persistent messages travel inside the batch.
-NORMAL, FAST = 1, 2
-#: USEDLQ, MQUSEDLQ_*.
-NO_DEAD_LETTERS, DEAD_LETTERS = 1, 2
 _LARGEST_SEQUENCE = 999_999_999
 _SECONDS_MAX = 999_999
 
@@ -33,9 +25,12 @@ class ChannelDefinition(Definition):
 
     kinds: ClassVar = (CHANNEL,)
 
-    chltype: int = attribute(SENDER, words=(("SDR", SENDER), ("RCVR", RECEIVER)))
+    chltype: int = attribute(
+        s.MQCHT_SENDER, words=(("SDR", s.MQCHT_SENDER), ("RCVR", s.MQCHT_RECEIVER))
+    )
     descr: str = attribute("", length=64)
-    trptype: int = attribute(LOCAL, words=(("LOCAL", LOCAL), ("TCP", TCP)))
+    # LOCAL: CONNAME is an open queue manager of this process; TCP: where one is served.
+    trptype: int = attribute(s.MQXPT_LOCAL, words=(("LOCAL", s.MQXPT_LOCAL), ("TCP", s.MQXPT_TCP)))
     conname: str = attribute("", length=264)
     # Which queue manager is meant, where several are served at CONNAME; blank: the only one.
     qmname: str = attribute("", length=48)
@@ -55,8 +50,11 @@ class ChannelDefinition(Definition):
     longtmr: int = attribute(1_200, low=1, high=LARGEST)
     maxmsgl: int = attribute(4_194_304, low=0, high=LONGEST_MESSAGE_BYTES)
     seqwrap: int = attribute(_LARGEST_SEQUENCE, low=100, high=_LARGEST_SEQUENCE)
-    npmspeed: int = attribute(FAST, words=(("FAST", FAST), ("NORMAL", NORMAL)))
-    usedlq: int = attribute(DEAD_LETTERS, words=(("NO", NO_DEAD_LETTERS), ("YES", DEAD_LETTERS)))
+    # FAST: non-persistent messages travel outside of the batch.
+    npmspeed: int = attribute(
+        s.MQNPMS_FAST, words=(("FAST", s.MQNPMS_FAST), ("NORMAL", s.MQNPMS_NORMAL))
+    )
+    usedlq: int = attribute(s.MQUSEDLQ_YES, words=(("NO", s.MQUSEDLQ_NO), ("YES", s.MQUSEDLQ_YES)))
     mcauser: str = attribute("", length=12)
     mrrty: int = attribute(10, low=0, high=LARGEST)
     # Milliseconds.

@@ -12,8 +12,6 @@ from mayfly.mqi import selectors as s
 #: Who releases delayed messages: the queue manager itself, or a pipeline on Spark.
 DDELAY_EMBEDDED: Final = 0
 DDELAY_SPARK: Final = 1
-#: PSMODE, MQPSM_*: whether publications may come from, and go to, other queue managers.
-PUBSUB_HERE, PUBSUB_EVERYWHERE = 1, 2
 #: When authority is asked for: never, at connect, open and send, or at the release as well.
 AUTHCHK_NONE, AUTHCHK_SEND, AUTHCHK_RELEASE = 0, 1, 2
 
@@ -28,9 +26,9 @@ class ManagerDefinition(Definition):
     deadq: str = attribute("", s.MQCA_DEAD_LETTER_Q_NAME, length=48)
     parent: str = attribute("", s.MQCA_PARENT, length=48)
     psmode: int = attribute(
-        PUBSUB_HERE,
+        s.MQPSM_COMPAT,
         s.MQIA_PUBSUB_MODE,
-        words=(("COMPAT", PUBSUB_HERE), ("ENABLED", PUBSUB_EVERYWHERE)),
+        words=(("COMPAT", s.MQPSM_COMPAT), ("ENABLED", s.MQPSM_ENABLED)),
     )
     defxmitq: str = attribute("", s.MQCA_DEF_XMIT_Q_NAME, length=48)
     maxmsgl: int = attribute(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from mayfly.engine.attributes.of_manager import PUBSUB_EVERYWHERE
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import count_staged
@@ -38,6 +37,7 @@ from mayfly.mqi import selectors as s
 from mayfly.mqi.constants import MQRO_COA
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.mqi.selectors import MQPSM_ENABLED
 from mayfly.selectors import MessageFields
 from mayfly.store.units import StoredMessage
 
@@ -285,7 +285,7 @@ class _FanOut:
         )
 
     def _leaves_for(self, neighbour: str) -> bool:
-        is_connected = self._core.registry.queue_manager.psmode == PUBSUB_EVERYWHERE
+        is_connected = self._core.registry.queue_manager.psmode == MQPSM_ENABLED
         if self.only_here or neighbour in self._neighbours or not is_connected:
             return False
         self._neighbours.add(neighbour)

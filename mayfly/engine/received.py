@@ -1,0 +1,124 @@
+"""Messages that come from elsewhere: they are put as they stand, or end with what they are owed.
+
+A channel, or another kind of queue manager, brings them with their ids, their context and what is
+left of their lives. With a session they are part of its unit of work, without one on their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from mayfly.engine.core import Core
+from mayfly.engine.delivery import Ids, Outgoing, stored_id
+from mayfly.engine.disposal import as_given, dead_letter, send_report
+from mayfly.engine.locking import assert_locked
+from mayfly.engine.objects.registry import topic_alias
+from mayfly.engine.put import PutRequest, put
+from mayfly.engine.session import Session
+from mayfly.engine.work import Work
+from mayfly.lifetime.reports import Cause, Original
+from mayfly.lifetime.window import window_at_put
+from mayfly.mqi.constants import (
+    MQOO_OUTPUT,
+    MQOO_SET_ALL_CONTEXT,
+    MQPER_PERSISTENT,
+    MQRO_DISCARD_MSG,
+)
+from mayfly.mqi.errors import MQError
+
+_LOG = logging.getLogger("mayfly.channel")
+
+
+class Refused(NamedTuple):
+    """A message that cannot be put on its ``target``, ``QUEUE`` or ``QUEUE@MANAGER``."""
+
+    original: Original
+    target: str
+    #: Whether the dead-letter queue may have it.
+    may_be_letter: bool
+
+
+def put_received(
+    core: Core, session: Session, name: str, body: bytes, request: PutRequest, *, in_unit: bool
+) -> None:
+    """Put a message under a name, or publish it where the name is an alias of a topic.
+
+    The session's user must be allowed to set all context there. Raises the reason codes of open
+    and put.
+    """
+    if topic_alias(core.registry, name) is not None:
+        session.publish_as("", body, request, syncpoint=in_unit, alias=name)
+        return
+    if session.authority is not None:
+        session.authority.check_open(name, MQOO_OUTPUT | MQOO_SET_ALL_CONTEXT)
+    path = core.registry.resolve_target(name)
+    unit = session.unit_of_work if in_unit else None
+    put(core, path, body, request, context=session.context, unit_of_work=unit)
+
+
+def report_expiration(core: Core, original: Original, session: Session | None) -> None:
+    """Send the report that a message asked for whose life has elapsed elsewhere (E19).
+
+    It goes to the dead-letter queue where it cannot be delivered (R4).
+    """
+    work = Work()
+    with core.latch:
+        send_report(core, work, Cause.EXPIRATION, original._replace(remaining_ms=0))
+        if session is not None:
+            session.unit_of_work.adopt(work)
+    if session is None:
+        core.run(work)
+
+
+def refuse(core: Core, message: Refused, error: MQError, session: Session | None) -> None:
+    """Discard or dead-letter a message that cannot be put, with its report.
+
+    Raises ``error`` for a persistent one that has to stay where it comes from (Q5, R5).
+    """
+    work = Work()
+    with core.latch:
+        add_refusal(core, work, message, message.original, error)
+        if session is not None:
+            session.unit_of_work.adopt(work)
+    if session is None:
+        core.run(work)
+
+
+def add_refusal(core: Core, work: Work, message: Refused, about: Original, error: MQError) -> bool:
+    """Add the exception report and the dead letter of a message; tell whether there is a letter.
+
+    The report describes ``about``; of a message in transit, the one inside it. A non-persistent
+    message that cannot become a letter is dropped. Raises ``error`` for a persistent one, and when
+    its report reaches no queue; nothing is added then.
+    """
+    assert_locked(core)
+    descriptor = message.original.descriptor
+    is_sent = send_report(core, work, Cause.EXCEPTION, about, error.reason)
+    is_discarded = bool(descriptor.report & MQRO_DISCARD_MSG)
+    is_letter = (
+        not is_discarded
+        and message.may_be_letter
+        and _is_dead_lettered(core, work, message, error.reason)
+    )
+    # R5: what cannot be reported on is not given up.
+    is_settled = is_sent and (is_discarded or is_letter)
+    if descriptor.persistence == MQPER_PERSISTENT and not is_settled:
+        core.unreserve(work)
+        raise error
+    if not is_letter:
+        _LOG.warning("message for %s dropped: %s", message.target, error)
+    return is_letter
+
+
+def _is_dead_lettered(core: Core, work: Work, message: Refused, reason: int) -> bool:
+    original, target = message.original, message.target
+    window = window_at_put(core.now_ms(), original.remaining_ms)
+    ids = Ids(original.msg_id, stored_id(original.correl_id))
+    try:
+        letter = Outgoing(as_given(core, original.descriptor), window, ids, original.body)
+        dead_letter(core, work, letter, reason, target)
+    except MQError as error:
+        _LOG.warning("dead-letter queue refuses a message for %s: %s", target, error)
+        return False
+    return True
