@@ -41,5 +41,5 @@ def test_attributes_and_their_defaults_are_as_the_table_says() -> None:
 def test_outcomes_and_the_command() -> None:
     for outcome in Outcome:
         assert f"| `{outcome.value}` |" in DOCS
-    [command] = re.findall(r"^    mayfly (trigger run) QM1 INITQ", DOCS, re.MULTILINE)
+    [command] = re.findall(r"^\$ mayfly (trigger run) QM1 INITQ", DOCS, re.MULTILINE)
     assert CliRunner().invoke(app, [*command.split(), "--help"]).exit_code == 0
