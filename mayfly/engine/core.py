@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mayfly.engine.browsing.marks import Marks
+from mayfly.engine.callbacks import Background, Callbacks
 from mayfly.engine.delay.staging_order import StagingOrder
 from mayfly.engine.objects.registry import Registry
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
@@ -68,6 +69,9 @@ class Core(QueueOwner):
         #: The thread that closes the queue manager; once set, it alone may still run works.
         self.closer: int | None = None
         self.waits = Waits()
+        #: What is told to callers that do not wait, and what is done for them.
+        self.callbacks = Callbacks()
+        self.background = Background(self.callbacks, self.run)
         #: Servers through which other processes call: their threads are not Python's to count.
         self.server_count = 0
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
@@ -137,6 +141,7 @@ class Core(QueueOwner):
             # Of several some may have taken effect; somebody runs what these lead to.
             with self.latch:
                 self.deferred += self._settle(works)
+            self.callbacks.call()
             raise
         led_to = self._settle(works)
         if led_to:
@@ -173,6 +178,8 @@ class Core(QueueOwner):
         if self.must_wake:
             self.must_wake = False
             self.wake()
+        if self.callbacks.waiting:
+            self.callbacks.call()
 
     def pause(self) -> None:
         """Hold new works back and wait until none is under way, nor a flush; latch held."""

@@ -47,6 +47,13 @@ class Outgoing(NamedTuple):
     body: bytes
 
 
+def bytes_of(body: object) -> bytes:
+    """Return the body of a message; raises TypeError for what is not made of bytes."""
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise TypeError(f"body must be bytes, not {type(body).__name__}")
+
+
 def stored_id(identifier: Identifier | None, name: str = "id") -> bytes:
     """Return an id as it is stored: 24 bytes padded with NUL, empty when absent or all zeros.
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, SupportsIndex
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.browsing.browse import Cursor
+from mayfly.engine.callbacks import Later
 from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
@@ -20,6 +21,7 @@ from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.groups.put_order import PutOrder
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.opened import OpenQueue, OpenQueues, drop_ownerless
+from mayfly.engine.properties.views import OPTIONS as PROPERTY_OPTIONS
 from mayfly.engine.properties.views import View, view_of
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.queues import LocalQueue
@@ -28,6 +30,7 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (
     BROWSE,
     CO_OP_MARKS,
+    INPUT,
     MARKS,
     SYNCPOINT,
     check_get_options,
@@ -49,7 +52,15 @@ from mayfly.mqi.errors import (
 from mayfly.selectors import Selector
 from mayfly.store.keys import key_of_token
 
-_INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+#: What a get that ends with a callback may ask for.
+_WITH_CALLBACK = (
+    c.MQGMO_WAIT
+    | c.MQGMO_NO_SYNCPOINT
+    | c.MQGMO_FAIL_IF_QUIESCING
+    | c.MQGMO_ACCEPT_TRUNCATED_MSG
+    | c.MQGMO_CONVERT
+    | sum(PROPERTY_OPTIONS)
+)
 _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
@@ -131,8 +142,13 @@ class Handle:
         request: PutRequest,
         options: int = c.MQPMO_NONE,
         context: SupportsIndex = c.MQHO_NONE,
+        *,
+        later: Later | None = None,
     ) -> PutResult:
         """MQPUT with MQPMO options; raises the reason codes of ``put.put``, C8, P10 and P6.
+
+        With ``later`` a persistent message outside of syncpoint is not durable on return, unless it
+        belongs to a group.
 
         ``context``, PMO.Context, is the handle, or its number, whose last message got gives the
         context that MQPMO_PASS_IDENTITY_CONTEXT and MQPMO_PASS_ALL_CONTEXT pass on.
@@ -156,6 +172,7 @@ class Handle:
             request,
             context=self._owner.context,
             unit_of_work=self._owner.unit_of_work if options & c.MQPMO_SYNCPOINT else None,
+            later=later,
         )
 
     def _put_in_order(self, body: bytes, request: PutRequest, options: int) -> PutResult:
@@ -202,7 +219,7 @@ class Handle:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
         if options & CO_OP_MARKS and not self.options & c.MQOO_CO_OP:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{options:#x}: not opened with MQOO_CO_OP")
-        if not options & BROWSE and not self.options & _INPUT:
+        if not options & BROWSE and not self.options & INPUT:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
         match, selector = request.match, self._selector
         if match.token is not None and options & c.MQGMO_WAIT and not options & _UNDER_CURSOR:
@@ -274,6 +291,30 @@ class Handle:
         request = GetRequest(match, c.MQWI_UNLIMITED)
         getter = Getter(self._core, path, request, unit_of_work, holder, place=place)
         return Source(self._core, getter, holder, place)
+
+    def getter(self, request: GetRequest, options: int, unit_of_work: UnitOfWork | None) -> Getter:
+        """Return a destructive get that a callback ends, into a unit of work of its own or none.
+
+        Raises MQRC_OPTIONS_ERROR for a browse, a get of groups or under a cursor, and one in the
+        session's unit of work; else what :meth:`get` raises of its options.
+        """
+        self._check_open()
+        if options & ~_WITH_CALLBACK or request.match.group_id is not None:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} with a callback")
+        check_get_options(options)
+        if not self.options & INPUT:
+            raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
+        request = request._replace(
+            match=request.match
+            if self._selector is None
+            else request.match.narrowed(self._selector),
+            wait_ms=request.wait_ms if options & c.MQGMO_WAIT else 0,
+            accept_truncated=bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
+        )
+        # It has a place of its own: several may wait on one handle.
+        path, holder = self.path, self.opened.holder
+        place = place_for(None, self._core, path.queue, request.match)
+        return Getter(self._core, path, request, unit_of_work, holder, place=place)
 
     def unlock(self) -> int:
         """MQGMO_UNLOCK: release the browse lock; returns MQRC_NO_MSG_LOCKED or 0 (B6)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import (
     Delayed,
@@ -83,8 +84,11 @@ def put(
     *,
     context: Context,
     unit_of_work: UnitOfWork | None,
+    later: Later | None = None,
 ) -> PutResult:
     """Put a message; in a unit of work it is visible at its commit, else when this returns.
+
+    With ``later`` that is left to do where the disk would have to be waited for.
 
     Raises the reason codes of P1, P8, P12, E2, E3, D5-D7, D9, D14, D19, D31; nothing is put then.
     """
@@ -113,10 +117,12 @@ def put(
             confirm_arrival(core, pending.row, prepared.descriptor, work, unit_of_work)
         if work is not None and core.run_at_once(work):
             work = None
-    if work is not None:
+    if work is None:
+        core.run_deferred()
+    elif later is None:
         core.run(work)
     else:
-        core.run_deferred()
+        later.work = work
     return result_of(core, path, pending, request, (prepared, window))
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Self
 
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import alternate_authority, authority_of
 from mayfly.engine.browsing.browse import Cursor
-from mayfly.engine.context import fits_context
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
-from mayfly.engine.delivery import Identifier, stored_id
+from mayfly.engine.deliveries import Deliveries
+from mayfly.engine.delivery import Identifier, bytes_of, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, get
@@ -30,35 +30,14 @@ from mayfly.engine.put import PutRequest, put
 from mayfly.engine.remote.resolution import check_remote_open
 from mayfly.engine.status import Status
 from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine.verb_options import check_open_options
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage, mq_error
 
-_INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
-_KNOWN_OPEN = (
-    _INPUT
-    | c.MQOO_BROWSE
-    | c.MQOO_OUTPUT
-    | c.MQOO_INQUIRE
-    | c.MQOO_SET
-    | c.MQOO_SAVE_ALL_CONTEXT
-    | c.MQOO_PASS_IDENTITY_CONTEXT
-    | c.MQOO_PASS_ALL_CONTEXT
-    | c.MQOO_SET_IDENTITY_CONTEXT
-    | c.MQOO_SET_ALL_CONTEXT
-    | c.MQOO_ALTERNATE_USER_AUTHORITY
-    | c.MQOO_FAIL_IF_QUIESCING
-    | c.MQOO_BIND_ON_OPEN
-    | c.MQOO_BIND_NOT_FIXED
-    | c.MQOO_BIND_ON_GROUP
-    | c.MQOO_NO_READ_AHEAD
-    | c.MQOO_READ_AHEAD
-    | c.MQOO_RESOLVE_LOCAL_Q
-    | c.MQOO_CO_OP
-)
 
 
 class Session(TopicVerbs):
@@ -86,8 +65,11 @@ class Session(TopicVerbs):
         self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
         self.unit_of_work = UnitOfWork(core)
         self._opened = OpenQueues(core, self.unit_of_work)
+        #: What it holds beside its unit of work.
+        self.deliveries = Deliveries(core)
         # Dropped without close, it ends like a program that fails: backed out (G9).
-        self._abandon = weakref.finalize(self, core.abandoned.append, self._opened.abandon)
+        end = partial(_abandon, self._opened, self.deliveries)
+        self._abandon = weakref.finalize(self, core.abandoned.append, end)
         self._abandon.atexit = False
         self.is_open = True
 
@@ -119,7 +101,7 @@ class Session(TopicVerbs):
         """
         check_life_ms(time_to_live_ms)
         if type(body) is not bytes:
-            body = _bytes_of(body)
+            body = bytes_of(body)
         descriptor = _descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
         if properties:
             descriptor, body = with_mapping(self._core, descriptor, body, properties)
@@ -238,10 +220,7 @@ class Session(TopicVerbs):
         """
         self._usable()
         core = self._core
-        inputs = options & _INPUT
-        wrong = options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not fits_context(options)
-        if wrong or not options or (options & c.MQOO_CO_OP and not options & c.MQOO_BROWSE):
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
+        check_open_options(name, options)
         compiled = selector_of(selector)
         self._opened.check_room()
         authority = self.authority
@@ -298,12 +277,10 @@ class Session(TopicVerbs):
                 return
             self._opened.end_waits(is_backed_out=not commit)
             try:
-                if commit:
-                    self.unit_of_work.commit()
-                else:
-                    self.unit_of_work.backout()
+                if len(self.deliveries):
+                    self.deliveries.end()
             finally:
-                self._opened.close_all()
+                self._end_unit(commit=commit)
         finally:
             self.is_open = False
             self._abandon.detach()
@@ -321,10 +298,12 @@ class Session(TopicVerbs):
         """Commit or, after an exception, back out; then disconnect."""
         self.close(commit=kind is None)
 
-    def beside(self) -> Session:
-        """Return a transacted session of the same user, with a unit of work of its own."""
+    def beside(self, unit_of_work: UnitOfWork | None = None) -> Session:
+        """Return a transacted session of the same user with a unit of work, None for a new one."""
         session = Session(self.core, None, transacted=True, program="")
         session.context, session.authority = self.context, self.authority
+        if unit_of_work is not None:
+            session.unit_of_work = unit_of_work
         return session
 
     @property
@@ -336,6 +315,15 @@ class Session(TopicVerbs):
     def is_transacted(self) -> bool:
         """Whether what it does waits for a commit or backout."""
         return self._transacted
+
+    def _end_unit(self, *, commit: bool) -> None:
+        try:
+            if commit:
+                self.unit_of_work.commit()
+            else:
+                self.unit_of_work.backout()
+        finally:
+            self._opened.close_all()
 
     def _usable(self) -> bool:
         """Raise MQRC_HCONN_ERROR when closed; tell whether verbs are under syncpoint."""
@@ -351,6 +339,13 @@ class Session(TopicVerbs):
     def _check_exclusive(self, path: Path) -> None:
         if path.queue.exclusive_holder not in self._opened:
             raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{path.queue.name} is open for exclusive input")
+
+
+def _abandon(opened: OpenQueues, deliveries: Deliveries) -> None:
+    try:
+        opened.abandon()
+    finally:
+        deliveries.end()
 
 
 @lru_cache(maxsize=1024)
@@ -384,9 +379,3 @@ def _match(msg_id: Identifier | None, correl_id: Identifier | None, selector: st
         )
     compiled = selector_of(selector)
     return match if compiled is None else match.narrowed(compiled)
-
-
-def _bytes_of(body: object) -> bytes:
-    if isinstance(body, (bytes, bytearray, memoryview)):
-        return bytes(body)
-    raise TypeError(f"body must be bytes, not {type(body).__name__}")

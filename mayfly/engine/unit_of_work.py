@@ -6,8 +6,10 @@ import logging
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
+from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import count_staged, rekey
 from mayfly.engine.delivery import life_of
@@ -81,7 +83,9 @@ class UnitOfWork:
     @property
     def is_empty(self) -> bool:
         """Whether nothing has been put or got."""
-        return self._is_empty_here() and all(part.is_empty for part in self._parts.values())
+        if self._parts and not all(part.is_empty for part in self._parts.values()):
+            return False
+        return self._is_empty_here()
 
     def _is_empty_here(self) -> bool:
         return not (
@@ -203,14 +207,14 @@ class UnitOfWork:
         if done_count + operation_count > limit:
             raise mq_error(rc.MQRC_SYNCPOINT_LIMIT_REACHED, f"MAXUMSGS is {limit}")
 
-    def commit(self) -> None:
+    def commit(self, later: Later | None = None) -> None:
         """Make puts visible and gets final, durably together.
 
         A put that has expired meanwhile reaches no queue: with the commit it is discarded, and the
         report that it owes is sent (E17).
 
         Raises MQRC_STORAGE_MEDIUM_FULL (everything is undone, backout counts as they were) or
-        MQRC_CONNECTION_BROKEN (outcome unknown).
+        MQRC_CONNECTION_BROKEN (outcome unknown). With ``later`` nothing is durable on return.
         """
         core = self._core
         if self.is_empty:
@@ -230,32 +234,44 @@ class UnitOfWork:
             if late:
                 discard_late(core, work, late, core.now_ms())
         undo, self._undo = self._undo, {}
+        if later is not None:
+            later.work, later.finish = work, partial(self._end_commit, ending, undo)
+            return
         try:
             core.run(work)
-        except MQError:
+        except BaseException as error:
+            self._end_commit(ending, undo, error)
+            raise
+        self._end_commit(ending, undo, None)
+
+    def _end_commit(
+        self,
+        ending: list[tuple[UnitOfWork, list[Taken]]],
+        undo: dict[object, Callable[[], None]],
+        error: BaseException | None,
+    ) -> None:
+        if isinstance(error, MQError):
             for each in undo.values():
                 each()
-            raise
-        finally:
-            with core.latch:
-                for part, takes in ending:
-                    part._let_go(takes)
+        with self._core.latch:
+            for part, takes in ending:
+                part._let_go(takes)
 
-    def backout(self) -> None:
+    def backout(self, *, counts: bool = True) -> None:
         """Withdraw puts and give gets back to their place, backout count one higher (G8).
 
-        It always succeeds; on a full disk only the backout counts stay as they were.
+        It always succeeds; on a full disk, or if it counts not, the counts stay as they were.
         """
         undo, self._undo = self._undo, {}
         for each in undo.values():
             each()
         with ExitStack() as backouts:
             # Where one store fails, the others give back all the same.
-            backouts.callback(self._backout_here)
+            backouts.callback(self._backout_here, counts=counts)
             for part in self._parts.values():
-                backouts.callback(part.backout)
+                backouts.callback(part.backout, counts=counts)
 
-    def _backout_here(self) -> None:
+    def _backout_here(self, *, counts: bool) -> None:
         core = self._core
         if self._is_empty_here():
             return
@@ -277,7 +293,7 @@ class UnitOfWork:
                 unit = work.unit
                 (unit.backouts if taken.side else unit.volatile_backouts).append((taken.row.k,))
         try:
-            if takes and not core.is_stopped:
+            if takes and counts and not core.is_stopped:
                 core.run(work)
         except MQError as error:
             if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
@@ -364,3 +380,21 @@ def open_puts(unit_of_work: UnitOfWork) -> Iterator[tuple[Pending, bool]]:
     for part in parts_of(unit_of_work):
         yield from ((pending, False) for pending in part._puts.values())
         yield from ((pending, True) for pending in part._through)
+
+
+def taken_by(unit_of_work: UnitOfWork) -> list[Taken]:
+    """Return what it has got of what others had committed."""
+    return [taken for part in parts_of(unit_of_work) for taken in part._takes]
+
+
+def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
+    """Let one take over what another has got, with the reports it owes; latch held."""
+    for taken in held._takes:
+        unit_of_work._core.hidden[taken.row.k] = unit_of_work
+    unit_of_work._takes += held._takes
+    for pending in held._puts.values():
+        unit_of_work._add(pending)
+    unit_of_work._operation_count += held._operation_count
+    for home, part in held._parts.items():
+        absorb(unit_of_work.at(home), part)
+    held._clear()

@@ -1,10 +1,10 @@
-"""Which MQGMO and MQPMO options there are, which go together, and what they make of a request."""
+"""Which MQOO, MQGMO and MQPMO options there are, which go together, what they make of a request."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from mayfly.engine.context import PASSES, check_context_opened
+from mayfly.engine.context import PASSES, check_context_opened, fits_context
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
 from mayfly.engine.groups.members import GROUPING
@@ -14,6 +14,28 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
+INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+_KNOWN_OPEN = (
+    INPUT
+    | c.MQOO_BROWSE
+    | c.MQOO_OUTPUT
+    | c.MQOO_INQUIRE
+    | c.MQOO_SET
+    | c.MQOO_SAVE_ALL_CONTEXT
+    | c.MQOO_PASS_IDENTITY_CONTEXT
+    | c.MQOO_PASS_ALL_CONTEXT
+    | c.MQOO_SET_IDENTITY_CONTEXT
+    | c.MQOO_SET_ALL_CONTEXT
+    | c.MQOO_ALTERNATE_USER_AUTHORITY
+    | c.MQOO_FAIL_IF_QUIESCING
+    | c.MQOO_BIND_ON_OPEN
+    | c.MQOO_BIND_NOT_FIXED
+    | c.MQOO_BIND_ON_GROUP
+    | c.MQOO_NO_READ_AHEAD
+    | c.MQOO_READ_AHEAD
+    | c.MQOO_RESOLVE_LOCAL_Q
+    | c.MQOO_CO_OP
+)
 BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 #: Marks of messages that are browsed (B7), and those of them that are a co-operating set's.
 CO_OP_MARKS = c.MQGMO_MARK_BROWSE_CO_OP | c.MQGMO_UNMARK_BROWSE_CO_OP
@@ -102,6 +124,14 @@ def with_options(core: Core, request: PutRequest, open_options: int, options: in
         with core.latch:
             request = request._replace(correl_id=new_id(core))
     return request._replace(context_option=context_option)
+
+
+def check_open_options(name: str, options: int) -> None:
+    """Raise MQRC_OPTIONS_ERROR for unknown or mutually exclusive MQOO bits of a queue (C8)."""
+    inputs = options & INPUT
+    wrong = options & ~_KNOWN_OPEN or inputs & (inputs - 1) or not fits_context(options)
+    if wrong or not options or (options & c.MQOO_CO_OP and not options & c.MQOO_BROWSE):
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"open options {options:#x} for {name}")
 
 
 @lru_cache(maxsize=256)

@@ -33,10 +33,12 @@ class Waiter:
         owner: object,
         *,
         takes_any: bool = False,
+        on_decided: Callable[[Waiter], None] | None = None,
     ) -> None:
         """Wait until a moment, None for ever; ``takes_any`` for the next message, whichever.
 
-        ``owner`` is who waits: when that is closed, so is the wait.
+        ``owner`` is who waits: when that is closed, so is the wait. ``on_decided`` is called under
+        the latch in the place of a waiting thread.
         """
         self.until_ms = until_ms
         self.owner = owner
@@ -44,6 +46,7 @@ class Waiter:
         self.result: Any = None
         self.error: MQError | None = None
         self._take = take
+        self._on_decided = on_decided
         self._decided = threading.Event()
 
     def attempt(self) -> bool:
@@ -60,7 +63,7 @@ class Waiter:
         if found is None and self.error is None:
             return False
         self.result = None if found is LOOK_YOURSELF else found
-        self._decided.set()
+        self._decide()
         return True
 
     def end(self) -> None:
@@ -72,7 +75,7 @@ class Waiter:
         """Decide the wait by an error, unless it is decided."""
         if not self._decided.is_set():
             self.error = error
-            self._decided.set()
+            self._decide()
 
     def wait(self, core: Core) -> Any:
         """Block until decided; return what was taken or raise the error; None: look yourself.
@@ -85,6 +88,11 @@ class Waiter:
         if self.error is not None:
             raise self.error
         return self.result
+
+    def _decide(self) -> None:
+        self._decided.set()
+        if self._on_decided is not None:
+            self._on_decided(self)
 
 
 class Waits:

@@ -7,6 +7,7 @@
     +-- NoMessage            nothing there: wait, or do something else
     +-- NotAuthorized        ask for the authority
     +-- ConnectionBroken     connect again
+    |   +-- LostAnswer       connect again and find out whether the call took effect
     +-- InhibitedError       somebody switched the queue off: wait until it is allowed
 
     StoreError               the folder of a queue manager cannot be used; .path
@@ -63,6 +64,10 @@ class NotAuthorized(MQError):
 
 class ConnectionBroken(MQError):
     """The connection or the queue manager is gone or going."""
+
+
+class LostAnswer(ConnectionBroken):
+    """The call was made, and nobody knows whether it took effect."""
 
 
 class InhibitedError(MQError):

@@ -83,7 +83,7 @@ class QueueSharingGroup(Sharer):
         """Run the works found under the latch, those of members too: whoever came may run them."""
         super().run_deferred()
         for member in list(self.directory.members.values()):
-            if member.deferred and not member.is_stopped:
+            if (member.deferred or member.callbacks.waiting) and not member.is_stopped:
                 member.run_deferred()
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import apsw
 
-from mayfly.mqi.errors import mq_error
+from mayfly.mqi.errors import LostAnswer, mq_error
 from mayfly.mqi.reasons import (
     MQRC_CONNECTION_BROKEN,
     MQRC_RESOURCE_PROBLEM,
@@ -100,8 +100,8 @@ class GroupCommit:
         """Make units durable and return when they are; several of one caller share a transaction.
 
         Must not be called with the queue manager's latch held. Raises the error of the first unit
-        that failed: MQRC_STORAGE_MEDIUM_FULL (nothing kept), or MQRC_CONNECTION_BROKEN (outcome
-        unknown; the store has stopped).
+        that failed: MQRC_STORAGE_MEDIUM_FULL (nothing kept), or LostAnswer, MQRC_CONNECTION_BROKEN
+        (outcome unknown; the store has stopped).
         """
         last, is_queued = units[-1], False
         for unit in units:
@@ -194,7 +194,7 @@ class GroupCommit:
                     return
                 _LOG.critical("commit failed, outcome unknown; the store stops: %s", error)
                 self._roll_back()
-                _fail(batch, mq_error(MQRC_CONNECTION_BROKEN, f"commit failed: {error}"))
+                _fail(batch, LostAnswer(MQRC_CONNECTION_BROKEN, f"commit failed: {error}"))
             except BaseException as error:
                 # A bug of ours, or an interrupt. An interrupt of the sync comes when it is over.
                 if self._is_committing and not self._writer.in_transaction:

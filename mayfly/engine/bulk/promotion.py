@@ -107,7 +107,7 @@ class Promotion(UnitOfWork):
             pending = pending._replace(row=row._replace(expire_at_ms=expire_at_ms))
         super().put(pending)
 
-    def backout(self) -> None:
+    def backout(self, *, counts: bool = True) -> None:
         """Withdraw everything."""
         super().backout()
         with self._core.latch:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import count_staged
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row, size_on
@@ -72,32 +73,30 @@ def publish(
     only_here: bool = False,
     alias: QueueDefinition | None = None,
     journey: Journey = HERE,
+    later: Later | None = None,
 ) -> PublishResult:
     """Publish to all who subscribe now; in a unit of work they see it at its commit.
 
     With ``retains`` it is kept for later subscribers, or, empty, ends what was kept. With a delay
     the subscriptions matched now get it when the delay is over (D25). All copies have one MsgId.
-    With ``not_own`` those get none that the connection has open itself, with ``only_here`` other
-    queue managers get none. An ``alias`` adds its attributes to those of the topic. The ``journey``
-    says where it has been, and who is new, if it is for those; out of date it reaches nobody.
-    Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when somebody is
-    not reached whom PMSGDLV or NPMSGDLV promises it, or with a delay unless that is ALLAVAIL (D26),
-    MQRC_OPTIONS_ERROR for a delay of what is retained (D8), MQRC_PUT_NOT_RETAINED, and the reasons
-    of a put, with a delay those of the staging queue; nothing is put, staged or retained then.
+    With ``not_own`` the connection itself gets none, with ``only_here`` other queue managers.
+    ``later`` is as in ``put.put``. An ``alias`` adds its attributes to those of the topic. The
+    ``journey`` says where it has been, and who is new, if it is for those; out of date it reaches
+    nobody. Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when
+    somebody is not reached whom PMSGDLV or NPMSGDLV promises it, or with a delay unless that is
+    ALLAVAIL (D26), MQRC_OPTIONS_ERROR for a delay of what is retained (D8), MQRC_PUT_NOT_RETAINED,
+    and the reasons of a put, with a delay those of the staging queue; nothing is put, staged or
+    retained then.
     """
-    check_topic_string(topic, wildcards=False)
-    if retains:
-        _prepare_to_retain(core, request, body)
+    _prepare(core, topic, request, body, retains=retains)
     with core.latch:
         core.check_running()
         if unit_of_work is not None:
             unit_of_work.check_room()
         fan_out = _FanOut(core, topic, (request, body), context, alias=alias)
-        fan_out.is_in_unit = unit_of_work is not None
-        fan_out.connection, fan_out.not_own = connection, not_own
-        fan_out.only_here, fan_out.journey = only_here, journey
-        fan_out.run(retains=retains)
-        work = fan_out.work
+        fan_out.is_in_unit, fan_out.connection = unit_of_work is not None, connection
+        fan_out.not_own, fan_out.only_here, fan_out.journey = not_own, only_here, journey
+        work = fan_out.run(retains=retains)
         if unit_of_work is not None:
             unit_of_work.publish(work, fan_out.staged, fan_out.effects)
         else:
@@ -105,12 +104,17 @@ def publish(
         is_done = unit_of_work is not None or core.run_at_once(work)
     if is_done:
         core.run_deferred()
-    else:
+    elif later is None:
         core.run(work)
+    else:
+        later.work = work
     return fan_out.result()
 
 
-def _prepare_to_retain(core: Core, request: PutRequest, body: bytes) -> None:
+def _prepare(core: Core, topic: str, request: PutRequest, body: bytes, *, retains: bool) -> None:
+    check_topic_string(topic, wildcards=False)
+    if not retains:
+        return
     if request.delay_ms:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a retained publication has none")
     if body:
@@ -187,13 +191,13 @@ class _FanOut:
             said = "a publication is neither in a group nor a segment"
             raise mq_error(rc.MQRC_MSG_NOT_ALLOWED_IN_GROUP, said)
 
-    def run(self, *, retains: bool) -> None:
+    def run(self, *, retains: bool) -> Work:
         """Deliver it to all or to nobody, and keep it if it is to be retained."""
         self._retains = retains
         if self.journey.only_for and is_outdated(
             self._core, self._topic, self._msg_id, self._prepared.descriptor
         ):
-            return
+            return self.work
         try:
             self._deliver()
             if retains:
@@ -201,6 +205,7 @@ class _FanOut:
         except MQError:
             self._take_back()
             raise
+        return self.work
 
     def _deliver(self) -> None:
         """Make a copy for each matching subscription; raises MQRC_PUBLICATION_FAILURE."""

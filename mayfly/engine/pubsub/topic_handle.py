@@ -6,6 +6,7 @@ from collections.abc import Callable
 from operator import index
 from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
+from mayfly.engine.callbacks import Later
 from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.message import Message
 from mayfly.engine.opened import OpenObject
@@ -87,10 +88,12 @@ class TopicHandle:
         request: PutRequest,
         options: int = c.MQPMO_NONE,
         context: SupportsIndex = c.MQHO_NONE,
+        *,
+        later: Later | None = None,
     ) -> PutResult:
         """MQPUT to the topic, with MQPMO options; the queue of the result is empty.
 
-        ``context`` is as in ``Handle.put``.
+        ``context`` and ``later`` are as in ``Handle.put``.
         Warns of MQRC_NO_SUBS_MATCHED if MQPMO_WARN_IF_NO_SUBS_MATCHED asks for it. Raises
         MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET_ALL and its like, MQRC_OPTIONS_ERROR (P10),
         MQRC_MISSING_REPLY_TO_Q for a report without the reply-to queue that
@@ -115,6 +118,7 @@ class TopicHandle:
             only_here=bool(options & c.MQPMO_SCOPE_QMGR),
             alias=self._target.alias,
             check=self._target.check,
+            later=later,
         )
         warning = result.warning
         if options & c.MQPMO_WARN_IF_NO_SUBS_MATCHED and not result.matched_count:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, cast
 from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority, alternate_authority
+from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Identifier, stored_id
+from mayfly.engine.delivery import Identifier, bytes_of, stored_id
 from mayfly.engine.descriptors import Context
 from mayfly.engine.opened import OpenQueues
 from mayfly.engine.properties.putting import with_mapping
@@ -71,7 +72,7 @@ class TopicVerbs(ABC):
         (docs/PROPERTIES.md). Raises as ``publish.publish``, and MQRC_PROPERTY_NAME_ERROR.
         """
         check_life_ms(time_to_live_ms)
-        unit_of_work, body = self._unit_in_use(), _bytes_of(body)
+        unit_of_work, body = self._unit_in_use(), bytes_of(body)
         descriptor = _descriptor(priority, persistent, report, reply_to_q, format_name)
         if properties:
             descriptor, body = with_mapping(self._core, descriptor, body, properties)
@@ -103,6 +104,7 @@ class TopicVerbs(ABC):
         alias: str = "",
         check: Callable[[str], None] | None = None,
         journey: Journey = HERE,
+        later: Later | None = None,
     ) -> PublishResult:
         """MQPUT to a topic with a descriptor of the publisher's own.
 
@@ -111,7 +113,8 @@ class TopicVerbs(ABC):
         ``only_here`` other queue managers. An ``alias``, the
         queue alias that it is put to, says the topic itself. ``check`` asks for authority on the
         topic in the place of that of this session. The ``journey`` is that of a publication that
-        comes from another queue manager. Raises as ``publish.publish``.
+        comes from another queue manager. ``later`` is as in ``Handle.put``. Raises as
+        ``publish.publish``.
         """
         self._unit_in_use()
         through = None
@@ -134,6 +137,7 @@ class TopicVerbs(ABC):
             only_here=only_here,
             alias=through,
             journey=journey,
+            later=later,
         )
 
     def open_topic(
@@ -268,12 +272,6 @@ class TopicVerbs(ABC):
 def _check_publisher(authority: UserAuthority | None, topic: str) -> None:
     if authority is not None:
         authority.check_topic(topic, words.PUB)
-
-
-def _bytes_of(body: object) -> bytes:
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body)
-    raise TypeError(f"body must be bytes, not {type(body).__name__}")
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,155 @@
+"""Verbs that do not wait: what becomes of them is told by a callback, outside of the lock.
+
+A callback must not block: until it returns no other callback of the queue manager is called, and a
+commit may be waiting for its thread. It may call verbs; what these lead to is told after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from mayfly.engine.work import Work
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+_LOG = logging.getLogger("mayfly")
+#: So long the background thread of a queue manager waits for more to do before it ends.
+_LINGER_SECONDS = 1.0
+
+#: What a verb ends with: None, or why it has failed.
+OnEnd: TypeAlias = Callable[[MQError | None], None]
+
+
+class Callbacks:
+    """Callbacks in the order in which what they tell was decided; one is called at a time.
+
+    They are added with or without the lock, and called by whoever next calls ``Core.run_deferred``.
+    """
+
+    __slots__ = ("_is_calling", "_lock", "waiting")
+
+    def __init__(self) -> None:
+        """Begin with nothing to tell."""
+        self.waiting: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()
+        self._is_calling = False
+
+    def call(self) -> None:
+        """Call what waits, without the lock; a thread that is at it already calls the rest."""
+        while True:
+            with self._lock:
+                if self._is_calling or not self.waiting:
+                    return
+                self._is_calling = True
+            try:
+                while self.waiting:
+                    _call(self.waiting.popleft())
+            finally:
+                self._is_calling = False
+
+
+class Later:
+    """What a verb has left to be made durable, and what follows in memory when it is."""
+
+    __slots__ = ("finish", "work")
+
+    def __init__(self) -> None:
+        """Begin with nothing: the verb may have no need of it."""
+        self.work: Work | None = None
+        self.finish: OnEnd | None = None
+
+
+class Background:
+    """One thread that makes durable, in order, what verbs have left for later.
+
+    What is handed over while it is at work shares one sync. It ends when nothing comes for a while.
+    """
+
+    def __init__(self, callbacks: Callbacks, run: Callable[..., None]) -> None:
+        """Begin without a thread; ``run`` makes works durable and effective, as ``Core.run``."""
+        self._callbacks, self._run_works = callbacks, run
+        self._ready = threading.Condition()
+        self._jobs: list[tuple[Work | None, OnEnd]] = []
+        self._has_thread = False
+
+    def end_later(self, later: Later, on_end: OnEnd) -> None:
+        """Tell ``on_end`` when what a verb has left is durable, or has failed; without the lock."""
+        work = later.work
+        tell = partial(self._tell, later.finish, on_end)
+        if work is None:
+            tell(None)
+        elif work.unit.is_durable() or work.elsewhere:
+            self._hand_over(work, tell)
+        else:
+            # Nothing of it syncs.
+            try:
+                self._run_works(work)
+            except MQError as error:
+                tell(error)
+            else:
+                tell(None)
+        self._callbacks.call()
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Let the thread do what would hold up whoever has come to it; it raises nothing."""
+        self._hand_over(None, lambda _error: job())
+
+    def _tell(self, finish: OnEnd | None, on_end: OnEnd, error: MQError | None) -> None:
+        if finish is not None:
+            finish(error)
+        self._callbacks.waiting.append(partial(on_end, error))
+
+    def _hand_over(self, work: Work | None, end: OnEnd) -> None:
+        with self._ready:
+            self._jobs.append((work, end))
+            is_new, self._has_thread = not self._has_thread, True
+            self._ready.notify()
+        if is_new:
+            threading.Thread(target=self._run, name="mayfly-background", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            with self._ready:
+                if not self._jobs:
+                    self._ready.wait(_LINGER_SECONDS)
+                if not self._jobs:
+                    self._has_thread = False
+                    return
+                jobs, self._jobs = self._jobs, []
+            self._end(jobs)
+            self._callbacks.call()
+
+    def _end(self, jobs: list[tuple[Work | None, OnEnd]]) -> None:
+        works = [work for work, _end in jobs if work is not None]
+        failure: MQError | None = None
+        try:
+            if works:
+                self._run_works(*works)
+        except MQError as error:
+            failure = error
+        except BaseException:
+            failure = mq_error(rc.MQRC_CONNECTION_BROKEN, "the thread that commits has failed")
+            raise
+        finally:
+            for work, end in jobs:
+                end(None if work is None or failure is None else _failure_of(work, failure))
+
+
+def _failure_of(work: Work, failure: MQError) -> MQError | None:
+    """Return why one of several works has failed, None when it has taken effect."""
+    unit = work.unit
+    if unit.is_safe:
+        return None
+    return unit.error if isinstance(unit.error, MQError) else failure
+
+
+def _call(callback: Callable[[], None]) -> None:
+    try:
+        callback()
+    except Exception:  # noqa: BLE001 - it is the program's, and nobody else would hear
+        _LOG.exception("a callback has failed")

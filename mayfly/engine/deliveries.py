@@ -1,0 +1,134 @@
+"""Messages that a session holds one by one: each is settled alone, beside the unit of work.
+
+A delivery is hidden from everybody and can neither expire nor be released (E15) until it is
+settled. What is not settled when its session ends goes back counted (G8), after a kill as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from itertools import count
+from typing import NamedTuple
+
+from mayfly.engine.callbacks import Later
+from mayfly.engine.core import Core
+from mayfly.engine.get import GetResult, Getter
+from mayfly.engine.message import Message, message_of
+from mayfly.engine.standing_get import StandingGet
+from mayfly.engine.unit_of_work import UnitOfWork, absorb, taken_by
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+
+class Settlement(Enum):
+    """What becomes of a delivery."""
+
+    #: It is used: its life ends as ``got``, and its COD report is sent.
+    TAKEN = "taken"
+    #: It goes back to its place as if nobody had got it.
+    RETURNED = "returned"
+    #: It goes back to its place, its backout count one higher.
+    BACKED_OUT = "backed-out"
+    #: It goes to the dead-letter queue behind an MQDLH with a reason, its life running on.
+    DEAD_LETTERED = "dead-lettered"
+
+
+class Delivery(NamedTuple):
+    """A message that is held, and how a get saw it; number 0 for one that stays on its queue."""
+
+    number: int
+    result: GetResult
+
+
+class Deliveries:
+    """The deliveries of one session, by number; the numbers of a session never come again."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin with none."""
+        self._core = core
+        self._held: dict[int, UnitOfWork] = {}
+        self._numbers = count(1)
+
+    def __len__(self) -> int:
+        """Return how many are not settled."""
+        return len(self._held)
+
+    def new_unit(self) -> UnitOfWork:
+        """Return what holds one message."""
+        return UnitOfWork(self._core)
+
+    def standing_get(
+        self, getter: Getter, unit: UnitOfWork, on_done: Callable[[Delivery | MQError], None]
+    ) -> StandingGet:
+        """Return a get whose message is held in ``unit``; MQError tells why it has got none."""
+        number = 0
+
+        def take(result: GetResult) -> None:
+            nonlocal number
+            if not result.stays:
+                number = next(self._numbers)
+                self._held[number] = unit
+
+        def tell(outcome: GetResult | MQError) -> None:
+            on_done(outcome if isinstance(outcome, MQError) else Delivery(number, outcome))
+
+        return StandingGet(self._core, getter, tell, take)
+
+    def settle(
+        self,
+        number: int,
+        settlement: Settlement,
+        *,
+        bury: Callable[[UnitOfWork, Message], None],
+        later: Later | None = None,
+    ) -> None:
+        """Settle one; ``bury`` puts its message on the dead-letter queue in its unit of work.
+
+        Raises MQRC_HMSG_ERROR for a number that is not held (any more). Where the dead-letter queue
+        takes it not, it is held as before. Where the disk is full it is back on its queue.
+        """
+        with self._core.latch:
+            held = self._held.get(number)
+            if held is None:
+                raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")
+            del self._held[number]
+        if settlement is Settlement.DEAD_LETTERED:
+            try:
+                bury(held, self._message(held))
+            except MQError:
+                with self._core.latch:
+                    self._held[number] = held
+                raise
+        if settlement in (Settlement.TAKEN, Settlement.DEAD_LETTERED):
+            held.commit(later)
+        elif settlement is Settlement.BACKED_OUT and later is not None:
+            self._core.background.do(held.backout)
+        else:
+            held.backout(counts=settlement is Settlement.BACKED_OUT)
+
+    def move_into(self, unit_of_work: UnitOfWork, number: int) -> None:
+        """Let a unit of work end a delivery: taken at its commit, counted at its backout.
+
+        Raises as :meth:`settle`, and MQRC_SYNCPOINT_LIMIT_REACHED: it is held as before then.
+        """
+        with self._core.latch:
+            held = self._held.get(number)
+            if held is None:
+                raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")
+            unit_of_work.check_room()
+            del self._held[number]
+            absorb(unit_of_work, held)
+
+    def end(self) -> None:
+        """Give back, counted, all that is not settled: their session ends."""
+        everything = self.new_unit()
+        with self._core.latch:
+            for held in self._held.values():
+                absorb(everything, held)
+            self._held = {}
+        everything.backout()
+
+    def _message(self, held: UnitOfWork) -> Message:
+        ((queue, row, _side),) = taken_by(held)
+        return message_of(queue.name, row, self._core.now_ms())
