@@ -26,7 +26,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"engine"}),
     frozenset({"channel", "hierarchy", "sharing"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
-    | frozenset({"pcf", "ims_bridge", "dead_letter", "trigger_monitor"}),
+    | frozenset({"connection", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}),
     frozenset({"served"}),
     frozenset({"servers"}),
     frozenset({"cli", "demo", "__main__"}),

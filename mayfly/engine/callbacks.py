@@ -22,7 +22,7 @@ _LOG = logging.getLogger("mayfly")
 _LINGER_SECONDS = 1.0
 
 #: What a verb ends with: None, or why it has failed.
-OnEnd: TypeAlias = Callable[[MQError | None], None]
+OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
 class Callbacks:
@@ -35,7 +35,7 @@ class Callbacks:
 
     def __init__(self) -> None:
         """Begin with nothing to tell."""
-        self.waiting: deque[Callable[[], None]] = deque()
+        self.waiting: deque[Callable[[], object]] = deque()
         self._lock = threading.Lock()
         self._is_calling = False
 
@@ -56,12 +56,14 @@ class Callbacks:
 class Later:
     """What a verb has left to be made durable, and what follows in memory when it is."""
 
-    __slots__ = ("finish", "work")
+    __slots__ = ("finish", "job", "work")
 
     def __init__(self) -> None:
         """Begin with nothing: the verb may have no need of it."""
         self.work: Work | None = None
         self.finish: OnEnd | None = None
+        #: What it has left in the place of a work: it may wait, and does not fail.
+        self.job: Callable[[], None] | None = None
 
 
 class Background:
@@ -81,7 +83,10 @@ class Background:
         """Tell ``on_end`` when what a verb has left is durable, or has failed; without the lock."""
         work = later.work
         tell = partial(self._tell, later.finish, on_end)
-        if work is None:
+        if later.job is not None:
+            self.do(later.job)
+            self._hand_over(None, tell)
+        elif work is None:
             tell(None)
         elif work.unit.is_durable() or work.elsewhere:
             self._hand_over(work, tell)
@@ -148,7 +153,7 @@ def _failure_of(work: Work, failure: MQError) -> MQError | None:
     return unit.error if isinstance(unit.error, MQError) else failure
 
 
-def _call(callback: Callable[[], None]) -> None:
+def _call(callback: Callable[[], object]) -> None:
     try:
         callback()
     except Exception:  # noqa: BLE001 - it is the program's, and nobody else would hear

@@ -59,7 +59,7 @@ class Deliveries:
         return UnitOfWork(self._core)
 
     def standing_get(
-        self, getter: Getter, unit: UnitOfWork, on_done: Callable[[Delivery | MQError], None]
+        self, getter: Getter, unit: UnitOfWork, on_done: Callable[[Delivery | MQError], object]
     ) -> StandingGet:
         """Return a get whose message is held in ``unit``; MQError tells why it has got none."""
         number = 0
@@ -103,7 +103,7 @@ class Deliveries:
         if settlement in (Settlement.TAKEN, Settlement.DEAD_LETTERED):
             held.commit(later)
         elif settlement is Settlement.BACKED_OUT and later is not None:
-            self._core.background.do(held.backout)
+            later.job = held.backout
         else:
             held.backout(counts=settlement is Settlement.BACKED_OUT)
 

@@ -11,6 +11,7 @@ from typing import Self
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import alternate_authority, authority_of
 from mayfly.engine.browsing.browse import Cursor
+from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.deliveries import Deliveries
@@ -186,10 +187,14 @@ class Session(TopicVerbs):
     def _unit_in_use(self) -> UnitOfWork | None:
         return self.unit_of_work if self._usable() else None
 
-    def commit(self) -> None:
-        """Commit the unit of work; raises as UnitOfWork.commit."""
+    def commit(self, later: Later | None = None) -> None:
+        """Commit the unit of work; raises as UnitOfWork.commit, which takes ``later``."""
         self._usable()
-        self.unit_of_work.commit()
+        self.unit_of_work.commit(later)
+
+    def leads_to_topic(self, queue: str) -> bool:
+        """Tell whether a queue here is the alias of a topic: what is put to it is published."""
+        return topic_alias(self._core.registry, queue) is not None
 
     def backout(self) -> None:
         """Back the unit of work out: puts vanish, gets return with their backout count raised."""

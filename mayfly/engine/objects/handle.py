@@ -16,6 +16,8 @@ from mayfly.mqi.errors import mq_error
 _ALLOWED = c.MQOO_INQUIRE | c.MQOO_ALTERNATE_USER_AUTHORITY | c.MQOO_FAIL_IF_QUIESCING
 _KNOWN = (1 << 23) - 1
 _KINDS = (PROCESS, QMGR)
+#: Of which kind an object is that is neither queue nor topic, by its MQOT_* number.
+DEFINITION_KINDS = {c.MQOT_PROCESS: PROCESS, c.MQOT_Q_MGR: QMGR}
 
 
 class DefinitionHandle:

@@ -30,6 +30,7 @@ from mayfly.store.keys import MAX_PRIORITY
 
 if TYPE_CHECKING:
     from mayfly.engine.handles import Handle
+    from mayfly.engine.session import Session
 
 #: The character set of the queue manager's own texts: UTF-8.
 MANAGER_CCSID: Final = 1208
@@ -114,6 +115,13 @@ def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
             else:
                 raise unknown_selector(selector)
     return values
+
+
+def inquire_itself(session: Session, selectors: Sequence[int]) -> Inquiry:
+    """MQINQ on the queue manager of a session; raises MQRC_NOT_AUTHORIZED, MQRC_SELECTOR_ERROR."""
+    if session.authority is not None:
+        session.authority.check_inquire()
+    return Inquiry([*inquire_manager(session.core, selectors)], rc.MQRC_NONE)
 
 
 def text_length(selector: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mayfly.engine.properties.folders import Property, joined, properties_of_mapping
@@ -24,7 +24,7 @@ def with_mapping(
 
 
 def with_properties(
-    core: Core, descriptor: Descriptor, body: bytes, properties: list[Property]
+    core: Core, descriptor: Descriptor, body: bytes, properties: Sequence[Property]
 ) -> tuple[Descriptor, bytes]:
     """Return a message with these properties; raises as ``joined``.
 

@@ -1,0 +1,39 @@
+"""Connections: what programs, facades and servers do with a queue manager, wherever it is.
+
+``interface`` says what there is, ``connect`` connects by name within this process
+(docs/CONNECTION.md).
+"""
+
+from mayfly.connection.by_name import connect
+from mayfly.connection.interface import (
+    Administration,
+    Asynchronous,
+    Connection,
+    Objects,
+    Opened,
+    ScheduleVerbs,
+    Subscribed,
+    Topics,
+    UnderWay,
+)
+from mayfly.connection.local import LocalConnection
+from mayfly.connection.values import Delivery, GetResult, Message, PutResult, Settlement
+
+__all__ = [
+    "Administration",
+    "Asynchronous",
+    "Connection",
+    "Delivery",
+    "GetResult",
+    "LocalConnection",
+    "Message",
+    "Objects",
+    "Opened",
+    "PutResult",
+    "ScheduleVerbs",
+    "Settlement",
+    "Subscribed",
+    "Topics",
+    "UnderWay",
+    "connect",
+]

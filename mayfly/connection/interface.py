@@ -1,0 +1,384 @@
+"""What a program can do with a queue manager, wherever that is: the interface of a connection.
+
+Parameters and results are numbers, bytes, text and named tuples of these, so that they can travel:
+an open object is a number, options are the bits of the MQI, times are in ms. Errors are MQError:
+class, reason code and detail. LostAnswer is one whose call may have taken effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+from mayfly.connection.values import (
+    AuditEntry,
+    Counts,
+    Delivery,
+    GetResult,
+    Inquiry,
+    Property,
+    PutResult,
+    Receipt,
+    Scheduled,
+    ScheduleFilter,
+    Settlement,
+    Status,
+    SubscriptionFacts,
+    Value,
+    Verification,
+    Whereabouts,
+)
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqsc import MqscResult
+
+_T = TypeVar("_T")
+#: Is called once with what a verb ends with, or why it has failed; it must not block.
+OnDone: TypeAlias = Callable[[_T | MQError], object]
+
+
+class Opened(NamedTuple):
+    """An object that was opened: its number and what its name has led to.
+
+    ``kind`` is MQOT_Q, MQOT_TOPIC, MQOT_PROCESS or MQOT_Q_MGR. ``queue`` on ``manager`` is the
+    queue at the end of aliases and remote definitions, empty for what is no queue. ``made`` is the
+    name of the dynamic queue that opening has made, ``topic`` the string of a topic.
+    """
+
+    handle: int
+    kind: int
+    queue: str
+    manager: str
+    made: str = ""
+    topic: str = ""
+
+
+class Subscribed(NamedTuple):
+    """A subscription that is open: its number, and the handle its publications are got with."""
+
+    number: int
+    handle: int
+    facts: SubscriptionFacts
+
+
+class UnderWay(Protocol):
+    """A verb that was begun and ends with a callback."""
+
+    def cancel(self) -> bool:
+        """End it without effect: True, and the callback is never called.
+
+        False when it is decided, or cannot be taken back: the callback was or will be called.
+        """
+
+
+class Connection(Protocol):
+    """One conversation of one user with a queue manager, with one unit of work.
+
+    One thread at a time uses it; any may close it, which ends its waits.
+    """
+
+    #: The name of the queue manager.
+    name: str
+    objects: Objects
+    topics: Topics
+    asynchronous: Asynchronous
+    schedule: ScheduleVerbs
+
+    def open(
+        self,
+        name: str,
+        options: int,
+        *,
+        kind: int = c.MQOT_Q,
+        manager: str = "",
+        topic: str = "",
+        dynamic_name: str = "AMQ.*",
+        selector: str | None = None,
+        alternate_user: str = "",
+    ) -> Opened:
+        """MQOPEN with MQOO options; a queue that is the alias of a topic is opened as that.
+
+        For MQOT_TOPIC ``name`` is a topic object or empty, and ``topic`` the string behind its.
+        Raises the reason codes of C1-C9.
+        """
+
+    def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
+        """MQCLOSE with MQCO options.
+
+        Returns 0, or MQRC_INCOMPLETE_GROUP or _MSG when it stopped within one. Raises
+        MQRC_HOBJ_ERROR, MQRC_Q_NOT_EMPTY, MQRC_OPTION_NOT_VALID_FOR_TYPE.
+        """
+
+    def put(
+        self,
+        handle: int,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        expiry_tenths: int = c.MQEI_UNLIMITED,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        properties: Sequence[Property] = (),
+        context: int = c.MQHO_NONE,
+    ) -> PutResult | None:
+        """MQPUT to a queue or a topic with MQPMO options; the life is given in one of two units.
+
+        ``context`` is the handle whose saved context is passed on. Returns None for a message with
+        MQPMO_ASYNC_RESPONSE that its queue refuses: :meth:`status` says why. Raises the reason
+        codes of P1-P13 and MQRC_EXPIRY_ERROR (E2); nothing is put then, unless it is LostAnswer.
+        """
+
+    def get(
+        self,
+        handle: int,
+        options: int = c.MQGMO_NONE,
+        *,
+        wait_ms: int = 0,
+        max_length: int | None = None,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        group_id: bytes = b"",
+        sequence_number: int | None = None,
+        offset: int | None = None,
+        token: bytes | None = None,
+        in_handle: bool = False,
+        with_extension: bool = False,
+    ) -> GetResult:
+        """MQGET with MQGMO options, destructive or browsing; ids that are empty match all.
+
+        ``wait_ms`` counts with MQGMO_WAIT, -1 is for ever; ``max_length`` None takes any length.
+        With ``in_handle`` the properties are for a message handle, ``with_extension`` puts what an
+        MQMD of version 1 cannot say into an MQMDE. Raises the reason codes of G1-G13 and B1-B8,
+        MQRC_NO_MSG_AVAILABLE first of all.
+        """
+
+    def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:
+        """MQGET with MQGMO_UNLOCK: returns 0 or MQRC_NO_MSG_LOCKED (B6)."""
+
+    def status(self) -> Status:
+        """MQSTAT: what became of puts with MQPMO_ASYNC_RESPONSE since it was asked last (P13)."""
+
+    def commit(self) -> None:
+        """MQCMIT; raises MQRC_STORAGE_MEDIUM_FULL (backed out), LostAnswer."""
+
+    def backout(self) -> None:
+        """MQBACK: puts vanish, gets go back with their backout count one higher (G8)."""
+
+    def close(self, *, commit: bool = True) -> None:
+        """MQDISC: commits the unit of work, or backs it out; closes all objects.
+
+        Deliveries that are not settled go back, counted. A second close does nothing.
+        """
+
+    def now_ms(self) -> int:
+        """Return the queue manager's time: ms since 1970, UTC (docs/CLOCKS.md)."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the queue manager is gone."""
+
+    @property
+    def admin(self) -> Administration:
+        """What an operator does; raises MQRC_NOT_AUTHORIZED for a user with limited authority."""
+
+    def end_dropped(self, end: Callable[[], None]) -> None:
+        """Run what ends an object that its program has dropped.
+
+        Objects in a cycle are collected in the midst of anything; within a verb, whose locks it
+        might need, the end is left to the next verb.
+        """
+
+
+class Objects(Protocol):
+    """What is asked of open objects, and set."""
+
+    def is_open(self, handle: int) -> bool:
+        """Tell whether a handle is one of an open object of this connection."""
+
+    def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
+        """MQINQ; handle MQHO_NONE (0) asks the queue manager itself.
+
+        Raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_INQUIRE, MQRC_SELECTOR_ERROR, MQRC_Q_DELETED,
+        MQRC_NOT_AUTHORIZED.
+        """
+
+    def set(self, handle: int, values: Mapping[int, Value]) -> None:
+        """MQSET, all or none; raises MQRC_HOBJ_ERROR, MQRC_NOT_OPEN_FOR_SET, MQRC_SELECTOR_ERROR.
+
+        A value that an attribute does not take has a reason code of its own.
+        """
+
+
+class Topics(Protocol):
+    """Subscriptions of a connection, by number."""
+
+    def subscribe(
+        self,
+        options: int,
+        *,
+        topic: str = "",
+        topic_object: str = "",
+        name: str = "",
+        queue: int = c.MQHO_NONE,
+        selector: str = "",
+        user_data: str = "",
+        correl_id: bytes | None = b"",
+        expiry_tenths: int = c.MQEI_UNLIMITED,
+        priority: int = c.MQPRI_PRIORITY_AS_PUBLISHED,
+        altered: int = 0,
+        held: int = c.MQHO_NONE,
+    ) -> Subscribed:
+        """MQSUB with MQSO options: make a subscription, resume one or alter one.
+
+        ``queue`` is the open queue for one that is not managed. ``correl_id`` empty is one of its
+        own, None the publisher's. ``altered`` is a subscription that is open here and may be
+        altered, ``held`` the handle of its queue. Raises MQRC_OPTIONS_ERROR, MQRC_SUB_NAME_ERROR,
+        MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE,
+        MQRC_IDENTITY_MISMATCH, MQRC_…_NOT_ALTERABLE, MQRC_HOBJ_ERROR, MQRC_INVALID_DESTINATION.
+        """
+
+    def close(self, number: int, *, remove: bool = False) -> None:
+        """Close a subscription; a durable one stays unless it is to be removed.
+
+        Raises MQRC_HOBJ_ERROR, MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share.
+        """
+
+    def request_retained(self, number: int) -> int:
+        """MQSUBRQ: ask for what is retained; returns how many come, or raises 2437."""
+
+
+class Asynchronous(Protocol):
+    """Verbs that do not wait: they end with ``on_done``, called once and outside of all locks.
+
+    Callbacks of a queue manager come one at a time, in the order in which what they tell was
+    decided, maybe before the verb has returned. They may call verbs and must not block. What fails
+    is told, too: the verbs themselves raise no MQError.
+    """
+
+    def get(
+        self,
+        handle: int,
+        options: int = c.MQGMO_NONE,
+        *,
+        on_done: OnDone[Delivery],
+        wait_ms: int = c.MQWI_UNLIMITED,
+        max_length: int | None = None,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+    ) -> UnderWay:
+        """Get a message that this connection holds, as a delivery, until it is settled.
+
+        Beside MQGMO_WAIT, for the time of ``wait_ms``, the options may be those of truncation,
+        conversion and properties.
+        """
+
+    def put(
+        self,
+        handle: int,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        on_done: OnDone[PutResult],
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        properties: Sequence[Property] = (),
+    ) -> UnderWay:
+        """Put a message; outside of syncpoint a persistent one is durable when it is told.
+
+        Messages have the order of the calls; those that are put meanwhile share a sync.
+        """
+
+    def commit(self, on_done: OnDone[None]) -> UnderWay:
+        """Commit the unit of work; the next one begins at once."""
+
+    def settle(
+        self,
+        delivery: int,
+        settlement: Settlement,
+        *,
+        reason: int = 0,
+        on_done: OnDone[None] | None = None,
+    ) -> UnderWay:
+        """Settle a delivery by its number; without ``on_done`` it is done on return, or raises.
+
+        ``reason`` stands in the MQDLH of one that is dead-lettered. Tells MQRC_HMSG_ERROR for a
+        number that is settled already, MQRC_STORAGE_MEDIUM_FULL (it is back on its queue), and why
+        the dead-letter queue does not take it: it is held as before then.
+        """
+
+    def join(self, delivery: int) -> None:
+        """Let the unit of work settle a delivery: taken at its commit, counted at its backout.
+
+        Raises MQRC_HMSG_ERROR, MQRC_SYNCPOINT_LIMIT_REACHED.
+        """
+
+
+class ScheduleVerbs(Protocol):
+    """Delayed messages: what waits, and changes of it with receipts (docs/SCHEDULE.md)."""
+
+    def list(
+        self, where: ScheduleFilter = ..., *, limit: int = 20, after: int | None = None
+    ) -> list[Scheduled]:
+        """Return delayed messages by delivery time, those after a position."""
+
+    def show(self, msg_id: bytes | str) -> Scheduled | None:
+        """Return the delayed message that was sent under a MsgId, None when none waits."""
+
+    def count(self, queue: str | None = None) -> int:
+        """Return how many messages are delayed, or how many of them wait for one queue."""
+
+    def cancel(self, msg_id: bytes | str) -> Receipt:
+        """Take a message off the schedule."""
+
+    def reschedule(
+        self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
+    ) -> Receipt:
+        """Give a message another delivery time."""
+
+    def release(self, msg_id: bytes | str) -> Receipt:
+        """Let a message go to its target now."""
+
+    def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
+        """Cancel everything a filter finds; yields the number done so far."""
+
+    def release_all(self, where: ScheduleFilter) -> Iterator[int]:
+        """Let everything a filter finds go now; yields the number done so far."""
+
+    def audit(self, limit: int = 20) -> Sequence[AuditEntry]:
+        """Return the latest changes of the schedule, newest first."""
+
+    def now_ms(self) -> int:
+        """Return the time by which messages are due: ms since 1970, UTC."""
+
+
+class Administration(Protocol):
+    """What an operator does with a queue manager."""
+
+    def mqsc(self, script: str) -> MqscResult:
+        """Run MQSC commands; a wrong one makes ``ok`` False and does not stop those after it."""
+
+    def counts(self, queue: str) -> Counts:
+        """Return staged, live, uncommitted, locked and expired_present of a local queue."""
+
+    def curdepth(self, queue: str) -> int:
+        """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
+
+    def why(self, identifier: bytes | str) -> Whereabouts:
+        """Say where the message with a MsgId or CorrelId is, or what became of it."""
+
+    def verify(self) -> Verification:
+        """Recount everything and compare."""
+
+    def delay_processor_status(self) -> str:
+        """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""

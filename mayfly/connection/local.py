@@ -1,0 +1,247 @@
+"""A connection to a queue manager of this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from mayfly.connection.interface import (
+    Administration,
+    Asynchronous,
+    Objects,
+    Opened,
+    ScheduleVerbs,
+    Topics,
+)
+from mayfly.connection.local_calls import LocalCalls
+from mayfly.connection.local_topics import LocalTopics
+from mayfly.connection.objects import OpenObjects, not_open_here
+from mayfly.connection.values import GetResult, Property, PutResult, Status
+from mayfly.engine import (
+    ANY,
+    DEFINITION_KINDS,
+    GetRequest,
+    Handle,
+    Match,
+    PutRequest,
+    Session,
+    TopicHandle,
+    check_get_options,
+    full_name,
+    with_properties,
+)
+from mayfly.lifetime.window import life_ms_of_expiry
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import mq_error
+
+#: Modules in the midst of which nothing is closed, but for those of facades.
+_OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
+
+
+class LocalConnection:
+    """One conversation over a session; see ``interface.Connection``, whose methods these are."""
+
+    def __init__(
+        self,
+        session: Session,
+        admin: Administration,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take a session, which ends with it; ``release`` is called when it is closed."""
+        core = session.core
+        self.name = core.name
+        self.now_ms = core.now_ms
+        self._objects = objects = OpenObjects(session)
+        self.objects: Objects = objects
+        self.topics: Topics = LocalTopics(session, objects)
+        self.asynchronous: Asynchronous = LocalCalls(session, objects)
+        self.schedule: ScheduleVerbs = session.schedule
+        self._core, self._session, self._admin, self._release = core, session, admin, release
+        self._handles = objects.handles
+
+    def open(
+        self,
+        name: str,
+        options: int,
+        *,
+        kind: int = c.MQOT_Q,
+        manager: str = "",
+        topic: str = "",
+        dynamic_name: str = "AMQ.*",
+        selector: str | None = None,
+        alternate_user: str = "",
+    ) -> Opened:
+        """MQOPEN."""
+        session = self._session
+        if kind in DEFINITION_KINDS:
+            if manager not in ("", self.name):
+                said = f"{name} of {manager} is not to be opened here"
+                raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+            of_kind = DEFINITION_KINDS[kind]
+            handle = session.open_definition(of_kind, name, options, alternate_user=alternate_user)
+            return Opened(self._objects.enter(handle), kind, "", self.name)
+        if kind == c.MQOT_TOPIC:
+            if manager not in ("", self.name):
+                said = f"topics of {manager!r} are not known here"
+                raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, said)
+            return self._opened_topic(
+                session.open_topic(topic, options, topic_object=name, alternate_user=alternate_user)
+            )
+        if kind != c.MQOT_Q:
+            said = f"ObjectType {kind} is no queue and no topic"
+            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, said)
+        name = full_name(name, manager, self.name)
+        if session.leads_to_topic(name):
+            return self._opened_topic(
+                session.open_topic("", options, alias=name, alternate_user=alternate_user)
+            )
+        return self._opened_queue(
+            session.open(
+                name,
+                options,
+                dynamic_name=dynamic_name,
+                selector=selector,
+                alternate_user=alternate_user,
+            )
+        )
+
+    def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
+        """MQCLOSE."""
+        return self._objects.close(handle, options)
+
+    def put(
+        self,
+        handle: int,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        expiry_tenths: int = c.MQEI_UNLIMITED,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        properties: Sequence[Property] = (),
+        context: int = c.MQHO_NONE,
+    ) -> PutResult | None:
+        """MQPUT."""
+        target = self._handles.get(handle)
+        if not isinstance(target, (Handle, TopicHandle)):
+            raise self._not_for_output(handle)
+        if expiry_tenths != c.MQEI_UNLIMITED:
+            refuses_zero = self._core.settings.is_zero_refused
+            time_to_live_ms = life_ms_of_expiry(expiry_tenths, refuse_zero=refuses_zero)
+        if properties:
+            descriptor, body = with_properties(self._core, descriptor, body, properties)
+        request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
+        if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
+            return target.put_async(body, request, options, context)
+        return target.put(body, request, options, context)
+
+    def get(
+        self,
+        handle: int,
+        options: int = c.MQGMO_NONE,
+        *,
+        wait_ms: int = 0,
+        max_length: int | None = None,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        group_id: bytes = b"",
+        sequence_number: int | None = None,
+        offset: int | None = None,
+        token: bytes | None = None,
+        in_handle: bool = False,
+        with_extension: bool = False,
+    ) -> GetResult:
+        """MQGET."""
+        source = self._handles.get(handle)
+        if not isinstance(source, Handle):
+            raise self._not_for_input(handle)
+        match = ANY
+        if group_id or sequence_number is not None or offset is not None:
+            ids = msg_id or None, correl_id or None, group_id or None
+            match = Match(*ids, sequence_number, offset, token=token)
+        elif msg_id or correl_id or token is not None:
+            match = Match(msg_id or None, correl_id or None, token=token)
+        view = source.view(options, has_handle=in_handle)
+        request = GetRequest(match, wait_ms, max_length, view=view, extends=with_extension)
+        return source.get(request, options)
+
+    def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:
+        """MQGET with MQGMO_UNLOCK."""
+        check_get_options(options)
+        return self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_BROWSE).unlock()
+
+    def status(self) -> Status:
+        """MQSTAT."""
+        return self._session.status()
+
+    def commit(self) -> None:
+        """MQCMIT."""
+        self._session.commit()
+
+    def backout(self) -> None:
+        """MQBACK."""
+        self._session.backout()
+
+    def close(self, *, commit: bool = True) -> None:
+        """MQDISC."""
+        try:
+            self._session.close(commit=commit)
+        finally:
+            self._handles.clear()
+            release, self._release = self._release, lambda: None
+            release()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+        return self._session.is_open
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the queue manager is gone."""
+        return self._core.is_stopped
+
+    @property
+    def admin(self) -> Administration:
+        """What an operator does."""
+        if self._session.authority is not None:
+            said = "a user of limited authority administers nothing"
+            raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+        return self._admin
+
+    def end_dropped(self, end: Callable[[], None]) -> None:
+        """Run what ends an object that its program has dropped, now or at the next verb."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            module = str(frame.f_globals.get("__name__"))
+            if module.startswith(_OURS) and not module.startswith(_FACADES):
+                self._core.dropped.append(end)
+                return
+            frame = frame.f_back
+        end()
+
+    def _opened_queue(self, handle: Handle) -> Opened:
+        number = self._objects.enter(handle)
+        queue, manager = handle.path.remote or (handle.queue_name, self.name)
+        made = handle.queue_name if handle.owns_queue else ""
+        return Opened(number, c.MQOT_Q, queue, manager, made=made)
+
+    def _opened_topic(self, handle: TopicHandle) -> Opened:
+        number = self._objects.enter(handle)
+        return Opened(number, c.MQOT_TOPIC, "", self.name, topic=handle.topic)
+
+    def _not_for_output(self, handle: int) -> Exception:
+        if self._handles.get(handle) is None:
+            return not_open_here(handle)
+        return mq_error(rc.MQRC_NOT_OPEN_FOR_OUTPUT, f"handle {handle} cannot be put to")
+
+    def _not_for_input(self, handle: int) -> Exception:
+        if self._handles.get(handle) is None:
+            return not_open_here(handle)
+        return mq_error(rc.MQRC_NOT_OPEN_FOR_INPUT, f"handle {handle} is no queue")

@@ -1,0 +1,158 @@
+"""The verbs of a connection in this process that end with a callback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+from mayfly.connection.interface import OnDone, UnderWay
+from mayfly.connection.objects import OpenObjects
+from mayfly.connection.values import Delivery, Property, PutResult, Settlement
+from mayfly.engine import (
+    ANY,
+    GetRequest,
+    Later,
+    Match,
+    Message,
+    PutRequest,
+    Session,
+    TopicHandle,
+    UnitOfWork,
+    bury,
+    with_properties,
+)
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+
+_T = TypeVar("_T")
+
+
+class _Decided:
+    """A verb that is decided, or cannot be taken back any more."""
+
+    def cancel(self) -> bool:
+        """Return False: the callback tells how it ends."""
+        return False
+
+
+class LocalCalls:
+    """Verbs over a session; see ``interface.Asynchronous``, whose methods these are."""
+
+    def __init__(self, session: Session, objects: OpenObjects) -> None:
+        """Take the session and what is open on it."""
+        self._session, self._objects = session, objects
+        self._core = session.core
+
+    def get(
+        self,
+        handle: int,
+        options: int = c.MQGMO_NONE,
+        *,
+        on_done: OnDone[Delivery],
+        wait_ms: int = c.MQWI_UNLIMITED,
+        max_length: int | None = None,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+    ) -> UnderWay:
+        """MQGET of a message that is held until it is settled."""
+        deliveries = self._session.deliveries
+        try:
+            queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+            is_any = not (msg_id or correl_id)
+            request = GetRequest(
+                ANY if is_any else Match(msg_id or None, correl_id or None),
+                wait_ms,
+                max_length,
+                view=queue.view(options, has_handle=False),
+            )
+            unit = deliveries.new_unit()
+            getter = queue.getter(request, options, unit)
+        except MQError as error:
+            return self._tell(on_done, error)
+        standing = deliveries.standing_get(getter, unit, on_done)
+        standing.begin()
+        return standing
+
+    def put(
+        self,
+        handle: int,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        on_done: OnDone[PutResult],
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        properties: Sequence[Property] = (),
+    ) -> UnderWay:
+        """MQPUT to a queue or a topic."""
+        later = Later()
+        try:
+            target = self._objects.find(handle)
+            if not isinstance(target, TopicHandle):
+                target = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_OUTPUT)
+            if properties:
+                descriptor, body = with_properties(self._core, descriptor, body, properties)
+            request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
+            result = target.put(body, request, options, later=later)
+        except MQError as error:
+            return self._tell(on_done, error)
+        return self._end(later, on_done, result)
+
+    def commit(self, on_done: OnDone[None]) -> UnderWay:
+        """MQCMIT."""
+        later = Later()
+        try:
+            self._session.commit(later)
+        except MQError as error:
+            return self._tell(on_done, error)
+        return self._end(later, on_done, None)
+
+    def settle(
+        self,
+        delivery: int,
+        settlement: Settlement,
+        *,
+        reason: int = 0,
+        on_done: OnDone[None] | None = None,
+    ) -> UnderWay:
+        """Settle a delivery."""
+        later = None if on_done is None else Later()
+        to_dead_letters = partial(self._bury, reason)
+        settle = self._session.deliveries.settle
+        if on_done is None or later is None:
+            settle(delivery, settlement, bury=to_dead_letters)
+            return _DECIDED
+        try:
+            settle(delivery, settlement, bury=to_dead_letters, later=later)
+        except MQError as error:
+            return self._tell(on_done, error)
+        return self._end(later, on_done, None)
+
+    def join(self, delivery: int) -> None:
+        """Let the unit of work settle a delivery."""
+        self._session.deliveries.move_into(self._session.unit_of_work, delivery)
+
+    def _bury(self, reason: int, unit_of_work: UnitOfWork, message: Message) -> None:
+        if not reason:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, "a dead letter has a reason, not 0")
+        bury(self._core, self._session.beside(unit_of_work), message, reason)
+
+    def _end(self, later: Later, on_done: OnDone[_T], result: _T) -> UnderWay:
+        def end(error: MQError | None) -> None:
+            on_done(result if error is None else error)
+
+        self._core.background.end_later(later, end)
+        return _DECIDED
+
+    def _tell(self, on_done: OnDone[_T], error: MQError) -> UnderWay:
+        self._core.background.end_later(Later(), lambda _none: on_done(error))
+        return _DECIDED
+
+
+_DECIDED = _Decided()

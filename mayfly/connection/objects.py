@@ -1,0 +1,83 @@
+"""The open objects of a connection in this process, by their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import SupportsIndex, TypeAlias
+
+from mayfly.connection.values import Inquiry, Value
+from mayfly.engine import (
+    DefinitionHandle,
+    Handle,
+    Session,
+    TopicHandle,
+    inquire,
+    inquire_itself,
+    set_attributes,
+)
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
+
+
+class OpenObjects:
+    """Handles by number; closing an object, or the session, ends its number."""
+
+    def __init__(self, session: Session) -> None:
+        """Begin with nothing open."""
+        self._session = session
+        #: What verbs look up; those of a handle that its session has closed are still here.
+        self.handles: dict[int, AnyHandle] = {}
+
+    def enter(self, handle: AnyHandle) -> int:
+        """Return the number of a handle, by which it is found from now on."""
+        number = index(handle)
+        self.handles[number] = handle
+        return number
+
+    def find(self, number: SupportsIndex) -> AnyHandle:
+        """Return a handle; raises MQRC_HOBJ_ERROR for a number that is none, or closed."""
+        handle = self.handles.get(index(number))
+        if handle is None:
+            raise not_open_here(number)
+        return handle
+
+    def queue(self, number: SupportsIndex, reason: int) -> Handle:
+        """Return the handle of a queue; any other object was not opened for this: the reason."""
+        handle = self.find(number)
+        if not isinstance(handle, Handle):
+            raise mq_error(reason, f"handle {index(number)} is no queue")
+        return handle
+
+    def close(self, number: int, options: int) -> int:
+        """MQCLOSE; refused, the object stays open."""
+        reason = self.find(number).close(options) or rc.MQRC_NONE
+        del self.handles[number]
+        return reason
+
+    def is_open(self, handle: int) -> bool:
+        """Tell whether a handle is one of an open object of this connection."""
+        found = self.handles.get(handle)
+        return found is not None and found.is_open
+
+    def inquire(self, handle: int, selectors: Sequence[int]) -> Inquiry:
+        """MQINQ, as ``Objects.inquire``."""
+        if handle == c.MQHO_NONE:
+            return inquire_itself(self._session, selectors)
+        found = self.find(handle)
+        if isinstance(found, TopicHandle):
+            raise mq_error(rc.MQRC_NOT_OPEN_FOR_INQUIRE, f"handle {handle} is that of a topic")
+        return inquire(self._session.core, found, selectors)
+
+    def set(self, handle: int, values: Mapping[int, Value]) -> None:
+        """MQSET, as ``Objects.set``."""
+        found = self.queue(handle, rc.MQRC_NOT_OPEN_FOR_SET)
+        set_attributes(self._session.core, found, values)
+
+
+def not_open_here(number: SupportsIndex) -> MQError:
+    """Return the error for a number that is that of no open object."""
+    return mq_error(rc.MQRC_HOBJ_ERROR, f"handle {index(number)} is not open on this connection")

@@ -1,0 +1,43 @@
+"""What the verbs of a connection take and return: named tuples of numbers, bytes and text."""
+
+from mayfly.engine import (
+    AuditEntry,
+    Counts,
+    Delivery,
+    GetResult,
+    Inquiry,
+    Message,
+    Property,
+    PropertyDescription,
+    PutResult,
+    Receipt,
+    Scheduled,
+    ScheduleFilter,
+    Settlement,
+    Status,
+    SubscriptionFacts,
+    Value,
+    Verification,
+    Whereabouts,
+)
+
+__all__ = [
+    "AuditEntry",
+    "Counts",
+    "Delivery",
+    "GetResult",
+    "Inquiry",
+    "Message",
+    "Property",
+    "PropertyDescription",
+    "PutResult",
+    "Receipt",
+    "ScheduleFilter",
+    "Scheduled",
+    "Settlement",
+    "Status",
+    "SubscriptionFacts",
+    "Value",
+    "Verification",
+    "Whereabouts",
+]

@@ -1,0 +1,285 @@
+"""MQSUB: one verb that makes a subscription, resumes one, or alters one by its name."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mayfly.engine.attributes.attribute import Value
+from mayfly.engine.attributes.of_topics import ANY_USER, FIXED_USER, PRIORITY_AS_QUEUE
+from mayfly.engine.handles import Handle
+from mayfly.engine.pubsub.subscribing import OpenSubscription
+from mayfly.engine.pubsub.subscription_administration import alter_subscription
+from mayfly.engine.pubsub.subscriptions import PASSED_ON, Subscription
+from mayfly.engine.session import Session
+from mayfly.lifetime.times import ms_of_tenths
+from mayfly.lifetime.window import MAXIMUM_EXPIRY_TENTHS
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+_WAYS: Final = c.MQSO_CREATE | c.MQSO_RESUME | c.MQSO_ALTER
+_USERS: Final = c.MQSO_FIXED_USERID | c.MQSO_ANY_USERID
+_WILDCARDS: Final = c.MQSO_WILDCARD_CHAR | c.MQSO_WILDCARD_TOPIC
+_READ_AHEADS: Final = c.MQSO_READ_AHEAD | c.MQSO_NO_READ_AHEAD
+#: What is asked for by an option that this queue manager has not got.
+_LACKING: Final = {
+    c.MQSO_WILDCARD_CHAR: "MQSO_WILDCARD_CHAR: wildcards stand for levels here",
+    c.MQSO_GROUP_SUB: "MQSO_GROUP_SUB: each subscription gets its own copy here",
+    c.MQSO_SET_IDENTITY_CONTEXT: "MQSO_SET_IDENTITY_CONTEXT: copies have the publisher's here",
+}
+_KNOWN: Final = (
+    _WAYS
+    | _USERS
+    | _WILDCARDS
+    | _READ_AHEADS
+    | c.MQSO_DURABLE
+    | c.MQSO_MANAGED
+    | c.MQSO_GROUP_SUB
+    | c.MQSO_NO_MULTICAST
+    | c.MQSO_SET_CORREL_ID
+    | c.MQSO_SET_IDENTITY_CONTEXT
+    | c.MQSO_NEW_PUBLICATIONS_ONLY
+    | c.MQSO_PUBLICATIONS_ON_REQUEST
+    | c.MQSO_SCOPE_QMGR
+    | c.MQSO_FAIL_IF_QUIESCING
+    | c.MQSO_ALTERNATE_USER_AUTHORITY
+)
+_GETTING: Final = (
+    c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE | c.MQOO_BROWSE
+)
+_HIGHEST_PRIORITY: Final = 9
+
+
+class SubscriptionWanted(NamedTuple):
+    """What an MQSD asks for.
+
+    ``correl_id`` empty asks for one of the subscription, None for the publisher's. ``queue`` is the
+    open queue for a subscription that is not managed.
+    """
+
+    options: int
+    name: str = ""
+    topic: str = ""
+    topic_object: str = ""
+    selector: str = ""
+    user_data: str = ""
+    correl_id: bytes | None = b""
+    expiry_tenths: int = c.MQEI_UNLIMITED
+    priority: int = c.MQPRI_PRIORITY_AS_PUBLISHED
+    queue: Handle | None = None
+
+
+class SubscriptionFacts(NamedTuple):
+    """What a subscription is like, at one moment."""
+
+    name: str
+    topic: str
+    queue: str
+    is_durable: bool
+    is_managed: bool
+    user_is_fixed: bool
+    on_request: bool
+    correl_id: bytes
+    expiry_tenths: int
+    priority: int
+    user_data: str
+    selector: str
+
+
+def subscribe_as(
+    session: Session,
+    wanted: SubscriptionWanted,
+    *,
+    altered: OpenSubscription | None,
+    held: Handle | None,
+) -> tuple[OpenSubscription, Handle]:
+    """MQSUB; returns the subscription and the handle that its publications are got with.
+
+    ``altered`` is one that the caller has open and may alter while it is, ``held`` the open handle
+    of its queue. Raises MQRC_OPTIONS_ERROR, MQRC_FUNCTION_NOT_SUPPORTED, MQRC_EXPIRY_ERROR,
+    MQRC_PRIORITY_ERROR, MQRC_HOBJ_ERROR for a queue not open for input or browse or not its own,
+    MQRC_SUB_NAME_ERROR, MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE,
+    MQRC_IDENTITY_MISMATCH, the MQRC_…_NOT_ALTERABLE, MQRC_INVALID_DESTINATION when the queue cannot
+    be opened, and the reasons of Session.subscribe. Nothing is made or changed then.
+    """
+    options = wanted.options
+    _check_options(options)
+    _check_priority(wanted.priority)
+    life_ms = _life_ms(wanted.expiry_tenths)
+    core = session.core
+    with core.administration:
+        existing = core.registry.subscriptions.find(wanted.name) if wanted.name else None
+        is_for_existing = bool(options & (c.MQSO_RESUME | c.MQSO_ALTER))
+        if is_for_existing and not wanted.name:
+            raise mq_error(rc.MQRC_SUB_NAME_ERROR, "SubName is empty; one is resumed by its name")
+        if not is_for_existing or (existing is None and options & c.MQSO_CREATE):
+            return _create(session, wanted, life_ms)
+        if altered is not None and altered.subscription is existing:
+            return altered, _reopen(session, wanted, altered, held)
+        return _resume(session, wanted)
+
+
+def facts_of(opened: OpenSubscription) -> SubscriptionFacts:
+    """Return what an open subscription is like now."""
+    subscription = opened.subscription
+    definition = subscription.definition
+    return SubscriptionFacts(
+        subscription.name,
+        subscription.topic,
+        subscription.destination,
+        subscription.is_durable,
+        subscription.is_managed,
+        definition.varuser == FIXED_USER,
+        bool(subscription.on_request),
+        subscription.correl_id or b"",
+        definition.expiry_tenths,
+        subscription.priority,
+        definition.userdata,
+        definition.selector,
+    )
+
+
+def _check_options(options: int) -> None:
+    wrong = (
+        options & ~_KNOWN
+        or not options & _WAYS
+        or any(options & both == both for both in (_USERS, _WILDCARDS, _READ_AHEADS))
+    )
+    if wrong:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"SD.Options {options:#x}")
+    for option, said in _LACKING.items():
+        if options & option:
+            raise mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said)
+
+
+def _check_priority(priority: int) -> None:
+    if not PRIORITY_AS_QUEUE <= priority <= _HIGHEST_PRIORITY and (
+        priority != c.MQPRI_PRIORITY_AS_PUBLISHED
+    ):
+        raise mq_error(rc.MQRC_PRIORITY_ERROR, f"SD.PubPriority {priority}")
+
+
+def _life_ms(expiry_tenths: int) -> int | None:
+    if expiry_tenths == c.MQEI_UNLIMITED:
+        return None
+    if not 0 < expiry_tenths <= MAXIMUM_EXPIRY_TENTHS:
+        said = f"SD.SubExpiry {expiry_tenths} is not within 1 .. {MAXIMUM_EXPIRY_TENTHS}"
+        raise mq_error(rc.MQRC_EXPIRY_ERROR, said)
+    return ms_of_tenths(expiry_tenths)
+
+
+def _create(
+    session: Session, wanted: SubscriptionWanted, life_ms: int | None
+) -> tuple[OpenSubscription, Handle]:
+    options, queue = wanted.options, ""
+    if not options & c.MQSO_MANAGED:
+        queue = _checked(wanted.queue).path.name
+    opened = session.subscribe(
+        wanted.topic,
+        topic_object=wanted.topic_object,
+        name=wanted.name,
+        durable=bool(options & c.MQSO_DURABLE),
+        queue=queue,
+        selector=wanted.selector,
+        time_to_live_ms=life_ms,
+        correl_id=wanted.correl_id,
+        priority=wanted.priority,
+        user_data=wanted.user_data,
+        retained=not options & c.MQSO_NEW_PUBLICATIONS_ONLY,
+        on_request=bool(options & c.MQSO_PUBLICATIONS_ON_REQUEST),
+        fixed_user=not options & c.MQSO_ANY_USERID,
+    )
+    return opened, _queue_of(session, opened, wanted.queue)
+
+
+def _resume(session: Session, wanted: SubscriptionWanted) -> tuple[OpenSubscription, Handle]:
+    opened = session.resume(wanted.name)
+    try:
+        return opened, _reopen(session, wanted, opened, None)
+    except MQError:
+        opened.close()
+        raise
+
+
+def _reopen(
+    session: Session, wanted: SubscriptionWanted, opened: OpenSubscription, held: Handle | None
+) -> Handle:
+    """Return the handle of the queue of an existing subscription, which is altered if wished."""
+    given = wanted.queue
+    if not wanted.options & c.MQSO_ALTER:
+        return _queue_of(session, opened, given)
+    subscription = opened.subscription
+    _check_unalterable(session, wanted, subscription)
+    if given is not None and not subscription.is_managed:
+        _alter(session, wanted, subscription, _checked(given).path.name)
+        return given
+    handle = held or _queue_of(session, opened, None)
+    try:
+        _alter(session, wanted, subscription, "")
+    except MQError:
+        if handle is not held:
+            handle.close()
+        raise
+    return handle
+
+
+def _queue_of(session: Session, opened: OpenSubscription, given: Handle | None) -> Handle:
+    """Return the handle of a subscription's queue: the managed one, the one given, or a new one."""
+    if opened.subscription.is_managed:
+        # From now on it is the caller's, who may get from it when the subscription is closed.
+        handle, opened.handle = opened.handle, None
+        if handle is not None and handle.is_open:
+            return handle
+    elif given is not None:
+        if session.core.registry.resolve(opened.queue).queue is not _checked(given).queue:
+            said = f"{given.queue_name} is not {opened.queue}, the queue of the subscription"
+            raise mq_error(rc.MQRC_HOBJ_ERROR, said)
+        return given
+    try:
+        return session.open(opened.queue, c.MQOO_INPUT_AS_Q_DEF | c.MQOO_BROWSE)
+    except MQError as error:
+        raise mq_error(rc.MQRC_INVALID_DESTINATION, f"{opened.queue}: {error}") from error
+
+
+def _checked(given: Handle | None) -> Handle:
+    if given is None or not given.is_open or not given.options & _GETTING:
+        said = "a subscription that is not managed needs a queue open for input or browse"
+        raise mq_error(rc.MQRC_HOBJ_ERROR, said)
+    return given
+
+
+def _alter(
+    session: Session, wanted: SubscriptionWanted, subscription: Subscription, queue: str
+) -> None:
+    """Change what MQSO_ALTER may change to what the SD says; SubExpiry begins again."""
+    options = wanted.options
+    attributes: dict[str, Value] = {
+        "DESTCORL": PASSED_ON if wanted.correl_id is None else wanted.correl_id.hex(),
+        "EXPIRY": wanted.expiry_tenths,
+        "PUBPRTY": wanted.priority,
+        "REQONLY": int(bool(options & c.MQSO_PUBLICATIONS_ON_REQUEST)),
+        "USERDATA": wanted.user_data,
+        "VARUSER": ANY_USER if options & c.MQSO_ANY_USERID else FIXED_USER,
+        "SUBUSER": session.context.user_identifier[:12],
+    }
+    if queue:
+        attributes["DEST"] = queue
+    alter_subscription(session.core, subscription.name, attributes)
+
+
+def _check_unalterable(
+    session: Session, wanted: SubscriptionWanted, subscription: Subscription
+) -> None:
+    core, name, options = session.core, subscription.name, wanted.options
+    if bool(options & c.MQSO_DURABLE) != subscription.is_durable:
+        raise mq_error(rc.MQRC_DURABILITY_NOT_ALTERABLE, f"subscription {name!r}")
+    if wanted.topic or wanted.topic_object:
+        with core.latch:
+            topic = core.registry.topics.full_string(wanted.topic_object, wanted.topic)
+        if topic != subscription.topic:
+            said = f"subscription {name!r} is to {subscription.topic!r}, not {topic!r}"
+            raise mq_error(rc.MQRC_TOPIC_NOT_ALTERABLE, said)
+    if wanted.selector != subscription.definition.selector:
+        raise mq_error(rc.MQRC_SELECTOR_NOT_ALTERABLE, f"subscription {name!r}")
+    if bool(options & c.MQSO_MANAGED) != subscription.is_managed:
+        raise mq_error(rc.MQRC_DEST_CLASS_NOT_ALTERABLE, f"subscription {name!r}")

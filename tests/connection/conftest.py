@@ -1,0 +1,28 @@
+"""A connection to a queue manager in memory, in virtual time, with one queue open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.connection import Connection, LocalConnection
+from mayfly.mqi import constants as c
+
+BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT | c.MQOO_BROWSE
+
+
+@pytest.fixture
+def connection(queue_manager: QueueManager) -> Iterator[Connection]:
+    """A connection of ``anna`` to ``QM1``, which has the queues ``Q1`` and ``DEAD``."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)").ok
+    connected: Connection = LocalConnection(queue_manager.session("anna"), queue_manager)
+    yield connected
+    connected.close(commit=False)
+
+
+@pytest.fixture
+def queue(connection: Connection) -> int:
+    """``Q1``, open for input, output and browse."""
+    return connection.open("Q1", BOTH_WAYS).handle

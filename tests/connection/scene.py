@@ -1,0 +1,67 @@
+"""What tests of connections share: puts by body, and callbacks that keep what they are told."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from mayfly.connection import Connection, Delivery
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+
+JOIN_SECONDS = 120.0
+PERSISTENT = Descriptor(persistence=c.MQPER_PERSISTENT)
+VOLATILE = Descriptor(persistence=c.MQPER_NOT_PERSISTENT)
+
+
+class Told:
+    """A callback: what it was told, in order, and on which threads."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Any] = []
+        self.threads: list[int] = []
+        self._grown = threading.Condition()
+
+    def __call__(self, outcome: object) -> None:
+        with self._grown:
+            self.outcomes.append(outcome)
+            self.threads.append(threading.get_ident())
+            self._grown.notify_all()
+
+    def wait(self, count: int = 1) -> list[Any]:
+        """Wait until it was told so much, and return it."""
+        with self._grown:
+            assert self._grown.wait_for(lambda: len(self.outcomes) >= count, JOIN_SECONDS)
+        return self.outcomes
+
+    @property
+    def reasons(self) -> list[int]:
+        """The reason codes of what failed."""
+        return [outcome.reason for outcome in self.outcomes if isinstance(outcome, MQError)]
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """What was delivered."""
+        return [outcome for outcome in self.outcomes if isinstance(outcome, Delivery)]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """The bodies of what was delivered."""
+        return [delivery.result.message.body for delivery in self.deliveries]
+
+
+def put(connection: Connection, handle: int, body: bytes, **more: Any) -> bytes:
+    """Put a message and return its MsgId."""
+    result = connection.put(handle, body, more.pop("descriptor", Descriptor()), **more)
+    assert result is not None
+    return result.msg_id
+
+
+def got(connection: Connection, handle: int, **more: Any) -> Delivery:
+    """Get a delivery that is there."""
+    told = Told()
+    connection.asynchronous.get(handle, on_done=told, **more)
+    [delivery] = told.wait()
+    assert isinstance(delivery, Delivery), delivery
+    return delivery

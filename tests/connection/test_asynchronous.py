@@ -1,0 +1,247 @@
+"""Verbs that end by callback: when they are told what, in which order, and what cancel says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.connection import Connection, Delivery, LocalConnection, PutResult, Settlement
+from mayfly.connection.interface import UnderWay
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.testing import VirtualClock
+from tests.connection.conftest import BOTH_WAYS
+from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
+
+WAIT = c.MQGMO_WAIT
+
+
+def test_a_standing_get_is_told_by_whoever_brings_its_message(
+    connection: Connection, queue: int
+) -> None:
+    told = Told()
+    under_way = connection.asynchronous.get(queue, WAIT, on_done=told)
+    assert told.outcomes == []
+    put(connection, queue, b"1")
+    assert (told.bodies, told.threads) == ([b"1"], [threading.get_ident()])
+    assert under_way.cancel() is False
+
+
+def test_standing_gets_are_served_in_their_order_and_told_in_it(
+    connection: Connection, queue: int
+) -> None:
+    told = Told()
+    for _ in range(3):
+        connection.asynchronous.get(queue, WAIT, on_done=told)
+    for number in range(3):
+        put(connection, queue, b"%d" % number, options=c.MQPMO_SYNCPOINT)
+    assert told.outcomes == []
+    connection.commit()
+    assert told.bodies == [b"0", b"1", b"2"]
+
+
+def test_a_cancelled_get_is_never_told_and_leaves_its_message(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    cancelled, told = Told(), Told()
+    first = connection.asynchronous.get(queue, WAIT, on_done=cancelled)
+    connection.asynchronous.get(queue, WAIT, on_done=told)
+    assert (first.cancel(), first.cancel()) == (True, False)
+    put(connection, queue, b"1")
+    put(connection, queue, b"2")
+    assert (cancelled.outcomes, told.bodies) == ([], [b"1"])
+    assert queue_manager.curdepth("Q1") == 1
+
+
+def test_a_get_without_wait_and_one_whose_time_is_over_say_that_nothing_came(
+    connection: Connection, queue: int, clock: VirtualClock
+) -> None:
+    told = Told()
+    connection.asynchronous.get(queue, on_done=told)
+    assert told.reasons == [rc.MQRC_NO_MSG_AVAILABLE]
+    connection.asynchronous.get(queue, WAIT, wait_ms=5_000, on_done=told)
+    clock.advance(4_999)
+    assert len(told.outcomes) == 1
+    clock.advance(1)
+    assert told.reasons == [rc.MQRC_NO_MSG_AVAILABLE] * 2
+
+
+def test_what_is_wrong_is_told_and_not_raised(connection: Connection, queue: int) -> None:
+    asynchronous, told = connection.asynchronous, Told()
+    asynchronous.get(queue + 1_000_000, on_done=told)
+    asynchronous.get(queue, c.MQGMO_BROWSE_FIRST, on_done=told)
+    asynchronous.put(queue, b"x", Descriptor(priority=-7), on_done=told)
+    asynchronous.settle(99, Settlement.TAKEN, on_done=told)
+    assert told.wait(4)
+    assert told.reasons == [
+        rc.MQRC_HOBJ_ERROR,
+        rc.MQRC_OPTIONS_ERROR,
+        rc.MQRC_PRIORITY_ERROR,
+        rc.MQRC_HMSG_ERROR,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("handle", rc.MQRC_HOBJ_ERROR),
+        ("connection", rc.MQRC_HCONN_ERROR),
+        ("manager", rc.MQRC_Q_MGR_STOPPING),
+        ("crash", rc.MQRC_CONNECTION_BROKEN),
+        ("inhibit", rc.MQRC_GET_INHIBITED),
+    ],
+)
+def test_the_end_of_what_a_get_stands_on_is_told(end: str, reason: int) -> None:
+    told = Told()
+    manager = QueueManager("QM2", clock=VirtualClock())
+    assert manager.mqsc("DEFINE QLOCAL(Q2)").ok
+    connection = LocalConnection(manager.session(), manager)
+    handle = connection.open("Q2", BOTH_WAYS).handle
+    connection.asynchronous.get(handle, WAIT, on_done=told)
+    ends: dict[str, Callable[[], object]] = {
+        "handle": lambda: connection.close_object(handle),
+        "connection": connection.close,
+        "manager": manager.close,
+        "crash": manager.crash,
+        "inhibit": lambda: manager.mqsc("ALTER QLOCAL(Q2) GET(DISABLED)"),
+    }
+    ends[end]()
+    told.wait()
+    assert told.reasons == [reason]
+    manager.close()
+
+
+def test_a_callback_may_call_verbs_and_is_not_called_inside_of_itself(
+    connection: Connection, queue: int
+) -> None:
+    depth, bodies, deepest = 0, [], 0
+
+    def again(outcome: object) -> None:
+        nonlocal depth, deepest
+        assert isinstance(outcome, Delivery)
+        depth += 1
+        deepest = max(deepest, depth)
+        bodies.append(outcome.result.message.body)
+        connection.asynchronous.settle(outcome.number, Settlement.TAKEN)
+        connection.asynchronous.get(queue, WAIT, on_done=again)
+        depth -= 1
+
+    for number in range(500):
+        put(connection, queue, b"%d" % number)
+    connection.asynchronous.get(queue, WAIT, on_done=again)
+    assert (bodies, deepest) == ([b"%d" % number for number in range(500)], 1)
+
+
+def test_a_callback_that_raises_is_logged_and_the_next_is_called(
+    connection: Connection, queue: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = Told()
+
+    def fail(_outcome: object) -> None:
+        raise ValueError("mine")
+
+    connection.asynchronous.get(queue, WAIT, on_done=fail)
+    connection.asynchronous.get(queue, WAIT, on_done=told)
+    put(connection, queue, b"1")
+    put(connection, queue, b"2")
+    assert told.bodies == [b"2"]
+    assert "a callback has failed" in caplog.text
+
+
+def test_a_selector_that_must_look_far_goes_on_in_the_background(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    """Many messages that it refuses stand before the one it takes."""
+    picky = connection.open("Q1", c.MQOO_INPUT_SHARED, selector="JMSPriority = 9").handle
+    for number in range(3_000):
+        put(connection, queue, b"%d" % number, options=c.MQPMO_SYNCPOINT)
+    connection.commit()
+    told = Told()
+    connection.asynchronous.get(picky, WAIT, on_done=told)
+    put(connection, queue, b"it", descriptor=Descriptor(priority=9))
+    told.wait()
+    assert told.bodies == [b"it"]
+
+
+@pytest.mark.parametrize("descriptor", [VOLATILE, PERSISTENT], ids=["volatile", "persistent"])
+def test_puts_are_told_in_their_order_and_there_when_they_are(
+    tmp_path: Path, descriptor: Descriptor
+) -> None:
+    """Those that are put while a transaction is on its way share the next one and its sync."""
+    with QueueManager("QM1", tmp_path / "QM1") as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
+        connection = LocalConnection(manager.session(), manager)
+        queue, told = connection.open("Q1", BOTH_WAYS).handle, Told()
+        before = manager.store.group.batch_count
+        for number in range(200):
+            connection.asynchronous.put(queue, b"%d" % number, descriptor, on_done=told)
+        told.wait(200)
+        ids = [outcome.msg_id for outcome in told.outcomes if isinstance(outcome, PutResult)]
+        with manager.session() as session:
+            assert [m.msg_id for m in session.browse("Q1")] == ids
+        assert [m.body for m in manager.session().browse("Q1")] == [b"%d" % n for n in range(200)]
+        assert manager.store.group.batch_count - before < 100
+        connection.close()
+
+
+def test_a_commit_is_told_when_it_is_durable_and_the_next_unit_begins_at_once(
+    tmp_path: Path,
+) -> None:
+    with QueueManager("QM1", tmp_path / "QM1") as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
+        connection = LocalConnection(manager.session(), manager)
+        queue, told = connection.open("Q1", BOTH_WAYS).handle, Told()
+        put(connection, queue, b"1", descriptor=PERSISTENT, options=c.MQPMO_SYNCPOINT)
+        connection.asynchronous.commit(told)
+        put(connection, queue, b"2", descriptor=PERSISTENT, options=c.MQPMO_SYNCPOINT)
+        connection.backout()
+        assert told.wait() == [None]
+        assert [m.body for m in manager.session().browse("Q1")] == [b"1"]
+        connection.asynchronous.commit(told)
+        assert told.wait(2) == [None, None]
+        connection.close()
+
+
+def test_cancel_and_delivery_race_and_exactly_one_of_them_wins(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    """Two threads, for each message: what is cancelled leaves it, what is not has it."""
+    rounds = 300
+    told, standing = Told(), list[UnderWay]()
+    ready, go = (
+        threading.Barrier(2, timeout=JOIN_SECONDS),
+        threading.Barrier(2, timeout=JOIN_SECONDS),
+    )
+    won: list[bool] = []
+
+    def cancel() -> None:
+        for _ in range(rounds):
+            ready.wait()
+            under_way = standing[-1]
+            go.wait()
+            won.append(under_way.cancel())
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    other = LocalConnection(queue_manager.session(), queue_manager)
+    theirs = other.open("Q1", BOTH_WAYS).handle
+    for number in range(rounds):
+        standing.append(connection.asynchronous.get(queue, WAIT, on_done=told))
+        ready.wait()
+        go.wait()
+        put(other, theirs, b"%d" % number)
+    thread.join(JOIN_SECONDS)
+    assert len(told.deliveries) == won.count(False)
+    left = queue_manager.curdepth("Q1")
+    assert left == won.count(True)
+    for _ in range(left):
+        got(other, theirs)
+    bodies = sorted(int(body) for body in told.bodies)
+    assert len(bodies) == len(set(bodies))
+    other.close()
+    assert queue_manager.verify().ok

@@ -1,0 +1,209 @@
+"""Messages that a connection holds one by one, each settled alone."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.connection import Connection, LocalConnection, Settlement
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import NoMessage
+from mayfly.testing import VirtualClock
+from tests.connection.conftest import BOTH_WAYS
+from tests.connection.scene import PERSISTENT, Told, got, put
+from tests.spec.scene import ends, refused
+
+TAKEN, RETURNED = Settlement.TAKEN, Settlement.RETURNED
+BACKED_OUT, DEAD_LETTERED = Settlement.BACKED_OUT, Settlement.DEAD_LETTERED
+
+
+def seen(connection: Connection, handle: int) -> list[tuple[bytes, int]]:
+    """Browse bodies and backout counts."""
+    found: list[tuple[bytes, int]] = []
+    option = c.MQGMO_BROWSE_FIRST
+    with suppress(NoMessage):
+        while True:
+            message = connection.get(handle, option).message
+            found.append((message.body, message.backout_count))
+            option = c.MQGMO_BROWSE_NEXT
+    return found
+
+
+@pytest.mark.parametrize("descriptor", [Descriptor(), PERSISTENT], ids=["volatile", "persistent"])
+def test_a_delivery_is_counted_and_hidden_until_it_is_settled(
+    queue_manager: QueueManager, connection: Connection, queue: int, descriptor: Descriptor
+) -> None:
+    put(connection, queue, b"1", descriptor=descriptor)
+    delivery = got(connection, queue)
+    assert delivery.result.message.body == b"1"
+    counts = queue_manager.counts("Q1")
+    assert (counts.live, counts.locked, queue_manager.curdepth("Q1")) == (0, 1, 0)
+    assert seen(connection, queue) == []
+    with refused(rc.MQRC_NO_MSG_AVAILABLE):
+        connection.get(queue)
+    assert ends(queue_manager, "Q1") == []
+    assert queue_manager.verify().ok
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["at once", "told"])
+@pytest.mark.parametrize("descriptor", [Descriptor(), PERSISTENT], ids=["volatile", "persistent"])
+@pytest.mark.parametrize(
+    ("settlement", "left", "outcomes"),
+    [
+        (TAKEN, [], ["got"]),
+        (RETURNED, [(b"1", 0)], []),
+        (BACKED_OUT, [(b"1", 1)], []),
+        (DEAD_LETTERED, [], ["got"]),
+    ],
+)
+def test_each_settlement_has_its_depth_backout_count_and_outcome(
+    queue_manager: QueueManager,
+    connection: Connection,
+    queue: int,
+    descriptor: Descriptor,
+    settlement: Settlement,
+    left: list[tuple[bytes, int]],
+    outcomes: list[str],
+    is_told: bool,
+) -> None:
+    msg_id = put(connection, queue, b"1", descriptor=descriptor)
+    delivery, told = got(connection, queue), Told()
+    on_done = told if is_told else None
+    connection.asynchronous.settle(delivery.number, settlement, reason=2001, on_done=on_done)
+    assert not is_told or told.wait() == [None]
+    assert seen(connection, queue) == left
+    assert [end.outcome for end in ends(queue_manager, "Q1")] == outcomes
+    counts = queue_manager.counts("Q1")
+    assert (counts.live, counts.locked) == (len(left), 0)
+    with queue_manager.session() as operator:
+        dead = list(operator.browse("DEAD"))
+    assert [(m.msg_id, m.body[8:12]) for m in dead] == (
+        [(msg_id, (2001).to_bytes(4, "little"))] if settlement is DEAD_LETTERED else []
+    )
+    with refused(rc.MQRC_HMSG_ERROR):
+        connection.asynchronous.settle(delivery.number, TAKEN)
+    assert queue_manager.verify().ok
+
+
+def test_deliveries_are_settled_in_any_order_and_beside_the_unit_of_work(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    for number in range(4):
+        put(connection, queue, b"%d" % number)
+    held = [got(connection, queue) for _ in range(3)]
+    assert connection.get(queue, c.MQGMO_SYNCPOINT).message.body == b"3"
+    connection.asynchronous.settle(held[2].number, TAKEN)
+    connection.asynchronous.settle(held[0].number, RETURNED)
+    connection.backout()
+    assert seen(connection, queue) == [(b"0", 0), (b"3", 1)]
+    connection.asynchronous.settle(held[1].number, BACKED_OUT)
+    assert seen(connection, queue) == [(b"0", 0), (b"1", 1), (b"3", 1)]
+
+
+def test_a_settled_delivery_confirms_itself(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    """COD is part of the end: sent when it is taken, never when it goes back."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(REPLY)").ok
+    asks = Descriptor(report=c.MQRO_COD, reply_to_q="REPLY")
+    put(connection, queue, b"1", descriptor=asks)
+    first = got(connection, queue)
+    assert queue_manager.counts("REPLY").live == 0
+    connection.asynchronous.settle(first.number, RETURNED)
+    assert queue_manager.curdepth("REPLY") == 0
+    connection.asynchronous.settle(got(connection, queue).number, TAKEN)
+    assert queue_manager.counts("REPLY").live == 1
+
+
+def test_what_the_dead_letter_queue_does_not_take_is_held_as_before(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    put(connection, queue, b"1")
+    delivery = got(connection, queue)
+    assert queue_manager.mqsc("ALTER QLOCAL(DEAD) PUT(DISABLED)").ok
+    with refused(rc.MQRC_PUT_INHIBITED):
+        connection.asynchronous.settle(delivery.number, DEAD_LETTERED, reason=2001)
+    assert queue_manager.counts("Q1").locked == 1
+    connection.asynchronous.settle(delivery.number, TAKEN)
+    assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"]
+
+
+def test_E15_what_expires_while_it_is_held_can_be_taken_and_given_back_is_discarded(
+    queue_manager: QueueManager, connection: Connection, queue: int, clock: VirtualClock
+) -> None:
+    for number in range(2):
+        put(connection, queue, b"%d" % number, time_to_live_ms=1_000)
+    first, second = got(connection, queue), got(connection, queue)
+    clock.advance(5_000)
+    assert queue_manager.counts("Q1").locked == 2
+    connection.asynchronous.settle(first.number, TAKEN)
+    connection.asynchronous.settle(second.number, RETURNED)
+    with refused(rc.MQRC_NO_MSG_AVAILABLE):
+        connection.get(queue)
+    assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got", "expired"]
+
+
+def test_the_unit_of_work_settles_what_joins_it(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    for number in range(2):
+        put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
+    first, second = got(connection, queue), got(connection, queue)
+    connection.asynchronous.join(first.number)
+    connection.backout()
+    assert seen(connection, queue) == [(b"0", 1)]
+    connection.asynchronous.join(second.number)
+    with refused(rc.MQRC_HMSG_ERROR):
+        connection.asynchronous.settle(second.number, TAKEN)
+    put(connection, queue, b"answer", options=c.MQPMO_SYNCPOINT)
+    connection.commit()
+    assert seen(connection, queue) == [(b"0", 1), (b"answer", 0)]
+    assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"]
+
+
+def test_the_end_of_a_connection_gives_back_counted_what_is_not_settled(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    other = LocalConnection(queue_manager.session("otto"), queue_manager)
+    theirs = other.open("Q1", BOTH_WAYS).handle
+    for number in range(3):
+        put(connection, queue, b"%d" % number)
+    for _ in range(2):
+        got(other, theirs)
+    other.close()
+    assert seen(connection, queue) == [(b"0", 1), (b"1", 1), (b"2", 0)]
+    assert queue_manager.counts("Q1").locked == 0
+
+
+def test_a_connection_that_is_dropped_gives_back_counted_what_is_not_settled(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    put(connection, queue, b"1")
+    dropped = LocalConnection(queue_manager.session("otto"), queue_manager)
+    got(dropped, dropped.open("Q1", BOTH_WAYS).handle)
+    del dropped
+    gc.collect()
+    connection.commit()
+    assert seen(connection, queue) == [(b"1", 1)]
+
+
+def test_a_queue_manager_that_crashes_counts_the_deliveries_it_lost(tmp_path: Path) -> None:
+    folder = tmp_path / "QM1"
+    with QueueManager("QM1", folder) as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
+        connection = LocalConnection(manager.session(), manager)
+        queue = connection.open("Q1", BOTH_WAYS).handle
+        for number in range(3):
+            put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
+        taken, _left = got(connection, queue), got(connection, queue)
+        connection.asynchronous.settle(taken.number, TAKEN)
+        manager.crash()
+    with QueueManager("QM1", folder) as manager, manager.session() as session:
+        found = [(m.body, m.backout_count) for m in session.browse("Q1")]
+        assert (found, manager.verify().ok) == ([(b"1", 1), (b"2", 0)], True)
