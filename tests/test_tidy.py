@@ -22,6 +22,7 @@ LINE_LIMIT, FUNCTION_LIMIT, METHOD_LIMIT, ARGUMENT_LIMIT, README_LIMIT = 400, 50
 ROWS: tuple[frozenset[str], ...] = (
     frozenset({"mqi"}),
     frozenset({"lifetime", "selectors"}),
+    frozenset({"contracts"}),
     frozenset({"store"}),
     frozenset({"engine"}),
     frozenset({"channel", "hierarchy", "sharing"}),
@@ -34,10 +35,10 @@ ROWS: tuple[frozenset[str], ...] = (
 
 #: Beside the rows: what each may import besides itself.
 BESIDE = {
-    "bulk": {"mqi", "lifetime"},
-    "lake": {"mqi", "lifetime", "bulk"},
-    "replay": {"mqi", "lifetime", "bulk"},
-    "spark": {"mqi", "lifetime", "bulk", "lake", "replay"},
+    "bulk": {"mqi", "lifetime", "contracts"},
+    "lake": {"mqi", "lifetime", "contracts", "bulk"},
+    "replay": {"mqi", "lifetime", "contracts", "bulk"},
+    "spark": {"mqi", "lifetime", "contracts", "bulk", "lake", "replay"},
     "pipeline": {"mqi", "lifetime", "bulk", "replay", "spark"},
     "advise": {"mqi", "lifetime", "bulk", "replay", "listener"},  # the listener for its rule L10
 }

@@ -5,17 +5,18 @@ Every column is one of the types that Spark reads as they are; ids are raw bytes
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from mayfly.lifetime.life import LEDGER_COLUMNS, OUTCOMES
+from mayfly.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES, unpack_counts
+from mayfly.lifetime.life import LEDGER_COLUMNS
 
-#: What ``ended`` of a balance row looks like: lives that ended, by outcome. The counts are nullable
-#: because Spark writes nulls into the children of a null struct.
-ENDED = pa.struct([pa.field(outcome.value, pa.int64()) for outcome in OUTCOMES])
+#: What ``ended`` of a balance row looks like: lives that ended, by outcome, and those whose outcome
+#: this version does not know together. The counts are nullable because Spark writes nulls into the
+#: children of a null struct, and because a version that knows fewer outcomes has not written them.
+ENDED = pa.struct([pa.field(name, pa.int64()) for name in (*OUTCOME_CODES, OTHER_OUTCOMES)])
 
 _ALWAYS = {"nullable": False}
 
@@ -99,10 +100,13 @@ def _ended_column(ended: Sequence[str | None]) -> pa.Array:
     # Nearly every row is a life and has none.
     if not any(ended):
         return pa.nulls(len(ended), type=ENDED)
-    names = [outcome.value for outcome in OUTCOMES]
-    return pa.array(
-        [text and dict(zip(names, json.loads(text), strict=True)) for text in ended], type=ENDED
-    )
+    return pa.array([text and _counts(text) for text in ended], type=ENDED)
+
+
+def _counts(stored: str) -> dict[str, int]:
+    counts = unpack_counts(stored)
+    known = {code: counts.pop(code, 0) for code in OUTCOME_CODES}
+    return {**known, OTHER_OUTCOMES: sum(counts.values())}
 
 
 def pages(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -114,8 +114,8 @@ def _check_totals(queue: LocalQueue, totals: dict[int, Totals], claimed: int) ->
     own = totals.get(queue.number)
     if own is None:
         yield f"{name}: no totals"
-    elif own.puts != sum(own.ended) + own.present:
-        yield f"{name}: {own.puts} put, but {sum(own.ended)} ended and {own.present} present"
+    elif own.puts != (ended := sum(own.ended.values())) + own.present:
+        yield f"{name}: {own.puts} put, but {ended} ended and {own.present} present"
     elif own.present != sum(present) + claimed or own.present_volatile != present[VOLATILE]:
         yield (
             f"{name}: totals say {own.present} present ({own.present_volatile} volatile), "

@@ -169,8 +169,8 @@ def prepared_for(
 def _msg_id(path: Path, pending: Pending) -> bytes:
     """Return the MsgId of a message; where it waits or travels it may have another one."""
     row = pending.row
-    if path.queue.is_staging and row.origin_id:
-        return row.origin_id
+    if path.queue.is_staging and row.shown_id:
+        return row.shown_id
     is_wrapped = path.remote is not None and pending.queue is path.queue
     return row.correl_id if is_wrapped else row.msg_id
 

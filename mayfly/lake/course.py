@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mayfly.contracts.outcomes import OUTCOME_CODES
 from mayfly.lake.errors import PlotError
 from mayfly.lake.part import DAY_MS, HOUR_MS
-from mayfly.lifetime.life import OUTCOMES, State
+from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SECOND_MS
 
 #: Percentiles of the wait that are drawn, by name.
@@ -86,11 +87,13 @@ def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> Course
     none = [float("nan")] * len(PLOT_RANKS)
     seconds = np.array([row["waited"] or none for row in steps], dtype=np.float64).T / SECOND_MS
     by_outcome = {row["outcome"]: int(row["lives"]) for row in staged}
+    # Outcomes that this version does not know come last.
+    codes = dict.fromkeys((*OUTCOME_CODES, *by_outcome))
     return Course(
         step_ms,
         np.array([row["start_ms"] for row in steps], dtype="datetime64[ms]"),
         {"got": got, "expired": expired, "other": lives - got - expired},
         dict(zip(PLOT_RANKS, seconds, strict=True)),
         tuple(QueueShare(r["queue"], int(r["lives"]), int(r["expired"])) for r in queues),
-        {o.value: by_outcome[o.value] for o in OUTCOMES if by_outcome.get(o.value)},
+        {code: by_outcome[code] for code in codes if by_outcome.get(code)},
     )

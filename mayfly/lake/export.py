@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mayfly.contracts.outcomes import OUTCOME_CODES
 from mayfly.lake.errors import ExportError
-from mayfly.lake.measures import DURATIONS, OUTCOME_NAMES
+from mayfly.lake.measures import DURATIONS
 from mayfly.lake.part import LakePart
 
 #: Formats by the ending of a file's name.
@@ -35,5 +36,5 @@ def check_export(file: Path, outcomes: Sequence[str]) -> None:
     if not file.absolute().parent.is_dir():
         raise ExportError(f"there is no folder {file.absolute().parent}")
     for name in outcomes:
-        if name not in OUTCOME_NAMES:
-            raise ExportError(f"outcome {name!r} is not one of {', '.join(OUTCOME_NAMES)}")
+        if name not in OUTCOME_CODES:
+            raise ExportError(f"outcome {name!r} is not one of {', '.join(OUTCOME_CODES)}")

@@ -5,14 +5,14 @@ Each text is an expression over the columns of the ledger (bulk/schema.py); a nu
 
 from __future__ import annotations
 
-from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, State
+from mayfly.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, State
 from mayfly.lifetime.reports import Cause
 
 #: A message that waited a minute for its getter is worth a look, unless told otherwise.
 LATE_AFTER_MS = 60_000
-OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.value for outcome in OUTCOMES)
 OWED_NAMES: tuple[str, ...] = tuple(f"owed_{cause.name.lower()}" for cause in Cause)
-COUNT_NAMES = ("lives", *OUTCOME_NAMES, "late", *OWED_NAMES)
+COUNT_NAMES = ("lives", *OUTCOME_CODES, "late", *OWED_NAMES)
 STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 
 IS_LIFE = f"kind = {KIND_LIFE}"
@@ -42,6 +42,15 @@ _OWING = {
 }
 
 
+def ended_in(counts: str = "ended") -> str:
+    """Return how many lives of a queue had ended at a balance, by the name of its counts.
+
+    A count is null in files of a version that did not know the outcome.
+    """
+    names = (*OUTCOME_CODES, OTHER_OUTCOMES)
+    return " + ".join(f"coalesce({counts}.{name}, 0)" for name in names)
+
+
 def conditions(late_after_ms: int = LATE_AFTER_MS) -> dict[str, str]:
     """Return under COUNT_NAMES which rows of a ledger each count counts.
 
@@ -49,7 +58,7 @@ def conditions(late_after_ms: int = LATE_AFTER_MS) -> dict[str, str]:
     """
     return {
         "lives": IS_LIFE,
-        **{name: f"outcome = '{name}'" for name in OUTCOME_NAMES},
+        **{name: f"outcome = '{name}'" for name in OUTCOME_CODES},
         "late": f"{DURATIONS['waited']} > {late_after_ms}",
         **{
             name: f"(coalesce(report, 0) & {cause.value}) <> 0 AND {_OWING[cause]}"

@@ -11,23 +11,22 @@ from mayfly.lake.measures import (
     DURATIONS,
     IS_BALANCE,
     IS_LIFE,
-    OUTCOME_NAMES,
     RANKS,
     STAGING_QUEUE,
     conditions,
+    ended_in,
 )
 from mayfly.lifetime.life import State
 
 #: Return in SQL the exact percentiles of an expression at some ranks, null where it has no value.
 Percentiles = Callable[[str, Sequence[float]], str]
 
-_ENDED = " + ".join(f"ended.{name}" for name in OUTCOME_NAMES)
 _BOOKS = f"""
 SELECT manager, queue, max(at_ms) AS at_ms, sum(put) AS put, sum(ended) AS ended,
     sum(present) AS present
 FROM (
     SELECT manager, instance_id, queue, max_by(ended_ms, position) AS at_ms,
-        max_by(puts, position) AS put, max_by({_ENDED}, position) AS ended,
+        max_by(puts, position) AS put, max_by({ended_in()}, position) AS ended,
         max_by(present, position) AS present
     FROM {{ledger}} WHERE {IS_BALANCE} GROUP BY manager, instance_id, queue) AS newest
 GROUP BY manager, queue"""

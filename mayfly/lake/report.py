@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mayfly.lake.measures import OUTCOME_NAMES, RANKS
+from mayfly.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
+from mayfly.lake.measures import RANKS
 from mayfly.lifetime.life import State
 from mayfly.lifetime.reports import Cause
 
@@ -33,7 +34,8 @@ class QueueReport:
     got; ``left_*_ms`` of what those that expire had left then; ``released_late_*_ms`` of the time
     from delivery time to release, on a staging queue; None when there was none. ``late`` counts
     those that waited longer than ``late_after_ms``. ``owed`` counts the reports owed by cause.
-    ``balance`` is None before the first balance.
+    ``balance`` is None before the first balance. ``outcomes`` has ``other`` where lives ended in a
+    way that this version does not know.
     """
 
     manager: str
@@ -72,13 +74,20 @@ def _queue_report(row: Mapping[str, Any]) -> QueueReport:
         manager=row["manager"],
         queue=row["queue"],
         lives=lives,
-        outcomes={name: row[name] for name in OUTCOME_NAMES},
+        outcomes=_outcomes(row),
         expired_share=row[State.EXPIRED.value] / lives if lives else 0.0,
         late=row["late"],
         owed={cause.name.lower(): row[f"owed_{cause.name.lower()}"] for cause in Cause},
         balance=None if at_ms is None else QueueBalance(at_ms, *counted),
         **measured,
     )
+
+
+def _outcomes(row: Mapping[str, Any]) -> dict[str, int]:
+    # A version that did not know an outcome has sketched its lives and has not counted them.
+    known = {code: row[code] or 0 for code in OUTCOME_CODES}
+    other_count = row["lives"] - sum(known.values())
+    return known | ({OTHER_OUTCOMES: other_count} if other_count else {})
 
 
 def _percent(rank: float) -> int:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 
+from mayfly.bulk.schema import LEDGER
 from mayfly.lake.course import PLOT_RANKS, Course, course_from, step_between
 from mayfly.lake.errors import LakeError, PlotError
 from mayfly.lake.export import FORMATS, ID_NAMES, check_export, wanted
@@ -113,6 +115,8 @@ def _ledger(lake_path: str | Path, part: LakePart) -> Iterator[duckdb.DuckDBPyCo
             tempfile.TemporaryDirectory(prefix="mayfly-") as spilled,
             duckdb.connect(config={**_CONFIG, "temp_directory": spilled}) as connection,
         ):
+            # The first file says which columns there are; older ones may have fewer outcomes.
+            paths.insert(0, _empty_file(Path(spilled)))
             rows = connection.read_parquet(paths, hive_partitioning=True)
             rows.filter(part.condition()).create_view(_LEDGER)
             yield connection
@@ -121,6 +125,14 @@ def _ledger(lake_path: str | Path, part: LakePart) -> Iterator[duckdb.DuckDBPyCo
         raise LakeError(f"lake {lease.snapshot.lake} cannot be read: {first_line}") from error
     finally:
         lease.close()
+
+
+def _empty_file(folder: Path) -> str:
+    """Write a file of a lake that has the columns of this version and no rows."""
+    file = folder / "date=1970-01-01" / "empty.parquet"
+    file.parent.mkdir()
+    pq.write_table(LEDGER.empty_table(), file)
+    return str(file)
 
 
 def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ end one life and begin the next, which names the one before by ``origin_id``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ class State(StrEnum):
     LOCKED = "locked"
     #: The put was backed out: it was never part of the queue and leaves no record.
     WITHDRAWN = "withdrawn"
+    # How a life can end. The word is the code that is stored (contracts/outcomes.py): it may be
+    # added to, and never changes.
     GOT = "got"
     EXPIRED = "expired"
     DEAD_LETTERED = "dead_lettered"
@@ -99,16 +102,8 @@ NEXT: dict[State, dict[Event, State]] = {
 }
 
 #: How a life can end, in the order in which reports list them; each has a record.
-OUTCOMES: tuple[State, ...] = (
-    State.GOT,
-    State.EXPIRED,
-    State.DEAD_LETTERED,
-    State.DISCARDED,
-    State.TRANSMITTED,
-    State.RELEASED,
-    State.CLEARED,
-    State.CANCELLED,
-    State.LOST_AT_RESTART,
+OUTCOMES: tuple[State, ...] = tuple(
+    state for state in State if state not in NEXT and state is not State.WITHDRAWN
 )
 
 
@@ -154,23 +149,23 @@ class LifeRecord(NamedTuple):
 class Balance(NamedTuple):
     """What has happened on one queue up to a position: puts = sum of ended + present.
 
-    ``ended`` counts by outcome, in the order of OUTCOMES. All counts run from the creation of the
-    queue; they are exact at the position at which the row stands in the ledger.
+    ``ended`` counts by outcome; one that never came is left out. All counts run from the creation
+    of the queue; they are exact at the position at which the row stands in the ledger.
     """
 
     queue: str
     at_ms: int
     puts: int
     present: int
-    ended: tuple[int, ...]
+    ended: Mapping[str, int]
 
     def is_balanced(self) -> bool:
         """Tell whether every message put is accounted for."""
-        return self.puts == sum(self.ended) + self.present
+        return self.puts == sum(self.ended.values()) + self.present
 
 
 #: Columns of a ledger row. ``kind`` 0 is a life, 1 a balance; a balance fills queue, ended_ms (its
-#: at_ms), puts, present and ended (JSON list in the order of OUTCOMES), a life everything else.
+#: at_ms), puts, present and ended (JSON: contracts/outcomes.py), a life everything else.
 LEDGER_COLUMNS: tuple[str, ...] = (
     "position",
     "kind",

@@ -16,11 +16,12 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
+from mayfly.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 from mayfly.lake.files import Lease, existing_lake
-from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, State
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, State
 from mayfly.spark.lake import rows_of
 
-_OUTCOMES = [outcome.value for outcome in OUTCOMES]
+_OUTCOMES = [*OUTCOME_CODES, OTHER_OUTCOMES]
 
 
 class Problem(NamedTuple):
@@ -174,7 +175,10 @@ def _lives_before_balances(rows: DataFrame) -> DataFrame:
 
 
 def _listed(outcome: str) -> Column:
-    return f.count_if((f.col("kind") == KIND_LIFE) & (f.col("outcome") == outcome))
+    is_of_it = f.col("outcome") == outcome
+    if outcome == OTHER_OUTCOMES:
+        is_of_it = ~f.col("outcome").isin(list(OUTCOME_CODES))
+    return f.count_if((f.col("kind") == KIND_LIFE) & is_of_it)
 
 
 def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
@@ -192,7 +196,8 @@ def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
     frame = frame.withColumn("defined", f.sum(f.col("fell").cast("int")).over(in_order))
     frame = frame.withColumn("is_first", f.row_number().over(since) == 1)
     frame = frame.withColumn("from_nothing", is_whole)
-    ended = [f.col(f"balance.ended.{name}") for name in _OUTCOMES]
+    # A version that knew fewer outcomes has not counted the others.
+    ended = [f.coalesce(f.col(f"balance.ended.{name}"), f.lit(0)) for name in _OUTCOMES]
     columns: list[Column] = []
     for name, count in zip(_OUTCOMES, ended, strict=True):
         # Of what comes before the first balance nothing is known, unless the lake has it all.

@@ -6,7 +6,6 @@ What comes back is one row a queue.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,7 +13,7 @@ from pyspark.sql import functions as f
 
 from mayfly.lake.errors import PartError
 from mayfly.lake.files import Lease, Snapshot, check_complete, existing_lake
-from mayfly.lake.measures import LATE_AFTER_MS, OUTCOME_NAMES, RANKS, SKETCH_NAMES
+from mayfly.lake.measures import LATE_AFTER_MS, RANKS, SKETCH_NAMES, ended_in
 from mayfly.lake.part import EVERYTHING, LakePart
 from mayfly.lake.queries import report_of_queues
 from mayfly.lake.report import QueueBalance, QueueReport, reports_of
@@ -97,11 +96,10 @@ def _at(place: str) -> str:
 
 def _books() -> list[Column]:
     """Return the books of a queue: those of its stores together, where its name was used again."""
-    ended = [f.col(f"balance.ended.{name}") for name in OUTCOME_NAMES]
     return [
         f.max("balance.at_ms").alias("at_ms"),
         f.sum("balance.puts").alias("put"),
-        f.sum(reduce(lambda one, other: one + other, ended)).alias("ended"),
+        f.sum(f.expr(ended_in("balance.ended"))).alias("ended"),
         f.sum("balance.present").alias("present"),
     ]
 

@@ -76,7 +76,7 @@ def cells_of(rows: DataFrame) -> DataFrame:
 def merging() -> list[Column]:
     """Return the aggregates that join counts and sketches of cells under their own names."""
     return [
-        *(f.sum(name).alias(name) for name in COUNT_NAMES),
+        *(f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in COUNT_NAMES),
         *(
             _unless_empty(f.kll_merge_agg_bigint(name, SKETCH_K)).alias(name)
             for name in SKETCH_NAMES

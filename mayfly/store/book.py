@@ -12,6 +12,7 @@ from typing import Any
 
 import apsw
 
+from mayfly.contracts.outcomes import pack_counts
 from mayfly.lifetime.life import (
     KIND_BALANCE,
     KIND_LIFE,
@@ -22,7 +23,7 @@ from mayfly.lifetime.life import (
 from mayfly.lifetime.times import STORED_TIME_STEP_MS
 from mayfly.store.claims import REMOVE
 from mayfly.store.totals import LAST_POSITION, Totals, TotalsTable
-from mayfly.store.units import OUTCOME_INDEX, EndedRows, Move, Unit
+from mayfly.store.units import EndedRows, Move, Unit
 
 INSERT_LIFE = (
     f"INSERT INTO ledger (position, kind, {', '.join(LifeRecord._fields)}) "
@@ -92,7 +93,7 @@ class Book:
                 delta.present = -totals.present_volatile
                 delta.present_volatile = -totals.present_volatile
                 if number >= 0:
-                    delta.ended[OUTCOME_INDEX[State.LOST_AT_RESTART]] = totals.present_volatile
+                    delta.ended[State.LOST_AT_RESTART.value] = totals.present_volatile
         return unit
 
     def has_unbalanced(self) -> bool:
@@ -151,7 +152,7 @@ class Book:
         """Return where every queue stands at ``last_position``."""
         now_ms = self._now_ms()
         return [
-            Balance(t.queue, now_ms, t.puts, t.present, tuple(t.ended))
+            Balance(t.queue, now_ms, t.puts, t.present, dict(t.ended))
             for number, t in self.totals.items()
             if number >= 0
         ]
@@ -190,7 +191,7 @@ class Book:
 
     def _write_balance(self, totals: Totals) -> None:
         self._position += 1
-        ended = json.dumps(totals.ended)
+        ended = pack_counts(totals.ended)
         self._writer.execute(
             _INSERT_BALANCE,
             (self._position, totals.queue, self._now_ms(), totals.puts, totals.present, ended),

@@ -25,7 +25,7 @@ ROW_BITS = 40
 #: What a message on an ordinary queue has.
 COLUMNS = (
     "k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count, msg_id, "
-    "correl_id, origin_id, descriptor, body, target"
+    "correl_id, origin_id, descriptor, body, topic"
 )
 _COLUMN_COUNT = COLUMNS.count(",") + 1
 _RANGE = "r > ? AND r <= ?"

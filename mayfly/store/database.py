@@ -18,7 +18,7 @@ from mayfly.store.damage import damaged, is_damage, rows_of
 from mayfly.store.folder_lock import FolderLock
 from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
 from mayfly.store.migrations import schema
-from mayfly.store.opening import connect, open_writer
+from mayfly.store.opening import NoRoomToMigrate, connect, open_writer
 
 DATABASE_FILE = "mayfly.db"
 #: The index of a log of 65,000 pages, four times as many as it should have.
@@ -128,8 +128,9 @@ class Database:
             self.ballast = Ballast(folder)
             try:
                 self.writer = open_writer(file, accepts_older=accepts_older)
-            except apsw.FullError:
-                if not self.ballast.give_up():
+            except (apsw.FullError, NoRoomToMigrate) as error:
+                missing_bytes = error.missing_bytes if isinstance(error, NoRoomToMigrate) else 0
+                if missing_bytes > self.ballast.size_bytes or not self.ballast.give_up():
                     raise
                 self.writer = open_writer(file, accepts_older=accepts_older)
             self.reader, self.ledger_reader = self.connect(), self.connect()

@@ -10,19 +10,17 @@ from mayfly.store.messages import Messages, limited
 from mayfly.store.units import Move, StoredMessage
 
 #: A message leaves the staging queue; the key tells the index value of an id that told the key.
-#: Of the target of a publication's copy only the topic string goes along, which is its end.
 _MOVE_IN = """
 INSERT INTO message (k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count,
-    msg_id, correl_id, origin_id, descriptor, body, target)
+    msg_id, correl_id, origin_id, descriptor, body, topic)
 SELECT p.new, put_ms, deliver_at_ms, expire_at_ms, coalesce(msg_hash, m.k), correl_hash, 0,
-    msg_id, correl_id, origin_id, descriptor, body,
-    substr(target, ?1)
-FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?2)) p
+    msg_id, correl_id, shown_id, descriptor, body, topic
+FROM (SELECT CAST(key AS INTEGER) AS old, value AS new FROM json_each(?)) p
 CROSS JOIN message m ON m.k = p.old"""
 _MOVE_OUT = "DELETE FROM message WHERE k IN (SELECT CAST(key AS INTEGER) FROM json_each(?))"
 _DUE = (
-    "SELECT k, expire_at_ms, target, target_number, descriptor, length(body), backout_count, "
-    "ttl_from_release FROM message WHERE k >= ? AND k < ? ORDER BY k"
+    "SELECT k, expire_at_ms, target, target_number, sub_id, topic, descriptor, length(body), "
+    "backout_count, ttl_from_release FROM message WHERE k >= ? AND k < ? ORDER BY k"
 )
 
 #: Claimed messages may have a deadline; no index tells.
@@ -38,6 +36,8 @@ class Due(NamedTuple):
     expire_at_ms: int | None
     target: str | None
     target_number: int | None
+    sub_id: bytes | None
+    topic: str | None
     descriptor: bytes
     body_bytes: int
     backout_count: int
@@ -49,7 +49,7 @@ class DelayedMessages(Messages):
 
     def move(self, move: Move) -> None:
         """Give staged messages their keys on the target, in one statement for all."""
-        self.writer.execute(_MOVE_IN, (move.topic_start, move.keys))
+        self.writer.execute(_MOVE_IN, (move.keys,))
         self.writer.execute(_MOVE_OUT, (move.keys,))
 
     def due(self, low: int, high: int, limit: int) -> list[Due]:

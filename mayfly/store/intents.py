@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from mayfly.contracts.outcomes import code_at
 from mayfly.lifetime.life import LifeRecord
 from mayfly.store.messages import Messages
 from mayfly.store.units import Bulk, EndedRows, Move, Run, StoredMessage, Unit
@@ -147,6 +148,36 @@ def unpack_unit(packed: str) -> Unit:
         delta.puts, delta.present, delta.present_volatile = puts, present, present_volatile
         delta.ended = dict(ended)
     return unit
+
+
+def from_version_7(packed: str) -> str:
+    """Return a unit as :func:`pack_unit` packs it, from what schema 7 has stored."""
+    said = json.loads(packed, object_hook=_to_bytes)
+    said["inserts"] = [_row_of_version_7(*row) for row in said["inserts"]]
+    said["moves"] = [[keys, *rest] for keys, _topic_start, *rest in said["moves"]]
+    said["deltas"] = [
+        [*counts, [(code_at(position), count) for position, count in ended]]
+        for *counts, ended in said["deltas"]
+    ]
+    said["statements"] = [
+        (sql.replace("body, target", "body, topic") if "claimed" in sql else sql, bindings)
+        for sql, bindings in said["statements"]
+    ]
+    return json.dumps(said, default=_from_bytes)
+
+
+def _row_of_version_7(*values: Any) -> StoredMessage:
+    """Return a row whose columns held more than one thing (store/migrations.py)."""
+    *common, target, target_number, ttl_from_release = values
+    row = StoredMessage._make([*common, None, target_number, ttl_from_release, *[None] * 4])
+    if row.k >= 0:
+        only_here = None if target_number is None else 1
+        return row._replace(topic=target, target_number=None, only_here=only_here)
+    row = row._replace(shown_id=row.origin_id, origin_id=None)
+    if target is None or ":" not in target:
+        return row._replace(target=target)
+    queue, sub_id, topic = target.split(":", 2)
+    return row._replace(target=queue, sub_id=bytes.fromhex(sub_id), topic=topic)
 
 
 def _number(messages: Messages, name: str) -> int:

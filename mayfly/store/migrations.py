@@ -8,14 +8,16 @@ from typing import Any
 
 import apsw
 
+from mayfly.contracts.outcomes import pack_counts, unpack_counts
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DDH
-from mayfly.store.keys import id_hash, staging_id
+from mayfly.store.intents import from_version_7
+from mayfly.store.keys import id_hash, queue_range, staging_id
 from mayfly.store.totals import LAST_POSITION
 from mayfly.store.units import StoredMessage
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 _OLD_MESSAGE = """
 ALTER TABLE message RENAME TO old_message;
 DROP INDEX message_by_msg_id;
@@ -35,19 +37,68 @@ _NEW_IN_2 = (
 )
 _NEW_IN_3 = ("TABLE due_claim", "INDEX due_claim")
 _NEW_IN_5 = ("TABLE channel ", "TABLE intent ", "TABLE carried_out ")
-_STAGED_COLUMNS = ("target", "target_number", "ttl_from_release")
-_OLD_COLUMNS = tuple(c for c in StoredMessage._fields if c not in _STAGED_COLUMNS)
+#: The columns of version 1, which end with the data.
+_OLD_COLUMNS = StoredMessage._fields[: StoredMessage._fields.index("body") + 1]
 _COPY = (
     f"INSERT INTO message ({', '.join(_OLD_COLUMNS)}) "
     f"SELECT {', '.join(_OLD_COLUMNS)} FROM old_message WHERE k >= 0"
 )
 _STAGED = f"SELECT {', '.join(_OLD_COLUMNS)} FROM old_message WHERE k < 0"
 _INSERT = f"INSERT INTO message VALUES ({', '.join('?' * len(StoredMessage._fields))})"
+#: ``target`` held the topic string of a copy, or where a staged message goes: the name it was put
+#: to, for the copy of a publication ``name:SubId in hex:topic string``.
+_AFTER_NAME = "substr(topic, instr(topic, ':') + 1)"
+_SPLIT_COLUMNS = (
+    "ALTER TABLE message RENAME COLUMN target TO topic",
+    *(
+        f"ALTER TABLE message ADD COLUMN {column}"
+        for column in ("target TEXT", "sub_id BLOB", "shown_id BLOB", "only_here INTEGER")
+    ),
+    # ``origin_id`` of a staged message held the MsgId that the staging queue shows.
+    """
+UPDATE message SET shown_id = origin_id, origin_id = NULL, target = topic, topic = NULL
+WHERE k < 0 AND coalesce(instr(topic, ':'), 0) = 0""",
+    f"""
+UPDATE message SET shown_id = origin_id, origin_id = NULL,
+    target = substr(topic, 1, instr(topic, ':') - 1),
+    sub_id = unhex(substr({_AFTER_NAME}, 1, instr({_AFTER_NAME}, ':') - 1)),
+    topic = substr({_AFTER_NAME}, instr({_AFTER_NAME}, ':') + 1)
+WHERE k < 0 AND instr(topic, ':') > 0""",
+)
+#: ``target_number`` 0 said of a retained publication that it goes to no neighbour.
+_SPLIT_RETAINED = (
+    "UPDATE message SET only_here = 1, target_number = NULL "
+    "WHERE k >= ? AND k < ? AND target_number = 0"
+)
+
+
+#: What the staged messages take. The length of data is known without reading them; those that no
+#: page has room for have pages of their own, of which the last is not full.
+_STAGED_BYTES = """
+SELECT coalesce(sum(length(body) + CASE WHEN length(body) > 3000 THEN 5120 ELSE 512 END), 0)
+FROM message WHERE k < 0"""
+#: For what does not grow with the messages.
+_ROOM_BYTES = 2**20
 
 
 def schema() -> str:
     """Return the statements that make the present schema."""
     return files("mayfly.store").joinpath("schema.sql").read_text("utf-8")
+
+
+def bytes_to_migrate(writer: apsw.Connection, version: int) -> int:
+    """Return an upper bound of what the folder of a database grows by until it is up to date.
+
+    Each changed page is written to the log, and back to the database when the log is. Version 1
+    copies every message; later versions write staged messages anew where they are.
+    """
+    page_bytes: int = writer.pragma("page_size")
+    if version == 1:
+        return 2 * page_bytes * int(writer.pragma("page_count")) + _ROOM_BYTES
+    [(staged_bytes,)] = writer.execute(_STAGED_BYTES).fetchall()
+    assert isinstance(staged_bytes, int)
+    # A page may be half full.
+    return 2 * staged_bytes + _ROOM_BYTES
 
 
 def _to_version_2(writer: apsw.Connection) -> None:
@@ -68,9 +119,9 @@ def _to_version_3(writer: apsw.Connection) -> None:
 
 def _to_version_4(writer: apsw.Connection) -> None:
     """Claimed publications keep their topic string."""
-    columns = {name for _cid, name, *_ in writer.execute("PRAGMA table_info(claimed)")}
+    columns = _columns(writer, "claimed")
     # Version 1 had no such table; by now it has the present one.
-    if "target" not in columns:
+    if not {"target", "topic"} & columns:
         writer.execute("ALTER TABLE claimed ADD COLUMN target TEXT")
 
 
@@ -90,6 +141,34 @@ def _to_version_7(_writer: apsw.Connection) -> None:
     """Pages may have checksums, which older versions would not write: they must not open it."""
 
 
+def _to_version_8(writer: apsw.Connection) -> None:
+    """Outcomes are stored by code; each column of a message holds one thing."""
+    if "topic" not in _columns(writer, "message"):
+        for statement in _SPLIT_COLUMNS:
+            writer.execute(statement)
+        for number in _numbers(writer, "SYSTEM.RETAINED.PUB.QUEUE"):
+            writer.execute(_SPLIT_RETAINED, queue_range(number))
+    if "topic" not in _columns(writer, "claimed"):
+        writer.execute("ALTER TABLE claimed RENAME COLUMN target TO topic")
+    counters: Any = writer.execute("SELECT queue_id, ended FROM counter").fetchall()
+    for number, ended in counters:
+        packed = pack_counts(unpack_counts(ended))
+        writer.execute("UPDATE counter SET ended = ? WHERE queue_id = ?", (packed, number))
+    intents: Any = writer.execute("SELECT number, changes FROM intent").fetchall()
+    for number, changes in intents:
+        packed = from_version_7(changes)
+        writer.execute("UPDATE intent SET changes = ? WHERE number = ?", (packed, number))
+
+
+def _columns(writer: apsw.Connection, table: str) -> set[str]:
+    return {str(name) for _cid, name, *_ in writer.execute(f"PRAGMA table_info({table})")}
+
+
+def _numbers(writer: apsw.Connection, queue: str) -> list[int]:
+    found: Any = writer.execute("SELECT id FROM object WHERE name = ? AND id > 0", (queue,))
+    return [number for (number,) in found.fetchall()]
+
+
 def _statements(*words: str) -> Iterator[str]:
     """Yield the statements of the schema that contain one of the words."""
     without_comments = "\n".join(line.split("--")[0] for line in schema().splitlines())
@@ -105,7 +184,7 @@ def _originals(rows: Any) -> Iterator[StoredMessage]:
             yield _original(row)
         except MQError:
             # Its header is damaged: release finds no target and dead-letters it as it is.
-            yield row._replace(msg_id=staging_id(row.msg_id), origin_id=row.msg_id)
+            yield row._replace(msg_id=staging_id(row.msg_id), shown_id=row.msg_id)
 
 
 def _original(row: StoredMessage) -> StoredMessage:
@@ -121,7 +200,7 @@ def _original(row: StoredMessage) -> StoredMessage:
         correl_hash=id_hash(header["OriginalCorrelId"]) if correl_id else None,
         msg_id=msg_id,
         correl_id=header["OriginalCorrelId"] if correl_id else b"",
-        origin_id=staging_id(msg_id),
+        shown_id=staging_id(msg_id),
         descriptor=pack_descriptor(original),
         body=row.body[header["StrucLength"] :],
         target=header["TargetQName"],
@@ -137,4 +216,5 @@ MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {
     5: _to_version_5,
     6: _to_version_6,
     7: _to_version_7,
+    8: _to_version_8,
 }

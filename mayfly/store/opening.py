@@ -22,8 +22,8 @@ from mayfly.store.identity import (
     read_identity,
 )
 from mayfly.store.log_check import check_end, check_header
-from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, schema
-from mayfly.store.private_files import make_file
+from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, bytes_to_migrate, schema
+from mayfly.store.private_files import free_bytes, make_file
 
 _BUSY_MS = 10_000
 _LOG = logging.getLogger("mayfly.store")
@@ -35,6 +35,15 @@ _PRAGMAS = (
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
 )
+
+
+class NoRoomToMigrate(StoreError):
+    """The disk has too little room to bring a database to the present schema."""
+
+    def __init__(self, message: str, folder: Path, missing_bytes: int) -> None:
+        """Say how many bytes are missing."""
+        super().__init__(message, folder)
+        self.missing_bytes = missing_bytes
 
 
 def connect(file: Path, vfs: str | None) -> apsw.Connection:
@@ -70,7 +79,7 @@ def open_writer(file: Path, *, accepts_older: bool) -> apsw.Connection:
             _empty_log(writer)
         for pragma in _PRAGMAS:
             writer.execute(pragma)
-        _bring_up_to_date(writer)
+        _bring_up_to_date(writer, file)
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
     except BaseException:
         writer.close()
@@ -143,10 +152,16 @@ def _empty_log(writer: apsw.Connection) -> None:
         writer.set_busy_timeout(_BUSY_MS)
 
 
-def _bring_up_to_date(writer: apsw.Connection) -> None:
+def _bring_up_to_date(writer: apsw.Connection, file: Path) -> None:
+    """Make the tables of a new database, or bring those of an older one to the present schema.
+
+    One transaction does it: what is killed in it has changed nothing. Raises NoRoomToMigrate.
+    """
     version = int(rows_of(writer, "PRAGMA user_version")[0][0])
     if version == SCHEMA_VERSION:
         return
+    if version:
+        _check_room(file, version, bytes_to_migrate(writer, version))
     with writer:
         if version == 0:
             writer.execute(schema())
@@ -154,3 +169,14 @@ def _bring_up_to_date(writer: apsw.Connection) -> None:
             for step in range(version + 1, SCHEMA_VERSION + 1):
                 MIGRATIONS[step](writer)
         writer.pragma("user_version", SCHEMA_VERSION)
+
+
+def _check_room(file: Path, version: int, needed_bytes: int) -> None:
+    room_bytes = free_bytes(file.parent)
+    if room_bytes < needed_bytes:
+        raise NoRoomToMigrate(
+            f"{file} is of schema {version}: to bring it to schema {SCHEMA_VERSION} takes up to "
+            f"{needed_bytes} bytes, and only {room_bytes} are free; nothing has changed",
+            file.parent,
+            needed_bytes - room_bytes,
+        )

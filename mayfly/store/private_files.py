@@ -39,6 +39,12 @@ def write_whole(file: Path, text: str) -> None:
     put_in_place(new, file)
 
 
+def free_bytes(folder: Path) -> int:
+    """Return how many bytes the disk of a folder has free for its user."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
 def put_in_place(new: Path, file: Path) -> None:
     """Let a whole new file take the place of another at once, on the disk; raises OSError."""
     _sync(new, os.O_RDONLY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from mayfly.store.damage import damaged, is_damage
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
 from mayfly.store.opening import connect
-from mayfly.store.private_files import make_file, put_in_place
+from mayfly.store.private_files import free_bytes, make_file, put_in_place
 
 _NEW_SUFFIX = ".compact"
 
@@ -53,11 +52,10 @@ def compact(folder: Path, manager_name: str) -> Compacted:
     with _opened(folder, manager_name) as database:
         database.writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         bytes_before = file.stat().st_size
-        room = os.statvfs(folder)
-        free_bytes = room.f_bavail * room.f_frsize
-        if free_bytes < bytes_before:
+        room_bytes = free_bytes(folder)
+        if room_bytes < bytes_before:
             raise StoreError(
-                f"{file} has {bytes_before} bytes, and only {free_bytes} are free for its copy",
+                f"{file} has {bytes_before} bytes, and only {room_bytes} are free for its copy",
                 folder,
             )
         new = file.with_name(file.name + _NEW_SUFFIX)

@@ -1,4 +1,4 @@
--- Schema version 7 (PRAGMA user_version).
+-- Schema version 8 (PRAGMA user_version).
 -- To change it: raise SCHEMA_VERSION and add the step in migrations.py, keep a folder
 -- written by the old version under tests/store/fixtures, and add the test that opens it.
 
@@ -27,16 +27,19 @@ CREATE TABLE message (
     backout_count INTEGER NOT NULL,
     msg_id BLOB NOT NULL,
     correl_id BLOB NOT NULL,
-    origin_id BLOB,                    -- MsgId of the life this one continues
+    origin_id BLOB,                    -- MsgId of the life this one continues; NULL: none
     descriptor BLOB NOT NULL,          -- mqi/descriptor.py
     body BLOB NOT NULL,
-    -- On the staging queue the name it was put to, for the copy of a publication "queue:SubId in
-    -- hex:topic string", NULL for a damaged header; on other queues the topic string of a copy.
-    target TEXT,
-    -- On the staging queue, where the row holds the original message (engine/delay/staging.py), the
-    -- queue that the name led to at the put. A retained publication: 0, it goes to no neighbour.
-    target_number INTEGER,
-    ttl_from_release INTEGER           -- 1: its life begins at the delivery time
+    topic TEXT,                        -- the topic string of a publication; NULL: put to a queue
+    -- These five are for the staging queue, where the row holds the original message
+    -- (engine/delay/staging.py).
+    target_number INTEGER,             -- the queue that counts it as staged; NULL: none does
+    ttl_from_release INTEGER,          -- 1: its life begins at the delivery time; 0: the caps of its
+                                       -- queue are asked then; NULL: both were settled at the put
+    target TEXT,                       -- the name it was put to; NULL: its header is damaged
+    sub_id BLOB,                       -- the subscription that the copy of a publication is for
+    shown_id BLOB,                     -- the MsgId that the staging queue shows
+    only_here INTEGER                  -- 1: a retained publication that goes to no neighbour
 );
 CREATE INDEX message_by_msg_id ON message (msg_hash) WHERE msg_hash IS NOT NULL;
 CREATE INDEX message_by_correl_id ON message (correl_hash) WHERE correl_hash IS NOT NULL;
@@ -50,7 +53,7 @@ CREATE TABLE counter (
     puts INTEGER NOT NULL,
     present INTEGER NOT NULL,          -- committed and on the queue
     present_volatile INTEGER NOT NULL, -- of these, non-persistent: gone after a crash
-    ended TEXT NOT NULL,               -- JSON list in the order of lifetime.life.OUTCOMES
+    ended TEXT NOT NULL,               -- JSON: count by outcome (contracts/outcomes.py)
     position INTEGER NOT NULL DEFAULT 0
 );
 
@@ -77,7 +80,7 @@ CREATE TABLE ledger (
     user_identifier TEXT,
     puts INTEGER,
     present INTEGER,
-    ended TEXT
+    ended TEXT                         -- as in counter; in rows of schema 7 and before a JSON list
 );
 -- What became of a delayed message, by the MsgId its sender knows.
 CREATE INDEX ledger_by_delayed_id ON ledger (correl_id)
@@ -163,7 +166,7 @@ CREATE TABLE claimed (
     origin_id BLOB,
     descriptor BLOB NOT NULL,
     body BLOB NOT NULL,
-    target TEXT
+    topic TEXT
 );
 -- What a claim of the staging queue holds: its messages stay where they are (engine/bulk/due_claims.py).
 CREATE TABLE due_claim (

@@ -7,16 +7,16 @@ the lives since; so that these stay few, all totals are saved from time to time.
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from mayfly.lifetime.life import KIND_LIFE, OUTCOMES
+from mayfly.contracts.outcomes import pack_counts, unpack_counts
+from mayfly.lifetime.life import KIND_LIFE
 from mayfly.store.damage import damaged
-from mayfly.store.units import OUTCOME_INDEX, Delta, Unit
+from mayfly.store.units import Delta, Unit
 
 #: How many positions of the ledger an opening reads to know the totals.
 POSITIONS_UNSAVED = 1_000
@@ -34,24 +34,28 @@ _LIVES_SINCE = (
 class Totals:
     """Totals of one queue since its creation, as persisted in ``counter``."""
 
-    __slots__ = ("ended", "present", "present_volatile", "puts", "queue", "unbalanced")
+    __slots__ = ("_packed", "ended", "present", "present_volatile", "puts", "queue", "unbalanced")
 
     def __init__(
-        self, queue: str, puts: int, present: int, present_volatile: int, ended: list[int]
+        self, queue: str, puts: int, present: int, present_volatile: int, ended: dict[str, int]
     ) -> None:
-        """Hold the totals of a queue."""
+        """Hold the totals of a queue; ``ended`` counts lives by the code of their outcome."""
         self.queue = queue
         self.puts = puts
         self.present = present
         self.present_volatile = present_volatile
         self.ended = ended
+        #: ``ended`` as it is stored; a put changes neither.
+        self._packed: str | None = None
         self.unbalanced = 0
 
     def plus(self, delta: Delta) -> Totals:
         """Return the totals after a change."""
-        ended = list(self.ended)
-        for outcome, count in delta.ended.items():
-            ended[outcome] += count
+        ended = self.ended
+        if delta.ended:
+            ended = dict(ended)
+            for outcome, count in delta.ended.items():
+                ended[outcome] = ended.get(outcome, 0) + count
         result = Totals(
             self.queue,
             self.puts + delta.puts,
@@ -59,19 +63,24 @@ class Totals:
             self.present_volatile + delta.present_volatile,
             ended,
         )
+        if not delta.ended:
+            result._packed = self._packed
         result.unbalanced = self.unbalanced + 1 + sum(delta.ended.values())
         return result
 
-    def end_one(self, outcome: int) -> None:
+    def end_one(self, outcome: str) -> None:
         """Add the end of a persistent message."""
         self.present -= 1
-        self.ended[outcome] += 1
+        self.ended[outcome] = self.ended.get(outcome, 0) + 1
+        self._packed = None
         self.unbalanced += 1
 
     def row(self, number: int, position: int) -> tuple[Any, ...]:
         """Return the row of the table, which says where in the ledger the totals stood so."""
-        ended = json.dumps(self.ended)
-        return number, self.queue, self.puts, self.present, self.present_volatile, ended, position
+        if self._packed is None:
+            self._packed = pack_counts(self.ended)
+        present, volatile = self.present, self.present_volatile
+        return number, self.queue, self.puts, present, volatile, self._packed, position
 
 
 class TotalsTable:
@@ -110,7 +119,7 @@ class TotalsTable:
             # The number may have been another queue's, for which messages were staged.
             known.queue = queue
         else:
-            totals = Totals(queue, 0, 0, 0, [0] * len(OUTCOMES))
+            totals = Totals(queue, 0, 0, 0, {})
             totals.unbalanced = 1
             with self._lock:
                 self._held[number] = totals
@@ -202,12 +211,12 @@ class TotalsTable:
         by_name: dict[str, tuple[int, int]] = {}
         rows: Any = self._writer.execute(_SAVED).fetchall()
         for number, queue, puts, present, volatile, ended, position in rows:
-            self._held[number] = Totals(queue, puts, present, volatile, json.loads(ended))
+            self._held[number] = Totals(queue, puts, present, volatile, unpack_counts(ended))
             if number >= 0:
                 by_name[queue] = number, position
         since: Any = self._writer.execute(_LIVES_SINCE, (self._all_saved_position,)).fetchall()
         for position, queue, outcome in since:
             number, saved_position = by_name.get(queue, (0, position))
             if position > saved_position:
-                self._held[number].end_one(OUTCOME_INDEX[outcome])
+                self._held[number].end_one(outcome)
                 self._unsaved.add(number)

@@ -6,17 +6,17 @@ import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from mayfly.lifetime.life import OUTCOMES, LifeRecord
+from mayfly.lifetime.life import LifeRecord
 
 #: No message is longer than this says.
 RUN_SIZE_BITS = 27
-OUTCOME_INDEX: dict[str, int] = {outcome.value: n for n, outcome in enumerate(OUTCOMES)}
 
 
 class StoredMessage(NamedTuple):
-    """A row of the table ``message``, in its column order.
+    """A row of the table ``message``, in its column order; see schema.sql for what each holds.
 
-    ``ttl_from_release`` is for staged messages, see engine/delay/staging.py.
+    ``topic`` is for copies of publications, ``only_here`` for retained ones, and what stands
+    between the two for staged messages (engine/delay/staging.py).
     """
 
     k: int
@@ -31,28 +31,24 @@ class StoredMessage(NamedTuple):
     origin_id: bytes | None
     descriptor: bytes
     body: bytes
-    target: str | None = None
+    topic: str | None = None
     target_number: int | None = None
     ttl_from_release: int | None = None
-
-    @property
-    def topic(self) -> str | None:
-        """The topic string of a publication's copy; None for what was put to a queue."""
-        # A staged message has its target there, which names a queue first.
-        return None if self.k < 0 else self.target
+    target: str | None = None
+    sub_id: bytes | None = None
+    shown_id: bytes | None = None
+    only_here: int | None = None
 
 
 class Move(NamedTuple):
     """Staged messages of one descriptor that go to their queue, all persistent.
 
-    ``keys`` is a JSON object, key on the staging queue to key on the target. ``topic_start`` is the
-    character, from 1, at which the topic string begins in the target of publications; None when
-    they are none. The rest is what the records of their lives there have in common;
-    ``header_bytes`` is the length of their header.
+    ``keys`` is a JSON object, key on the staging queue to key on the target. The rest is what the
+    records of their lives on the staging queue have in common; ``header_bytes`` is the length of
+    their header.
     """
 
     keys: str
-    topic_start: int | None
     message_count: int
     queue: str
     ended_ms: int
@@ -116,7 +112,8 @@ class Delta:
         self.puts = 0
         self.present = 0
         self.present_volatile = 0
-        self.ended: dict[int, int] = {}
+        #: How many lives have ended, by the code of their outcome.
+        self.ended: dict[str, int] = {}
 
     def add(self, other: Delta) -> None:
         """Add another change of the same queue."""
@@ -263,20 +260,18 @@ class Unit:
 
     def move(self, source_number: int, target_number: int, move: Move) -> None:
         """End lives on one queue and begin as many on another."""
-        outcome = OUTCOME_INDEX[move.outcome]
         source, target = self.delta(source_number), self.delta(target_number)
         source.present -= move.message_count
-        source.ended[outcome] = source.ended.get(outcome, 0) + move.message_count
+        source.ended[move.outcome] = source.ended.get(move.outcome, 0) + move.message_count
         target.puts += move.message_count
         target.present += move.message_count
         self.moves.append(move)
 
     def end_rows(self, queue_number: int, ended: EndedRows) -> None:
         """End the lives of claimed messages, which are part of their queue's totals until then."""
-        delta, outcome = self.delta(queue_number), OUTCOME_INDEX[ended.outcome]
-        message_count = ended.until - ended.after
+        delta, message_count = self.delta(queue_number), ended.until - ended.after
         delta.present -= message_count
-        delta.ended[outcome] = delta.ended.get(outcome, 0) + message_count
+        delta.ended[ended.outcome] = delta.ended.get(ended.outcome, 0) + message_count
         self.ended_rows.append(ended)
 
     def pass_through(self, queue_number: int, life: LifeRecord) -> None:
@@ -287,8 +282,7 @@ class Unit:
         self._record(delta, life)
 
     def _record(self, delta: Delta, life: LifeRecord) -> None:
-        outcome = OUTCOME_INDEX[life.outcome]
-        delta.ended[outcome] = delta.ended.get(outcome, 0) + 1
+        delta.ended[life.outcome] = delta.ended.get(life.outcome, 0) + 1
         self.lives.append(life)
 
 

@@ -16,7 +16,7 @@ LIFE_ROW = (1, KIND_LIFE, *life(7, expire_at_ms=START_MS + 9_000), None, None, N
 BALANCE_ROW = (2, KIND_BALANCE, "Q1", *[None] * 6, START_MS, *[None] * 9, 5, 2)
 
 
-def balance_row(ended: list[int]) -> tuple[object, ...]:
+def balance_row(ended: list[int] | dict[str, int]) -> tuple[object, ...]:
     return (*BALANCE_ROW, json.dumps(ended))
 
 
@@ -30,8 +30,24 @@ def test_a_balance_has_counts_by_outcome_and_no_life() -> None:
     ended = [3, 0, 0, 0, 0, 0, 0, 0, 0]
     [row] = ledger_batch([balance_row(ended)], "QM1", INSTANCE).to_pylist()
     assert (row["puts"], row["present"], row["ended_ms"]) == (5, 2, START_MS)
-    assert row["ended"] == dict(zip([o.value for o in OUTCOMES], ended, strict=True))
+    assert row["ended"] == {
+        **dict(zip([o.value for o in OUTCOMES], ended, strict=True)),
+        "other": 0,
+    }
     assert row["msg_id"] is row["put_ms"] is row["outcome"] is None
+
+
+def test_counts_are_by_code_and_unknown_codes_are_counted_together() -> None:
+    """A later version has written them; what was stored up to schema 7 is a list."""
+    stored: list[list[int] | dict[str, int]] = [
+        {"expired": 2, "parked": 3, "sold": 1},
+        {},
+        [0, 2, 0, 0, 0, 0, 0, 0, 0],
+    ]
+    found = ledger_batch([balance_row(ended) for ended in stored], "QM1", INSTANCE).to_pylist()
+    counted = [{name: n for name, n in row["ended"].items() if n} for row in found]
+    assert counted == [{"expired": 2, "other": 4}, {}, {"expired": 2}]
+    assert all(None not in row["ended"].values() for row in found)
 
 
 def test_lives_and_balances_share_a_batch() -> None:
@@ -72,7 +88,8 @@ def test_a_large_row_among_small_ones_goes_alone() -> None:
 
 
 def test_ended_names_each_outcome_once() -> None:
-    assert [ENDED.field(n).name for n in range(ENDED.num_fields)] == [o.value for o in OUTCOMES]
+    names = [ENDED.field(n).name for n in range(ENDED.num_fields)]
+    assert names == [*(o.value for o in OUTCOMES), "other"]
 
 
 def table_of(heading: str) -> list[list[str]]:

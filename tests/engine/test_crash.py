@@ -67,7 +67,7 @@ def test_crash_leaves_the_folder_as_a_kill_does(clock: VirtualClock, tmp_path: P
         with QueueManager("QM1", tmp_path / name, clock) as again:
             outcomes = sorted(life.outcome for life in lives(again, "Q1"))
             totals = again.store.book.totals[again.registry.queue("Q1").number]
-            found.append((outcomes, totals.present, tuple(totals.ended)))
+            found.append((outcomes, totals.present, totals.ended))
             assert bodies(again.session(), "Q1") == [b"durable", b"got"]
     assert found[0] == found[1]
 

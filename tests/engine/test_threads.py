@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
@@ -14,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.contracts.outcomes import unpack_counts
 from mayfly.engine.get import GetRequest
 from mayfly.engine.session import Session
-from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS, OUTCOMES
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
@@ -187,13 +187,12 @@ def recount(rows: list[tuple[object, ...]]) -> int:
             ended.setdefault(queue, Counter())[str(row[PLACE["outcome"]])] += 1
             continue
         assert row[PLACE["kind"]] == KIND_BALANCE
-        claimed = json.loads(str(row[PLACE["ended"]]))
-        counted = [ended.get(queue, Counter())[o.value] for o in OUTCOMES]
-        assert claimed == counted, f"{queue} at {row[0]}"
+        claimed = unpack_counts(str(row[PLACE["ended"]]))
+        assert claimed == ended.get(queue, Counter()), f"{queue} at {row[0]}"
         puts, present = row[PLACE["puts"]], row[PLACE["present"]]
         assert isinstance(puts, int)
         assert isinstance(present, int)
-        assert puts == sum(claimed) + present, f"{queue} at {row[0]}"
+        assert puts == sum(claimed.values()) + present, f"{queue} at {row[0]}"
         count += 1
     return count
 

@@ -99,8 +99,8 @@ def test_what_was_retained_is_off_the_disk_when_its_end_is_acknowledged(
     is_over = Event()
 
     def on_disk() -> list[str]:
-        found = reader.execute("SELECT target FROM message WHERE target IS NOT NULL")
-        return [str(target) for (target,) in found]
+        found = reader.execute("SELECT topic FROM message WHERE topic IS NOT NULL")
+        return [str(topic) for (topic,) in found]
 
     def end(unit: Session) -> None:
         if ending == "clear":

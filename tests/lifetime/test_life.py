@@ -75,7 +75,7 @@ def test_ledger_columns_hold_a_life_and_a_balance() -> None:
 
 @pytest.mark.parametrize(("present", "balanced"), [(2, True), (1, False), (3, False)])
 def test_balance(present: int, balanced: bool) -> None:
-    assert Balance("Q1", 0, 5, present, (1, 2)).is_balanced() is balanced
+    assert Balance("Q1", 0, 5, present, {"got": 1, "expired": 2}).is_balanced() is balanced
 
 
 def test_picture_of_the_document_is_not_stale() -> None:

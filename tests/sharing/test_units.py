@@ -279,18 +279,18 @@ def test_a_packed_unit_is_the_same_unit() -> None:
     store = opened(None)
     unit = put_unit(store)
     unit.deletes, unit.backouts = [(5,)], [(6,)]
-    unit.moves.append(Move("{}", None, 0, "Q", 1, "released", 0, 0, "", "", 208))
+    unit.moves.append(Move("{}", 0, "Q", 1, "released", 0, 0, "", "", 208))
     unit.bulks.append(Bulk("[]", 0, 1, b"d", b"", b"", b"", Run(1, 2, None)))
     unit.ended_rows.append(EndedRows(1, 2, "Q", 3, "got", [(b"d", 0, 1, 2, "R", "u")]))
     unit.statements.append(("DELETE FROM meta WHERE name = ?", (b"\xff",)))
-    unit.delta(1).ended[3] = 2
+    unit.delta(1).ended["discarded"] = 2
     unit.delta(-7).present_volatile = -1
     packed = pack_unit(unit)
     again = unpack_unit(packed)
     assert pack_unit(again) == packed
     for name in PACKED:
         assert getattr(again, name) == getattr(unit, name), name
-    assert again.deltas[1].ended == {3: 2}
+    assert again.deltas[1].ended == {"discarded": 2}
     assert isinstance(again, Unit)
     store.close()
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mayfly.bulk.schema import ledger_batch
-from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, OUTCOMES, LifeRecord
+from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LifeRecord
 from tests.bulk.books import START_MS
 
 INSTANCE = "5" * 32
@@ -20,7 +20,6 @@ Entry = LifeRecord | tuple[Any, ...]
 
 def balance(queue: str, puts: int, present: int = 0, **ended: int) -> tuple[Any, ...]:
     """A balance row but for its position."""
-    counts = [ended.get(outcome.value, 0) for outcome in OUTCOMES]
     return (
         KIND_BALANCE,
         queue,
@@ -29,7 +28,7 @@ def balance(queue: str, puts: int, present: int = 0, **ended: int) -> tuple[Any,
         *[None] * 9,
         puts,
         present,
-        json.dumps(counts),
+        json.dumps(ended),
     )
 
 

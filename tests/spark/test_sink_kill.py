@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.lifetime.life import OUTCOMES, State
+from mayfly.lifetime.life import State
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.bulk.lives import queue_manager
@@ -131,7 +131,7 @@ def check(manager: QueueManager) -> None:
     assert found == dict.fromkeys((n for n in range(total) if n % EXPIRED_EVERY), 1)
     assert list(found) == sorted(found)
     [balance] = [b for b in manager.store.book.balances() if b.queue == "Q1"]
-    assert balance.ended[OUTCOMES.index(State.EXPIRED)] == total // EXPIRED_EVERY
+    assert balance.ended[State.EXPIRED] == total // EXPIRED_EVERY
     assert stages_left(manager) == 0
     verification = manager.verify()
     assert verification.ok, verification.problems

@@ -331,7 +331,7 @@ def test_copies_released_in_bulk_are_stored_as_those_released_one_by_one(tmp_pat
             ended.append(lives(qm, STAGING))
             assert qm.verify().ok
     assert stored[0] == stored[1]
-    assert [row.target for row in stored[1]] == [
+    assert [row.topic for row in stored[1]] == [
         *("a/b", "a", "a:b/:", "ä/€", ":", "a/b", "a:b/c:d", "a"),
         *("a:b/:", "ä/€", ":", "a/b", "a:b/c:d", "a", None),
         *("a:b/:", "a:b/c:d"),

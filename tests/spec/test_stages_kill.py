@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.lifetime.life import OUTCOMES, State
+from mayfly.lifetime.life import State
 from mayfly.lifetime.times import SystemClock
 from tests.spec.scene import bodies
 from tests.spec.stage_load import QUERY, ROWS_PER_BATCH
@@ -65,7 +65,7 @@ def check(folder: Path, batches: int) -> None:
         expected = {n for n in range(batches * ROWS_PER_BATCH) if n % 100}
         assert found == dict.fromkeys(expected, 1)
         [balance] = [b for b in manager.store.book.balances() if b.queue == "Q1"]
-        expired = balance.ended[OUTCOMES.index(State.EXPIRED)]
+        expired = balance.ended[State.EXPIRED]
         assert (balance.present, expired) == (len(expected), batches * ROWS_PER_BATCH // 100)
         assert balance.puts == batches * ROWS_PER_BATCH
 

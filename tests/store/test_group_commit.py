@@ -96,7 +96,7 @@ def test_a_bad_unit_fails_alone(tmp_path: Path) -> None:
     assert [type(outcome) for outcome in outcomes] == [type(None), apsw.ConstraintError, type(None)]
     assert held(store) == [row.msg_id for row in (there, good, later)]
     totals = store.book.totals[NUMBER]
-    assert (totals.puts, totals.present, sum(totals.ended)) == (3, 3, 0)
+    assert (totals.puts, totals.present, sum(totals.ended.values())) == (3, 3, 0)
     assert store.ledger.last_position() == 0
     store.close()
 
@@ -141,7 +141,7 @@ def test_a_unit_with_totals_of_an_unknown_queue_leaves_no_gap_and_changes_no_tot
         assert [(row[0], row[3]) for row in store.ledger.page(0, 10)] == lives
         assert store.ledger.last_position() == 3
         totals = store.book.totals[NUMBER]
-        assert (totals.puts, totals.present, sum(totals.ended)) == (4, 1, 3)
+        assert (totals.puts, totals.present, sum(totals.ended.values())) == (4, 1, 3)
         assert store.book.totals[2].puts == 0
         store.close()
 
@@ -159,7 +159,7 @@ def test_a_full_disk_fails_the_whole_batch_keeps_nothing_and_passes(tmp_path: Pa
     ] * 4
     assert held(store) == [there.msg_id]
     totals = store.book.totals[NUMBER]
-    assert (totals.puts, totals.present, sum(totals.ended)) == (1, 1, 0)
+    assert (totals.puts, totals.present, sum(totals.ended.values())) == (1, 1, 0)
     assert store.ledger.last_position() == 0
     store.commit([statement("PRAGMA max_page_count = 1000000")])
     store.commit([put_unit(store, big[0]), get_unit(there)])

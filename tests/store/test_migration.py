@@ -297,7 +297,7 @@ def test_a_folder_of_version_5_keeps_its_totals(tmp_path: Path) -> None:
         with QueueManager("OLD", folder, clock=VirtualClock(CLOSED_MS)) as manager:
             assert version_of(folder) == SCHEMA_VERSION
             totals = manager.store.book.totals[manager.registry.queue("Q1").number]
-            assert (totals.puts, totals.present, sum(totals.ended)) == (5, left, 5 - left)
+            assert (totals.puts, totals.present, sum(totals.ended.values())) == (5, left, 5 - left)
             assert manager.curdepth("Q2") == 0
             with manager.session() as session:
                 assert session.get("Q1") is not None
@@ -312,7 +312,7 @@ def test_a_folder_of_version_6_is_opened_and_no_older_version_opens_it_any_more(
     assert version_of(folder) == 6
     clock = VirtualClock(CLOSED_MS)
     with QueueManager("OLD", folder, clock=clock) as manager, manager.session() as session:
-        assert version_of(folder) == SCHEMA_VERSION == 7
+        assert version_of(folder) == SCHEMA_VERSION
         assert [m.body for m in session.browse("Q1")] == [b"body 2", b"body 3", b"body 4"]
         clock.advance(59_000)
         assert [m.body for m in session.browse("Q1")][3:] == [b"delayed"]

@@ -21,7 +21,6 @@ from mayfly.engine.bulk.claim_holding import (
 from mayfly.engine.bulk.consumers import Consumer
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
-from mayfly.engine.pubsub.subscriptions import queue_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
@@ -218,7 +217,7 @@ class DueRows(Holding):
         if not rows:
             return ClaimedPage(queue, NO_MESSAGES)
         _keys, targets, *columns = zip(*rows, strict=True)
-        queues = [queue_of(target) or queue for target in targets]
+        queues = [target or queue for target in targets]
         return ClaimedPage(queues, ClaimedColumns(*columns))
 
     def _read_one_by_one(self, keys: Sequence[int], max_bytes: int) -> list[tuple[Any, ...]]:

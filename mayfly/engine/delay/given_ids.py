@@ -37,7 +37,7 @@ def of_given_id(core: Core, shown_id: bytes) -> StoredMessage | None:
     key = STAGING_LOW + int.from_bytes(shown_id[12:20], "big")
     for side in (VOLATILE, PERSISTENT):
         row = core.messages(side).row(key)
-        if row is not None and row.origin_id == shown_id:
+        if row is not None and row.shown_id == shown_id:
             return row
     return _moved(core, shown_id)
 
@@ -50,6 +50,6 @@ def _moved(core: Core, shown_id: bytes) -> StoredMessage | None:
         return None
     for side, count in enumerate(staging.present):
         for row in core.messages(side).by_msg_id(msg_hash, staging.low, staging.high, count):
-            if row.origin_id == shown_id:
+            if row.shown_id == shown_id:
                 return row
     return None

@@ -72,7 +72,8 @@ def receipt_from_ledger(core: Core, msg_id: bytes) -> Receipt:
     The answer is as good as the ledger's retention.
     """
     outcome = core.store.ledger.outcome_of_delayed(msg_id)
-    return Receipt.UNKNOWN if outcome is None else _OF_OUTCOME[outcome]
+    # An outcome of a later version is one of those that nothing is known of.
+    return Receipt.UNKNOWN if outcome is None else _OF_OUTCOME.get(outcome, Receipt.UNKNOWN)
 
 
 def read_audit(core: Core, limit: int) -> list[AuditEntry]:

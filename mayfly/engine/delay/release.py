@@ -18,7 +18,6 @@ from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, n
 from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
 from mayfly.engine.objects.registry import STAGING_QUEUE, Path
 from mayfly.engine.pubsub.delayed_copies import window_on
-from mayfly.engine.pubsub.subscriptions import before_topic, is_publication, queue_of
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import seen_in_transit
 from mayfly.engine.work import Moving, Work
@@ -41,20 +40,14 @@ _DEAD_LETTERED = next_state(State.DELAYED, Event.DEAD_LETTER)
 
 
 class _Lane:
-    """Messages of one descriptor that go to one queue together.
+    """Messages of one descriptor that go to one queue together."""
 
-    ``topic_start`` is where their targets say the topic; None when they are no publications.
-    """
-
-    def __init__(
-        self, core: Core, path: Path, descriptor: Descriptor, topic_start: int | None
-    ) -> None:
+    def __init__(self, core: Core, path: Path, descriptor: Descriptor) -> None:
         """Begin with none; the path has been found open for them."""
         priority = as_given(core, descriptor).order_priority
         priority = priority if path.fifo_priority is None else path.fifo_priority
         self.path = path
         self.descriptor = descriptor
-        self.topic_start = topic_start
         self.base_key = order_key(path.queue.number, priority, 0)
         self.largest_bytes = min(path.max_message_bytes, core.registry.queue_manager.maxmsgl)
         self.old_keys: list[int] = []
@@ -72,13 +65,12 @@ class Release:
         self._now_ms = now_ms
         self._work = Work()
         self._failures: list[Work] = []
-        self._lanes: dict[tuple[str | None, bytes], _Lane | None] = {}
+        self._lanes: dict[tuple[str | None, bytes | None, bytes], _Lane | None] = {}
 
     def take_in_bulk(self, due: Due) -> bool:
         """Add a persistent message to those that move together; False when it cannot."""
-        target = due.target
         # What one subscription gets goes together, whatever its topic.
-        place = (before_topic(target) if is_publication(target) else target, due.descriptor)
+        place = (due.target, due.sub_id, due.descriptor)
         if place not in self._lanes:
             self._lanes[place] = self._lane(due)
         lane = self._lanes[place]
@@ -127,17 +119,16 @@ class Release:
         return delivered + self._failures
 
     def _lane(self, due: Due) -> _Lane | None:
-        core, name, topic_start = self._core, due.target, None
+        core, name = self._core, due.target
         if name is None:
             return None
         descriptor = unpack_descriptor(due.descriptor)
         try:
-            if is_publication(name):
-                topic_start = len(before_topic(name)) + 1
-                name, _topic = core.registry.subscriptions.destination(name, self._now_ms)
+            if due.sub_id is not None:
+                name = core.registry.subscriptions.destination(due, self._now_ms)
             # The second resolution (D15).
             path = core.registry.resolve_target(name)
-            if topic_start is None:
+            if due.sub_id is None:
                 check_release(core, descriptor.user_identifier, name)
         except MQError:
             return None
@@ -150,7 +141,7 @@ class Release:
             or queue.is_staging
             or queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC
         )
-        return None if hindered else _Lane(core, path, descriptor, topic_start)
+        return None if hindered else _Lane(core, path, descriptor)
 
     def _add_lane(self, lane: _Lane) -> None:
         core, work, count = self._core, self._work, len(lane.old_keys)
@@ -161,7 +152,6 @@ class Release:
             target.number,
             Move(
                 "{" + keys + "}",
-                lane.topic_start,
                 count,
                 self._staging.name,
                 self._now_ms,
@@ -188,12 +178,11 @@ class Release:
         core, work = self._core, self._work
         if row.target is None:
             raise mq_error(rc.MQRC_HEADER_ERROR, f"no delay header on {STAGING_QUEUE}")
-        topic: str | None = None
         name = row.target
-        if is_publication(name):
-            name, topic = core.registry.subscriptions.destination(name, self._now_ms)
+        if row.sub_id is not None:
+            name = core.registry.subscriptions.destination(row, self._now_ms)
         path = core.registry.resolve_target(name)
-        if topic is None:
+        if row.sub_id is None:
             check_release(core, descriptor.user_identifier, name)
         prepared = as_given(core, descriptor)
         size_bytes = size_on(path, descriptor, len(row.body))
@@ -201,9 +190,9 @@ class Release:
         window = _window(row)
         if row.ttl_from_release == CAP_AT_RELEASE:
             window = window_on(path, window)
-        ids = Ids(row.msg_id, row.correl_id, row.origin_id)
+        ids = Ids(row.msg_id, row.correl_id, row.shown_id)
         message = Outgoing(prepared, window, ids, row.body)
-        arrive(core, work, path, prepared, new_row(core, path, message)._replace(target=topic))
+        arrive(core, work, path, prepared, new_row(core, path, message)._replace(topic=row.topic))
         if path.remote is None and is_owed(Cause.COA, descriptor):
             original = original_of(self._staging, row, descriptor, self._now_ms)
             send_report(core, work, Cause.COA, original)
@@ -218,19 +207,18 @@ class Release:
         """
         core, (queue, row, _side) = self._core, found
         original = original_of(queue, row, descriptor, self._now_ms)
-        is_copy = is_publication(row.target)
-        if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row.target, reason):
+        if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row, reason):
             outcome = _DISCARDED
         else:
-            ids = Ids(original.msg_id, row.correl_id, row.origin_id)
+            ids = Ids(original.msg_id, row.correl_id, row.shown_id)
             body = seen_in_transit(row, self._now_ms).body
             message = Outgoing(as_given(core, descriptor), _window(row), ids, body)
             try:
-                dead_letter(core, work, message, reason, queue_of(row.target) or STAGING_QUEUE)
+                dead_letter(core, work, message, reason, row.target or STAGING_QUEUE)
                 outcome = _DEAD_LETTERED
             except MQError as error:
                 _LOG.warning("dead-letter queue refuses a delayed message: %s", error)
-                if not is_copy:
+                if row.sub_id is None:
                     return None
                 outcome = _DISCARDED
         # Of this one the rule is that it goes to the dead-letter queue, whatever it asks for (D22).
@@ -240,12 +228,11 @@ class Release:
             return None
         return outcome
 
-    def _is_dropped(self, target: str | None, reason: int) -> bool:
+    def _is_dropped(self, row: StoredMessage, reason: int) -> bool:
         """Tell whether a message is the copy of a publication that nobody keeps."""
-        if not is_publication(target):
+        if row.topic is None:
             return False
-        topic = target[len(before_topic(target)) :]
-        uses_dead_letters = self._core.registry.topics.values(topic).uses_dead_letters
+        uses_dead_letters = self._core.registry.topics.values(row.topic).uses_dead_letters
         return reason == rc.MQRC_NO_SUBSCRIPTION or not uses_dead_letters
 
 

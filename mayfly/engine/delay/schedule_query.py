@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.pubsub.subscriptions import is_publication, queue_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
@@ -38,7 +37,7 @@ class ScheduleFilter(NamedTuple):
 
     def accepts(self, due: Due) -> bool:
         """Tell whether a message can be meant; its properties are not looked at."""
-        if due.target is None or (self.queue is not None and queue_of(due.target) != self.queue):
+        if due.target is None or (self.queue is not None and due.target != self.queue):
             return False
         return self.sender is None or self.sender == _descriptor(due).user_identifier
 
@@ -91,7 +90,7 @@ def scheduled(row: StoredMessage) -> Scheduled:
         row.k,
         row.msg_id,
         row.correl_id or _ZERO_ID,
-        queue_of(row.target) or "",
+        row.target or "",
         row.put_ms,
         due_ms_of(row.k),
         row.expire_at_ms,
@@ -126,7 +125,7 @@ def found_by_id(core: Core, msg_id: bytes) -> Found | None:
 def other_copies(core: Core, found: Found) -> list[Found]:
     """Return the visible copies for other subscribers of a delayed publication; latch held."""
     staging, one, _side = found
-    if not is_publication(one.target):
+    if one.sub_id is None:
         return []
     return [
         (staging, row, side)
@@ -136,7 +135,7 @@ def other_copies(core: Core, found: Found) -> list[Found]:
             id_hash(one.msg_id), staging.low, staging.high, staging.present[side]
         )
         if row.msg_id == one.msg_id and row.k != one.k
-        if is_publication(row.target) and row.k not in core.hidden
+        if row.sub_id is not None and row.k not in core.hidden
     ]
 
 

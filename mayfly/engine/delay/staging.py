@@ -1,9 +1,10 @@
 """The staging queue: how a delayed message is stored there, and how it looks to who opens it.
 
 A row of the staging queue holds the original message, ids and all, under a key that says when it is
-due; ``target`` names where it goes. To applications the queue shows what delivery delay documents:
-a new MsgId, the original one as CorrelId, and an MQHDDLY header before the data (D2, D3). A message
-that was put there with a damaged header has no target; it is shown as it was put.
+due; ``target`` is the name it was put to. To applications the queue shows what delivery delay
+documents: a new MsgId (``shown_id``), the original one as CorrelId, and an MQHDDLY header before
+the data (D2, D3). A message that was put there with a damaged header has no target; it is shown as
+it was put.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import given_id
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import STAGING_QUEUE, Path
-from mayfly.engine.pubsub.subscriptions import queue_of
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.work import Work
@@ -112,12 +112,15 @@ def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessa
         0,
         msg_id,
         correl_id,
-        shown_id,
+        None,
         prepared.packed,
         body,
-        None if target is None else target.name,
-        None if target is None else target.queue.number,
-        LIFE_AT_RELEASE if target is not None and target.ttl_from_release else None,
+        shown_id=shown_id,
+        target=None if target is None else target.name,
+        target_number=None if target is None else target.queue.number,
+        ttl_from_release=(
+            LIFE_AT_RELEASE if target is not None and target.ttl_from_release else None
+        ),
     )
 
 
@@ -142,9 +145,10 @@ def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMes
             0,
             staging_id(own_id),
             correl_id,
-            own_id,
+            None,
             prepared.packed,
             body,
+            shown_id=own_id,
         )
 
 
@@ -178,11 +182,11 @@ def _row_of_header(core: Core, message: Delayed) -> StoredMessage:
 
 def shown(core: Core, row: StoredMessage) -> StoredMessage:
     """Return a row of the staging queue as applications see it: new ids, header before the data."""
-    assert row.origin_id is not None
+    assert row.shown_id is not None
     if row.target is None:
-        return row._replace(msg_id=row.origin_id)
+        return row._replace(msg_id=row.shown_id)
     original = unpack_descriptor(row.descriptor)
-    queue, _, manager = (queue_of(row.target) or "").partition("@")
+    queue, _, manager = row.target.partition("@")
     header = DDH.pack(
         {
             "TargetNumber": row.target_number or 0,
@@ -197,25 +201,26 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
         }
     )
     return row._replace(
-        msg_id=row.origin_id,
+        msg_id=row.shown_id,
         correl_id=row.msg_id,
         descriptor=pack_descriptor(original._replace(format=FORMAT)),
         body=header + row.body,
+        topic=None,
     )
 
 
 def staged_identity(row: StoredMessage) -> tuple[bytes, bytes, None, int]:
     """Return what the record of a life on the staging queue says: MsgId, CorrelId, -, length."""
-    assert row.origin_id is not None
+    assert row.shown_id is not None
     if row.target is None:
-        return row.origin_id, row.correl_id, None, len(row.body)
-    return row.origin_id, row.msg_id, None, HEADER_BYTES + len(row.body)
+        return row.shown_id, row.correl_id, None, len(row.body)
+    return row.shown_id, row.msg_id, None, HEADER_BYTES + len(row.body)
 
 
 def original_row(row: StoredMessage) -> StoredMessage:
     """Return a row of the staging queue as the message its sender knows (D18)."""
-    assert row.origin_id is not None
-    return row if row.target is not None else row._replace(msg_id=row.origin_id)
+    assert row.shown_id is not None
+    return row if row.target is not None else row._replace(msg_id=row.shown_id)
 
 
 def rekey(core: Core, work: Work, found: Found, row: StoredMessage) -> None:

@@ -128,7 +128,7 @@ def _shown_with(
     delayed = _stored(queue, _as_delayed(core, match, stored_id), low, holder)
     damaged = _stored(queue, match._replace(msg_id=stored_id), low, holder)
     return _merged(
-        (f for f in delayed if f[0].target is not None and shown_id in (None, f[0].origin_id)),
+        (f for f in delayed if f[0].target is not None and shown_id in (None, f[0].shown_id)),
         (f for f in damaged if f[0].target is None),
     )
 

@@ -11,7 +11,7 @@ from mayfly.engine.delay.staging import CAP_AT_RELEASE, Delayed, staged_row, sta
 from mayfly.engine.delivery import Outgoing
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import prepared_for
-from mayfly.engine.pubsub.subscriptions import Subscription, target_of
+from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.unit_of_work import Pending
 from mayfly.lifetime.window import Window, window_at_put
 from mayfly.mqi.errors import MQError
@@ -36,7 +36,7 @@ def staged_copy(
             waits_for_cap = True
     staging = staging_path(core, len(body)).queue
     row = staged_row(core, path, Delayed(prepared, window, ids.msg_id, ids.correl_id, body))
-    row = row._replace(target=target_of(subscription, topic))
+    row = row._replace(target=subscription.destination, sub_id=subscription.sub_id, topic=topic)
     if waits_for_cap:
         row = row._replace(ttl_from_release=CAP_AT_RELEASE)
     return Pending(staging, row, prepared.persistent)

@@ -44,8 +44,6 @@ from mayfly.store.units import StoredMessage
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
 _CLEARED = next_state(State.AVAILABLE, Event.CLEAR)
 _PAGE = 1_000
-#: The ``target_number`` of one that was published for this queue manager alone.
-_ONLY_HERE = 0
 
 
 def ensure_retained_queue(core: Core) -> None:
@@ -113,7 +111,7 @@ def retain(
     capped = capped_from(window, now_ms, path.cap_ms)
     row = copy_row(new_row(core, path, Outgoing(silent, capped, ids, body)), topic)
     if only_here:
-        row = row._replace(target_number=_ONLY_HERE)
+        row = row._replace(only_here=True)
     arrive(core, work, path, silent, row)
     side = PERSISTENT if silent.persistent else VOLATILE
     place = row.k, side
@@ -179,12 +177,12 @@ def load_retained(core: Core) -> None:
     low = queue.low
     while rows := core.store.persistent.in_order(low, queue.high, _PAGE):
         for row in rows:
-            if row.target is not None:
-                older = core.registry.retained.get(row.target)
+            if row.topic is not None:
+                older = core.registry.retained.get(row.topic)
                 found = None if older is None else _found(core, older)
                 if found is not None:
                     superseded.append(found)
-                core.registry.retained[row.target] = row.k, PERSISTENT
+                core.registry.retained[row.topic] = row.k, PERSISTENT
         low = rows[-1].k + 1
     with core.latch:
         core.deferred += [_removal(core, found) for found in superseded]
@@ -251,7 +249,7 @@ def _matching(
         if found is None:
             continue
         row = found[1]
-        if row.target_number == _ONLY_HERE and is_proxy(subscription):
+        if row.only_here and is_proxy(subscription):
             continue
         if is_expired(row.expire_at_ms, now_ms):
             # What is locked is left alone (X9).

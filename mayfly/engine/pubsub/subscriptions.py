@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from typing import TypeGuard
 
 from mayfly.engine.attributes.of_topics import (
     MANAGED_DESTINATION,
@@ -17,13 +16,14 @@ from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.selectors import Selector, compile_selector
+from mayfly.store.delayed import Due
+from mayfly.store.units import StoredMessage
 
 ID_BYTES = 24
 #: DESTCORL of copies that keep the CorrelId of the publication.
 PASSED_ON = "0" * (2 * ID_BYTES)
 _CACHE_SIZE = 10_000
 #: Between queue, subscription and topic in the target of a staged copy; names hold no colon.
-_COLON = ":"
 
 
 class Hold:
@@ -205,17 +205,19 @@ class Subscriptions:
             found[sub_id] = self._by_id[sub_id]
         return list(found.values())
 
-    def destination(self, target: str, now_ms: int) -> tuple[str, str]:
-        """Return the queue, as it is now, and the topic of a staged copy's target.
+    def destination(self, copy: StoredMessage | Due, now_ms: int) -> str:
+        """Return the queue, as it is now, of the subscription that a staged copy is for.
 
         A neighbour's copy finds its way while any proxy of that neighbour asks for the topic (D25).
         Raises MQRC_NO_SUBSCRIPTION when its subscriber is gone (D23).
         """
-        queue, sub_id, topic = target.split(_COLON, 2)
-        subscription = self._by_id.get(bytes.fromhex(sub_id)) or self._proxy(queue, topic)
-        if subscription is None or is_expired(subscription.expire_at_ms, now_ms):
-            raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"the subscriber to {topic!r} is gone")
-        return subscription.destination, topic
+        assert copy.sub_id is not None
+        assert copy.target is not None
+        assert copy.topic is not None
+        found = self._by_id.get(copy.sub_id) or self._proxy(copy.target, copy.topic)
+        if found is None or is_expired(found.expire_at_ms, now_ms):
+            raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"the subscriber to {copy.topic!r} is gone")
+        return found.destination
 
     def _note_change(self, subscription: Subscription, step: int) -> None:
         if self.changes is not None:
@@ -229,27 +231,7 @@ class Subscriptions:
         return None
 
 
-def target_of(subscription: Subscription, topic: str) -> str:
-    """Return what a staged copy says of where it goes: queue, subscription and topic."""
-    return _COLON.join((subscription.destination, subscription.sub_id.hex(), topic))
-
-
-def before_topic(target: str) -> str:
-    """Return what stands before the topic string in the target of a staged copy."""
-    return target[: target.index(_COLON, target.index(_COLON) + 1) + 1]
-
-
 def destination_of(definition: SubscriptionDefinition) -> str:
     """Return the queue that a subscription's copies go to, ``QUEUE@MANAGER`` when elsewhere."""
     queue, manager = definition.dest, definition.destqmgr
     return f"{queue}@{manager}" if manager else queue
-
-
-def queue_of(target: str | None) -> str | None:
-    """Return the queue that a staged message was to reach when it was put."""
-    return None if target is None else target.partition(_COLON)[0]
-
-
-def is_publication(target: str | None) -> TypeGuard[str]:
-    """Tell whether a staged message is the copy of a publication for one subscriber."""
-    return target is not None and _COLON in target

@@ -13,7 +13,7 @@ from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereab
 from mayfly.engine.whereabouts.past import ended_stays, is_report_of
 from mayfly.engine.whereabouts.present import Present
 from mayfly.engine.whereabouts.telling import sentence_of, sentence_of_nothing, steps_of
-from mayfly.lifetime.life import OUTCOMES, State
+from mayfly.lifetime.life import State
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_PASS_CORREL_ID
 from mayfly.mqi.errors import mq_error
@@ -22,7 +22,7 @@ from mayfly.store.keys import key_of_delayed_id, staging_id
 #: A message that moves between the look at the queues and the one into the ledger is looked for
 #: again; one that keeps moving is told of where it was last.
 _LOOKS = 3
-_LOST = OUTCOMES.index(State.LOST_AT_RESTART)
+_LOST = State.LOST_AT_RESTART.value
 
 
 class Surroundings(NamedTuple):
@@ -52,7 +52,8 @@ def whereabouts(core: Core, around: Surroundings, identifier: Identifier) -> Whe
     if stays:
         sentence = sentence_of(stays, now_ms, is_cut=is_cut)
     else:
-        lost_count = sum(totals.ended[_LOST] for _number, totals in core.store.book.totals.items())
+        totals = core.store.book.totals.items()
+        lost_count = sum(each.ended.get(_LOST, 0) for _number, each in totals)
         sentence = sentence_of_nothing(core.name, wanted, oldest, lost_count)
     position, oldest_ms = (None, None) if oldest is None else oldest
     steps = tuple(steps_of(stays, now_ms))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.holder import Holder
-from mayfly.engine.pubsub.subscriptions import queue_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
@@ -171,7 +170,7 @@ def _identity(
     """Return MsgId and CorrelId as the sender knows them, where it goes from here, and why."""
     reason = descriptor.feedback if descriptor.msg_type == MQMT_REPORT else 0
     if queue.is_staging:
-        return row.msg_id, row.correl_id, queue_of(row.target) or "", reason
+        return row.msg_id, row.correl_id, row.target or "", reason
     embedded = embedded_or_none(row.body, descriptor)
     if embedded is not None:
         target = f"{embedded.remote.queue}@{embedded.remote.manager}"

@@ -111,7 +111,7 @@ def _clause(stay: Stay, stays: Sequence[Stay], now_ms: int) -> str:
         return _expired(stay) + _report(stay, stays, now_ms) + "."
     if stay.state == State.GOT:
         return _got(stay, stays)
-    return _SENTENCES[stay.state](stay, now_ms)
+    return _SENTENCES.get(stay.state, _ended_otherwise)(stay, now_ms)
 
 
 def _uncommitted(stay: Stay, now_ms: int) -> str:
@@ -183,6 +183,12 @@ def _got(stay: Stay, stays: Sequence[Stay]) -> str:
         f"It was got from {stay.queue} at {spelled_moment(_ended(stay))}, {after} after it could "
         "first be got."
     )
+
+
+def _ended_otherwise(stay: Stay, _now_ms: int) -> str:
+    """Tell of an outcome that has no sentence of its own, or that a later version has stored."""
+    word = stay.state.replace("_", "-")
+    return f"Its life on {stay.queue} ended at {spelled_moment(_ended(stay))}: {word}."
 
 
 def _expired(stay: Stay) -> str:
@@ -287,7 +293,7 @@ _SHORT: dict[str, str] = {
 def _short(stay: Stay, now_ms: int) -> str:
     if stay.state == State.AVAILABLE and is_expired(stay.expire_at_ms, now_ms):
         return "expired and still on"
-    return _SHORT[stay.state]
+    return _SHORT.get(stay.state, f"is {stay.state} on")
 
 
 def _until(stay: Stay, now_ms: int) -> str:
