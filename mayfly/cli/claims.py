@@ -13,8 +13,7 @@ from mayfly.bulk.batch_log import COMMITS, OFFSETS, LocalFiles, WrittenClaims, w
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
-from mayfly.engine.bulk.claims import Claims
-from mayfly.engine.bulk.consumers import ClaimError, Standing
+from mayfly.engine import ClaimError, Claims, ConsumerStanding
 from mayfly.queue_manager import QueueManager
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def _instance_of(found: Claims | ServedQueueManager) -> str:
     return found.instance_id if isinstance(found, Claims) else found.info().instance_id
 
 
-def _cells(standing: Standing | ServedStanding) -> tuple[str, ...]:
+def _cells(standing: ConsumerStanding | ServedStanding) -> tuple[str, ...]:
     since_ms = standing.oldest_claimed_ms
     return (
         standing.consumer,

@@ -22,7 +22,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.cli.user import user
 from mayfly.cli.values import duration_ms, message_id, report_option
-from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES
+from mayfly.engine import LONGEST_MESSAGE_BYTES
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 

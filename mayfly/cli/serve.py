@@ -23,8 +23,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, Serving
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
-from mayfly.engine import Configuration
-from mayfly.engine.queues import VOLATILE
+from mayfly.engine import Configuration, manager_definition, scan_every, volatile_count
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.queue_manager import QueueManager
 from mayfly.store.private_files import write_whole
@@ -158,8 +157,7 @@ def _say_ready(names: Sequence[str], served: Served, *, as_json: bool) -> None:
 def _say_lost(managers: Sequence[QueueManager]) -> None:
     """Say how many messages end with this process, because they are not persistent."""
     for manager in managers:
-        with manager.latch:
-            count = sum(queue.present[VOLATILE] for queue in manager.registry.queues())
+        count = volatile_count(manager)
         if count:
             print(
                 f"mayfly: {manager.name}: {count:,} messages are not persistent and end now; "
@@ -207,13 +205,10 @@ def _set_scans(managers: Sequence[QueueManager], seconds: int | None) -> None:
 
 def _set_scan(manager: QueueManager, seconds: int | None) -> None:
     """Set the scan, 0 being OFF, while it is served; the stored definition stays as it is."""
-    definition = manager.registry.queue_manager
-    if seconds is None and definition.expryint == MQEXPI_OFF:
+    if seconds is None and manager_definition(manager).expryint == MQEXPI_OFF:
         seconds = EXPIRY_INTERVAL_SECONDS
     if seconds is not None:
-        with manager.latch:
-            definition.expryint = seconds
-        manager.wake()
+        scan_every(manager, seconds)
 
 
 def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:

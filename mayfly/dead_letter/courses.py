@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 from mayfly.dead_letter.letters import DeadLetter
 from mayfly.dead_letter.rules import Rule
-from mayfly.engine.message import position_of
-from mayfly.store.keys import SEQUENCE_BITS
+from mayfly.engine import arrival_number
 
 #: So many letters are remembered at the most, the latest.
 LIMIT = 100_000
-_SEQUENCE = 2**SEQUENCE_BITS - 1
 
 
 @dataclass(slots=True)
@@ -69,7 +67,7 @@ class Returns:
         """Return that of a letter that has come back, else a new one."""
         identity = _identity(letter)
         sent = self._sent.get(identity)
-        if sent is None or position_of(letter.message) & _SEQUENCE < sent.sequence:
+        if sent is None or arrival_number(letter.message) < sent.sequence:
             return Course()
         del self._sent[identity]
         return Course() if sent.until_ms <= now_ms else sent.course

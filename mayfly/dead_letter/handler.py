@@ -14,8 +14,14 @@ from mayfly.dead_letter.courses import Course, Returns
 from mayfly.dead_letter.letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.moving import carry_out
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
-from mayfly.engine import GetRequest, Manager, Message
-from mayfly.engine.message import position_of
+from mayfly.engine import (
+    GetRequest,
+    Manager,
+    Message,
+    manager_definition,
+    next_arrival_number,
+    position_of,
+)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
@@ -78,7 +84,7 @@ class DeadLetterHandler:
         ``user`` is in whose name it works, None for who opened the queue manager. Raises the reason
         codes of an open for input, MQRC_UNKNOWN_OBJECT_NAME also when there is no DEADQ.
         """
-        deadq = manager.registry.queue_manager.deadq
+        deadq = manager_definition(manager).deadq
         name = queue or table.queue.strip() or deadq
         if not name:
             detail = f"DEADQ of {manager.name} is blank and no queue is named"
@@ -234,7 +240,7 @@ class DeadLetterHandler:
             rule = rules[index]
             if not rule.matches(letter):
                 continue
-            sequence = self._new_sequence_number()
+            sequence = next_arrival_number(self._letters.queue)
             outcome = self._attempt(rule, letter)
             if outcome not in _ATTEMPTS:
                 return outcome
@@ -245,11 +251,6 @@ class DeadLetterHandler:
             if course.rule_index == index:
                 return outcome
         return Outcome.LEFT
-
-    def _new_sequence_number(self) -> int:
-        home = self._letters.queue.home
-        with home.latch:
-            return home.store.sequence.next()
 
     def _attempt(self, rule: Rule, letter: DeadLetter) -> Outcome:
         if rule.action is Action.IGNORE:

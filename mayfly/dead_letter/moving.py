@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from mayfly.dead_letter.letters import DeadLetter
 from mayfly.dead_letter.rules import Action, Rule
-from mayfly.engine import GetRequest, Handle, Manager, Session, forward, full_name
-from mayfly.engine.authority.checks import check_putter
+from mayfly.engine import (
+    GetRequest,
+    Handle,
+    Manager,
+    Session,
+    check_putter,
+    forward,
+    full_name,
+    target_queue,
+)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -37,7 +45,7 @@ def _put(
     name = full_name(queue, manager_name, manager.name)
     if rule.puts_as_user:
         check_putter(manager, letter.original.user_identifier, name)
-    target = manager.registry.resolve_target(name).queue
+    target = target_queue(manager, name)
     if target is letters.queue:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the letter comes from")
     if target.is_staging and letter.reason == rc.MQRC_HEADER_ERROR:

@@ -5,22 +5,34 @@ Everything behind this module is the engine's own and may change: its lock, its 
 memory, its transactions. ``tests/engine_boundary.txt`` counts what is still taken from there.
 """
 
+from mayfly.engine.arrival_order import arrival_number, next_arrival_number, next_number
 from mayfly.engine.arrivals import Arrivals
 from mayfly.engine.attributes import ChannelDefinition, ChildDefinition
-from mayfly.engine.attributes.attribute import Value
+from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES, Value
+from mayfly.engine.authority.checks import check_putter
+from mayfly.engine.bulk.bulk_browse import page as browsable_page
+from mayfly.engine.bulk.bulk_browse import ranges as browsable_ranges
+from mayfly.engine.bulk.claim_holding import Limit as ClaimLimit
+from mayfly.engine.bulk.claims import Claims
+from mayfly.engine.bulk.consumers import ClaimError
+from mayfly.engine.bulk.consumers import Standing as ConsumerStanding
+from mayfly.engine.bulk.staged_rows import StagedRows
+from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
 from mayfly.engine.callbacks import Later
 from mayfly.engine.configuration import Configuration
-from mayfly.engine.counting import Counts, Verification
+from mayfly.engine.counting import Counts, Verification, volatile_count
 from mayfly.engine.delay.schedule import AuditEntry, Receipt, Schedule, Scheduled, ScheduleFilter
 from mayfly.engine.deliveries import Delivery, Settlement
 from mayfly.engine.delivery import Identifier, new_message_id, stored_id
+from mayfly.engine.expiry_scan import scan_every
 from mayfly.engine.finding.search import ANY, Match
-from mayfly.engine.forwarding import bury, forward, report_exception
+from mayfly.engine.forwarding import bury, bury_reply, forward, put_reply, report_exception
 from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.handles import Handle
 from mayfly.engine.home import HOME_VARIABLE, check_manager_name, folder_in_home
 from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message, token_of
+from mayfly.engine.message import Message, position_of, token_of
+from mayfly.engine.move_numbers import MoveNumbers
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
 from mayfly.engine.objects.inquire import (
     MANAGER_CCSID,
@@ -29,13 +41,19 @@ from mayfly.engine.objects.inquire import (
     inquire_itself,
     text_length,
 )
-from mayfly.engine.objects.lookup import channel_definitions, manager_definition, target_queue
+from mayfly.engine.objects.lookup import (
+    channel_definitions,
+    definitions_version,
+    manager_definition,
+    target_queue,
+)
 from mayfly.engine.objects.named import find_channel
+from mayfly.engine.objects.registry import check_name
 from mayfly.engine.objects.set_attributes import set_attributes
 from mayfly.engine.open_managers import open_managers as managers_here
 from mayfly.engine.own_time import OwnTime, come_back
 from mayfly.engine.properties.folders import Description as PropertyDescription
-from mayfly.engine.properties.folders import Property
+from mayfly.engine.properties.folders import Property, parts_of
 from mayfly.engine.properties.putting import with_properties
 from mayfly.engine.pubsub.mqsub import SubscriptionFacts, SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.subscribing import OpenSubscription
@@ -51,14 +69,12 @@ from mayfly.engine.shipments import Shipment, open_transmission_queue
 from mayfly.engine.status import Status
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options
-from mayfly.engine.watch import wait_for
+from mayfly.engine.watch import Signal, wait_for
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 
 __all__ = [
     # An open queue manager: what it is made with, where it lives, what it says of itself.
     "Configuration",
-    "ChannelDefinition",
-    "ChildDefinition",
     "Counts",
     "HOME_VARIABLE",
     "Manager",
@@ -70,12 +86,22 @@ __all__ = [
     "check_manager_name",
     "come_back",
     "folder_in_home",
-    # What is defined.
+    "next_number",
+    "scan_every",
+    "volatile_count",
+    # What is defined, and who may put.
+    "ChannelDefinition",
+    "ChildDefinition",
+    "LONGEST_MESSAGE_BYTES",
     "channel_definitions",
+    "check_name",
+    "check_putter",
+    "definitions_version",
     "find_channel",
+    "full_name",
     "manager_definition",
-    "target_queue",
     "managers_here",
+    "target_queue",
     # Programs: a session, its open queues, what is put and got.
     "ANY",
     "DEFINITION_KINDS",
@@ -86,46 +112,37 @@ __all__ = [
     "Identifier",
     "Inquiry",
     "MANAGER_CCSID",
-    "Match",
     "Message",
     "PutRequest",
     "PutResult",
     "Session",
-    "new_message_id",
     "Status",
     "TopicHandle",
     "Value",
+    "arrival_number",
     "check_get_options",
     "inquire",
     "inquire_itself",
+    "new_message_id",
+    "next_arrival_number",
+    "parts_of",
+    "position_of",
     "set_attributes",
     "stored_id",
     "text_length",
     "token_of",
-    # Properties of messages.
-    "Property",
-    "PropertyDescription",
-    "with_properties",
-    # Subscriptions.
-    "OpenSubscription",
-    "SubscriptionFacts",
-    "SubscriptionWanted",
-    "facts_of",
-    "subscribe_as",
-    # Verbs that end by callback, and messages that are held until they are settled.
-    "Delivery",
-    "Later",
-    "Settlement",
-    "UnitOfWork",
     # Services, which are driven by what arrives.
     "Arrivals",
+    "Signal",
     "wait_for",
-    # A message that was got moves on, its life running on.
+    # A message that was got moves on, its life running on, or is answered.
     "bury",
+    "bury_reply",
     "forward",
-    "full_name",
+    "put_reply",
     "report_exception",
-    # Messages go to another queue manager, in batches, and come from one.
+    # Messages go to another queue manager, in batches, and come from one, each exactly once.
+    "MoveNumbers",
     "Refused",
     "Shipment",
     "open_transmission_queue",
@@ -144,4 +161,30 @@ __all__ = [
     "Stay",
     "Step",
     "Whereabouts",
+    # Many messages at once: claims of consumers, stages of writers, a queue in ranges.
+    "ClaimError",
+    "ClaimLimit",
+    "Claims",
+    "ConsumerStanding",
+    "Match",
+    "StageMissing",
+    "StagedRows",
+    "TRANSACTION_ROWS",
+    "browsable_page",
+    "browsable_ranges",
+    # Properties of messages.
+    "Property",
+    "PropertyDescription",
+    "with_properties",
+    # Subscriptions.
+    "OpenSubscription",
+    "SubscriptionFacts",
+    "SubscriptionWanted",
+    "facts_of",
+    "subscribe_as",
+    # Verbs that end by callback, and messages that are held until they are settled.
+    "Delivery",
+    "Later",
+    "Settlement",
+    "UnitOfWork",
 ]

@@ -125,3 +125,9 @@ def _check_totals(queue: LocalQueue, totals: dict[int, Totals], claimed: int) ->
     expected = 0 if staged_for is None or not queue.number else staged_for.present
     if queue.number and expected != queue.staged_for:
         yield f"{name}: {queue.staged_for} staged for it, totals say {expected}"
+
+
+def volatile_count(core: Core) -> int:
+    """Return how many messages are not persistent: they end with the queue manager."""
+    with core.latch:
+        return sum(queue.present[VOLATILE] for queue in core.registry.queues())

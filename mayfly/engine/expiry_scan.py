@@ -104,3 +104,13 @@ class ExpiryScan:
             last = rows[-1]
             assert last.expire_at_ms is not None
             after = (last.expire_at_ms, last.k)
+
+
+def scan_every(core: Core, seconds: int) -> None:
+    """Scan at another interval, MQEXPI_OFF for never, until the queue manager is closed.
+
+    EXPRYINT stays as it is stored.
+    """
+    with core.latch:
+        core.registry.queue_manager.expryint = seconds
+    core.wake()

@@ -6,15 +6,17 @@ work that got it, so that it is in one place whatever happens.
 
 from __future__ import annotations
 
+from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import stored_id
-from mayfly.engine.disposal import send_report
+from mayfly.engine.delivery import Ids, Outgoing, new_id, stored_id
+from mayfly.engine.disposal import as_given, dead_letter, send_report
 from mayfly.engine.message import Message
-from mayfly.engine.put import PutRequest
+from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
 from mayfly.engine.work import Work
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.reports import Cause, Original
+from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -78,6 +80,33 @@ def report_exception(core: Core, session: Session, message: Message, reason: int
         is_sent = send_report(core, work, Cause.EXCEPTION, original, reason)
         session.unit_of_work.adopt(work)
     return is_sent
+
+
+def put_reply(session: Session, name: str, user: str, body: bytes, request: PutRequest) -> None:
+    """Put a reply in the session's unit of work, with the authority of the user it is for (R6).
+
+    Raises the reason codes of the put, MQRC_NOT_AUTHORIZED for a user who may not put there.
+    """
+    core = session.core
+    path = core.registry.resolve_target(name)
+    check_putter(core, user, name)
+    put(core, path, body, request, context=session.context, unit_of_work=session.unit_of_work)
+
+
+def bury_reply(
+    session: Session, body: bytes, request: PutRequest, reason: int, target: str
+) -> None:
+    """Put a reply that its ``target`` does not take on the dead-letter queue, in the unit of work.
+
+    Raises the reason why it cannot go there.
+    """
+    core, work = session.core, Work()
+    with core.latch:
+        window = window_at_put(core.now_ms(), request.life_ms)
+        ids = Ids(request.msg_id or new_id(core), request.correl_id)
+        letter = Outgoing(as_given(core, request.descriptor), window, ids, body)
+        dead_letter(core, work, letter, reason, target)
+        session.unit_of_work.adopt(work)
 
 
 def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest:

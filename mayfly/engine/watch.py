@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +12,23 @@ from mayfly.engine.get import Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message
 from mayfly.engine.waiting import Waiter
+
+#: Numbers of signals, which neither queues nor what else waits have.
+_signal_numbers = itertools.count(-(2**59))
+
+
+class Signal:
+    """Lets a wait look again that nothing on its queues would; any thread may send it."""
+
+    def __init__(self, core: Core) -> None:
+        """Begin; :func:`wait_for` waits for it under ``number``."""
+        self._core = core
+        self.number = next(_signal_numbers)
+
+    def send(self) -> None:
+        """Let those who wait under the number look again."""
+        with self._core.latch:
+            self._core.waits.offer(self.number)
 
 
 class Source:

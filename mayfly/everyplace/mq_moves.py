@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.core import Core
-from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine import MoveNumbers, Session
 from mayfly.everyplace.directory import awake
 from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.held import Held
@@ -19,34 +18,31 @@ from mayfly.everyplace.queues import MessageQueue
 from mayfly.everyplace.rules import MessageState
 from mayfly.mqi.errors import MQError
 
-_SAVE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
-_LAST = "SELECT value FROM meta WHERE name = ?"
-
 
 class Moves(NamedTuple):
     """The moves between a queue manager here and one of MQ."""
 
     manager: EveryplaceQueueManager
-    core: Core
+    numbers: MoveNumbers
 
     def begin(self) -> Exchange:
         """Number a new one; names of MQ queue managers may be taken twice, instances are not."""
-        return self.manager.peers.begin_move(self.core.store.ledger.instance_id)
+        return self.manager.peers.begin_move(self.numbers.instance_id)
 
-    def write(self, exchange: Exchange, unit_of_work: UnitOfWork) -> None:
+    def write(self, exchange: Exchange, unit: Session) -> None:
         """Let MQ note the number with what it commits; in memory nobody would ask for it."""
         if self.manager.journal is not None:
-            unit_of_work.note(_SAVE, (_row_name(exchange), exchange.number))
+            self.numbers.note(unit, _name_of(exchange), exchange.number)
 
     def settle_after(self, error: BaseException) -> None:
         """Settle at once what has failed, unless nobody knows yet whether MQ has done it."""
-        is_known = isinstance(error, MQError) and not self.core.is_stopped
+        is_known = isinstance(error, MQError) and not self.numbers.is_stopped
         if is_known or self.manager.journal is None:
             self.settle()
 
     def settle(self) -> None:
         """Finish what MQ has done and take back what it has not; raises as a call on the queue."""
-        instance_id = self.core.store.ledger.instance_id
+        instance_id = self.numbers.instance_id
         if self.manager.peers.begun_with(instance_id).is_any_open():
             for queue in self.manager.directory.holding():
                 for exchange, held in queue.in_exchange():
@@ -69,12 +65,9 @@ class Moves(NamedTuple):
             self.manager.peers.end(exchange)
 
     def _is_done(self, exchange: Exchange) -> bool:
-        with self.core.latch:
-            self.core.check_running()
-            found = self.core.store.persistent.fetch(_LAST, (_row_name(exchange),))
         # The last is the only one that can be open: each begins by settling those before it.
-        return found == [(exchange.number,)]
+        return self.numbers.last(_name_of(exchange)) == exchange.number
 
 
-def _row_name(exchange: Exchange) -> str:
+def _name_of(exchange: Exchange) -> str:
     return f"everyplace {exchange.era}"

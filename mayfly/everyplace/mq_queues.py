@@ -7,7 +7,7 @@ left of it on the other side, by the clock there.
 
 from __future__ import annotations
 
-from mayfly.engine import Manager, Message, Session
+from mayfly.engine import Manager, Message, MoveNumbers, Session
 from mayfly.everyplace.directory import awake
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange
@@ -50,7 +50,7 @@ def move_to_mq(
             MQRC_SYNCPOINT_NOT_AVAILABLE, f"move from {queue} to {mq_queue} in a transacted session"
         )
     source = _source(manager, queue)
-    moves = Moves(manager, session.core)
+    moves = Moves(manager, MoveNumbers(session.core))
     moves.settle()
     with manager.unit():
         taken = awake(source).hold_back(moves.begin)
@@ -76,7 +76,7 @@ def move_from_mq(
     MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue, which cannot promise that.
     """
     target = manager.directory.held_here(queue)
-    moves = Moves(manager, mq_manager)
+    moves = Moves(manager, MoveNumbers(mq_manager))
     moves.settle()
     with mq_manager.session(transacted=True) as unit:
         got = unit.get(mq_queue)
@@ -86,7 +86,7 @@ def move_from_mq(
         exchange = _hold(moves, target, message)
         try:
             with manager.peers.sending():
-                moves.write(exchange, unit.unit_of_work)
+                moves.write(exchange, unit)
                 unit.commit()
         except BaseException as error:
             moves.settle_after(error)
@@ -100,7 +100,7 @@ def settle_moves(manager: EveryplaceQueueManager, mq_manager: Manager) -> None:
 
     Raises MQRC_ENVIRONMENT_ERROR while the rule of a queue that gets a message so is not there.
     """
-    Moves(manager, mq_manager).settle()
+    Moves(manager, MoveNumbers(mq_manager)).settle()
 
 
 def from_mq(got: Message, clock: Timepiece) -> MessageFields:
@@ -168,7 +168,7 @@ def _put_once(
         return _put(session, mq_queue, message, clock, persistent=None)
     with session.beside() as unit:
         msg_id = _put(unit, mq_queue, message, clock, persistent=True)
-        moves.write(exchange, unit.unit_of_work)
+        moves.write(exchange, unit)
     return msg_id
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Manager, Message
-from mayfly.engine.disposal import send_report
-from mayfly.engine.work import Work
+from mayfly.engine import Manager, Message, report_expiration
 from mayfly.everyplace.fields import MSG_CORREL_ID, MessageFields
 from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body
 from mayfly.everyplace.rules import QueueEntry, QueueRule
@@ -28,12 +26,8 @@ class ReportsToMq(QueueRule):
     def message_expired(self, entry: QueueEntry, message: MessageFields) -> None:
         """Send the report, to the dead-letter queue where it cannot be delivered (R4)."""
         original = _original_of(message)
-        if original is None:
-            return
-        work = Work()
-        with self._manager.latch:
-            send_report(self._manager, work, Cause.EXPIRATION, original)
-        self._manager.run(work)
+        if original is not None:
+            report_expiration(self._manager, original, None)
 
 
 def remember_sender(got: Message, message: MessageFields) -> None:

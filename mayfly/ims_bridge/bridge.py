@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from contextlib import closing
 
-from mayfly.engine import Manager, Message, wait_for
+from mayfly.engine import Manager, Message, Signal, definitions_version, wait_for
 from mayfly.ims_bridge.desk import Desk, Transaction
 from mayfly.mqi.errors import ConnectionBroken, InhibitedError, MQError, StoreError
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
-#: Numbers for the waits of bridges, which nothing else that waits has.
-_numbers = itertools.count(-(2**59))
 
 
 class _Called:
@@ -38,7 +35,7 @@ class ImsBridge:
         self._manager = manager
         self._queue = queue
         self._transaction = transaction
-        self._number = next(_numbers)
+        self._signal = Signal(manager)
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._held_at_version: int | None = None
@@ -86,9 +83,8 @@ class ImsBridge:
 
         From inside of a transaction it does not wait: the thread ends when that has returned.
         """
-        with self._manager.latch:
-            self._is_stopping = True
-            self._manager.waits.offer(self._number)
+        self._is_stopping = True
+        self._signal.send()
         if self._thread is not threading.current_thread():
             self._join()
 
@@ -114,13 +110,13 @@ class ImsBridge:
 
         found: Message | _Called = _LOOK_AGAIN
         while found is _LOOK_AGAIN:
-            found = wait_for(self._manager, take, (self._number, desk.queue_number))
+            found = wait_for(self._manager, take, (self._signal.number, desk.queue_number))
         return found if isinstance(found, Message) else None
 
     def _take(self, desk: Desk) -> Message | _Called | None:
         if self._is_stopping:
             return _STOP
-        if self._held_at_version == self._manager.registry.version:
+        if self._held_at_version == definitions_version(self._manager):
             return None
         try:
             message = desk.source.take(in_parts=threading.current_thread() is self._thread)
@@ -131,7 +127,7 @@ class ImsBridge:
 
     def _deal_with(self, desk: Desk, message: Message) -> None:
         # What changes from now on may be what it fails for want of.
-        version = self._manager.registry.version
+        version = definitions_version(self._manager)
         try:
             comes_again = not desk.deal_with(message) and not desk.backout_threshold
         except ConnectionBroken:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from mayfly.engine import GetRequest, Manager, Message, PutRequest, forward, full_name
-from mayfly.engine.authority.checks import check_putter
-from mayfly.engine.put import put
-from mayfly.ims_bridge.refusals import ImsNak, bury_reply, refuse
+from mayfly.engine import (
+    GetRequest,
+    Manager,
+    Message,
+    bury_reply,
+    forward,
+    full_name,
+    put_reply,
+)
+from mayfly.ims_bridge.refusals import ImsNak, refuse
 from mayfly.ims_bridge.replies import reply_to
 from mayfly.ims_bridge.requests import Asked, Request, asked_by, feedback_of
 from mayfly.mqi import constants as c
@@ -103,11 +109,14 @@ class Desk:
         refuse(self._manager, self._session, message, c.MQFB_IMS_ERROR)
 
     def _answer(self, message: Message, asked: Asked, answer: bytes) -> None:
-        reply = reply_to(message, asked, answer)
+        request, body = reply_to(message, asked, answer)
         original = message.descriptor
         target = full_name(original.reply_to_q, original.reply_to_q_mgr, self._manager.name)
         try:
-            self._put(message, target, reply)
+            if not original.reply_to_q:
+                raise mq_error(rc.MQRC_MISSING_REPLY_TO_Q, "the request names no ReplyToQ")
+            # As with reports (R6): nobody gets the bridge to put where he may not.
+            put_reply(self._session, target, original.user_identifier, body, request)
         except ConnectionBroken:
             raise
         except MQError as error:
@@ -115,18 +124,7 @@ class Desk:
                 # That is no fault of the reply queue.
                 raise
             _LOG.warning("the reply to %s cannot go to %r: %s", message, target, error)
-            bury_reply(self._manager, self._session, reply, error.reason, target)
-
-    def _put(self, message: Message, target: str, reply: tuple[PutRequest, bytes]) -> None:
-        manager, session, original = self._manager, self._session, message.descriptor
-        if not original.reply_to_q:
-            raise mq_error(rc.MQRC_MISSING_REPLY_TO_Q, "the request names no ReplyToQ")
-        path = manager.registry.resolve_target(target)
-        # As with reports (R6): nobody gets the bridge to put where he may not.
-        check_putter(manager, original.user_identifier, target)
-        request, body = reply
-        unit = session.unit_of_work
-        put(manager, path, body, request, context=session.context, unit_of_work=unit)
+            bury_reply(self._session, body, request, error.reason, target)
 
 
 def _checked(answer: object) -> bytes | None:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine import Message, PutRequest, Session, bury, report_exception
-from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, new_id
-from mayfly.engine.disposal import as_given, dead_letter
-from mayfly.engine.work import Work
-from mayfly.lifetime.window import window_at_put
+from mayfly.engine import Manager, Message, Session, bury, report_exception
 from mayfly.mqi import constants as c
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
@@ -38,7 +33,7 @@ class ImsNak(Exception):
             self.feedback = c.MQFB_IMS_NACK_1A_REASON_FIRST + reason_code
 
 
-def refuse(core: Core, session: Session, message: Message, feedback: int) -> None:
+def refuse(manager: Manager, session: Session, message: Message, feedback: int) -> None:
     """Let a request that was got in the unit of work end on the dead-letter queue, in that unit.
 
     Its life goes on there (E21); with MQRO_DISCARD_MSG it is only gone. Either way the exception
@@ -47,22 +42,5 @@ def refuse(core: Core, session: Session, message: Message, feedback: int) -> Non
     if message.descriptor.report & c.MQRO_DISCARD_MSG:
         _LOG.warning("%s is discarded, Feedback %d", message, feedback)
     else:
-        bury(core, session, message, feedback)
-    report_exception(core, session, message, feedback)
-
-
-def bury_reply(
-    core: Core, session: Session, reply: tuple[PutRequest, bytes], reason: int, target: str
-) -> None:
-    """Put a reply that its queue does not take on the dead-letter queue, in the unit of work.
-
-    Raises the reason why it cannot go there.
-    """
-    request, body = reply
-    work = Work()
-    with core.latch:
-        window = window_at_put(core.now_ms(), request.life_ms)
-        ids = Ids(request.msg_id or new_id(core), request.correl_id)
-        letter = Outgoing(as_given(core, request.descriptor), window, ids, body)
-        dead_letter(core, work, letter, reason, target)
-        session.unit_of_work.adopt(work)
+        bury(manager, session, message, feedback)
+    report_exception(manager, session, message, feedback)

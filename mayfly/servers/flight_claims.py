@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
-from mayfly.engine import Manager
-from mayfly.engine.bulk import bulk_browse
-from mayfly.engine.bulk.claim_holding import Limit
-from mayfly.engine.bulk.consumers import ClaimError
-from mayfly.engine.finding.search import Match
+from mayfly.engine import ClaimError, ClaimLimit, Manager, Match, browsable_page, browsable_ranges
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.servers.flight_calls import (
     BAD_REQUEST,
@@ -73,7 +69,7 @@ def claim(manager: Manager, request: Request) -> Answer:
         max_data_bytes=int,
         up_to=_OPTIONAL_INT,
     )
-    claimed = manager.claims.claim(consumer, epoch, after, Limit(max_rows, max_bytes, up_to))
+    claimed = manager.claims.claim(consumer, epoch, after, ClaimLimit(max_rows, max_bytes, up_to))
     return {"until": claimed.until, "messages": claimed.message_count}
 
 
@@ -144,7 +140,7 @@ def browse_ranges(manager: Manager, request: Request) -> Answer:
     queue, count = fields_of(request, queue=str, count=int)
     if count < 1:
         raise CallRefused(BAD_REQUEST, f"count >= 1 does not hold for {count}")
-    return {"ranges": bulk_browse.ranges(manager, queue, count)}
+    return {"ranges": browsable_ranges(manager, queue, count)}
 
 
 def open_claimed(manager: ServedManager, request: Request) -> Iterator[Page]:
@@ -189,7 +185,7 @@ def _browsed(
     low: int | None
     low, high = within
     while low is not None:
-        queue, found, low = bulk_browse.page(manager, name, (low, high), match, priority)
+        queue, found, low = browsable_page(manager, name, (low, high), match, priority)
         if found:
             yield _page(manager, queue, _columns(found))
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.engine.bulk.staged_rows import StagedRows
-from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
+from mayfly.engine import TRANSACTION_ROWS, StagedRows, StageMissing
 from mayfly.servers.flight_calls import (
     BAD_REQUEST,
     CallRefused,

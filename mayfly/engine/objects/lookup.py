@@ -26,3 +26,8 @@ def target_queue(core: Core, name: str) -> LocalQueue:
     For another queue manager's queue that is a transmission queue. Raises as ``resolve_target``.
     """
     return core.registry.resolve_target(name).queue
+
+
+def definitions_version(core: Core) -> int:
+    """Return a number that is another one after each change of a definition."""
+    return core.registry.version
