@@ -16,7 +16,8 @@ from bench.child import in_child, peak_mb
 from bench.clients import Client, SessionClient, Taken, bench_manager, read_body
 from bench.figures import seconds_of
 from mayfly import QueueManager
-from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
+from mayfly.lifetime.times import SECOND_MS, Clock
+from mayfly.runtime.clocks import SystemClock
 from mayfly.store.database import DATABASE_FILE
 
 _PER_UNIT = 1_000

@@ -13,7 +13,7 @@ from bench.figures import Figure, at_least, at_most, median, seconds_of
 from bench.peers import Peer, started_peers
 from bench.release import Lateness, lateness, percentile
 from mayfly import QueueManager
-from mayfly.lifetime.times import SystemClock
+from mayfly.runtime.clocks import SystemClock
 
 _ROUNDS = 5
 _PER_UNIT = 100

@@ -17,8 +17,8 @@ from pyspark.sql import functions as f
 
 from bench.child import in_child
 from bench.figures import Figure, at_least, at_most
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi.constants import MQRO_EXPIRATION
+from mayfly.runtime.clocks import SystemClock
 from mayfly.spark.delay_line import lifetime, prepare_session, write_stream
 from mayfly.spark.session import create_session
 

@@ -17,7 +17,8 @@ from bench.clients import SessionClient, bench_manager
 from bench.figures import Figure, at_most, median, seconds_of
 from mayfly import QueueManager
 from mayfly.engine.delay.schedule_query import ScheduleFilter
-from mayfly.lifetime.times import SECOND_MS, SystemClock
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.runtime.clocks import SystemClock
 from mayfly.store.database import DATABASE_FILE
 
 _PER_UNIT = 10_000

@@ -8,16 +8,16 @@ __version__ = "0.1.0"
 __all__ = ["MQError", "QueueManager", "QueueSharingGroup", "SystemClock", "__version__"]
 
 if TYPE_CHECKING:
-    from mayfly.lifetime.times import SystemClock
     from mayfly.mqi.errors import MQError
     from mayfly.queue_manager import QueueManager
+    from mayfly.runtime.clocks import SystemClock
     from mayfly.sharing.group import QueueSharingGroup
 
 _HOMES = {
     "MQError": "mayfly.mqi.errors",
     "QueueManager": "mayfly.queue_manager",
     "QueueSharingGroup": "mayfly.sharing.group",
-    "SystemClock": "mayfly.lifetime.times",
+    "SystemClock": "mayfly.runtime.clocks",
 }
 
 

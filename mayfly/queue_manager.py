@@ -12,6 +12,7 @@ from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.errors import FolderInUse
 from mayfly.mqsc import MqscResult, run_script
+from mayfly.runtime import Runtime
 from mayfly.sharing.group import QueueSharingGroup
 from mayfly.sharing.member import Member
 
@@ -35,6 +36,7 @@ class QueueManager(Member):
         command_level: int | None = None,
         settings: Mapping[str, SettingValue] | None = None,
         user: str = "",
+        runtime: Runtime | None = None,
         sharing_group: QueueSharingGroup | None = None,
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open."""
@@ -47,6 +49,7 @@ class QueueManager(Member):
                 command_level=command_level,
                 settings=settings,
                 user=user,
+                runtime=runtime,
                 sharing_group=sharing_group,
             )
         except FolderInUse as error:

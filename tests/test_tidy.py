@@ -23,6 +23,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"mqi"}),
     frozenset({"lifetime", "selectors"}),
     frozenset({"contracts"}),
+    frozenset({"runtime"}),
     frozenset({"store"}),
     frozenset({"engine"}),
     frozenset({"channel", "hierarchy", "sharing"}),
@@ -81,7 +82,7 @@ WALL_CLOCKS = frozenset(
 
 #: (file, what it may use) -> why.
 CLOCK_EXCEPTIONS = {
-    ("mayfly/lifetime/times.py", "*"): "the one module that reads the machine's clocks",
+    ("mayfly/runtime/clocks.py", "*"): "the one module that reads the machine's clocks",
 }
 
 DURATION_WORDS = frozenset("timeout interval delay expiry ttl deadline elapsed".split())
@@ -300,7 +301,7 @@ def check_clocks(source: Source) -> Problems:
     for node, name in dotted_uses(source):
         excused = {(source.path, "*"), (source.path, name)} & CLOCK_EXCEPTIONS.keys()
         if name in WALL_CLOCKS and not excused:
-            yield source.at(node, f"{name}: time comes from a Clock; see lifetime/times.py")
+            yield source.at(node, f"{name}: time comes from a Clock; see runtime/clocks.py")
 
 
 def check_mocks(source: Source) -> Problems:
@@ -505,7 +506,7 @@ BAD: list[tuple[Check, str, str, list[int]]] = [
         "from datetime import date, datetime\ndate.today()\ndatetime.max",
         [2],
     ),
-    (check_clocks, "mayfly/lifetime/times.py", "import time\ntime.time_ns()", []),
+    (check_clocks, "mayfly/runtime/clocks.py", "import time\ntime.time_ns()", []),
     (check_mocks, "tests/a.py", "from unittest import mock\nimport unittest", [1]),
     (check_mocks, "tests/a.py", "import unittest.mock\nfrom unittest.mock import Mock", [1, 2]),
     (check_handlers, "mayfly/a.py", "try: f()\nexcept: pass", [2]),

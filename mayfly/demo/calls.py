@@ -23,8 +23,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from mayfly.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi.constants import MQRO_EXPIRATION, MQRO_PASS_CORREL_ID
+from mayfly.runtime.clocks import SystemClock
 from mayfly.spark.source import MayflyDataSource
 
 FORMAT = "boarding-calls"

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from mayfly.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight, spelled
 from mayfly.engine import Session
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.lifetime.virtual_clock import VirtualClock
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime.virtual_clock import VirtualClock
 
 NAME = "BOARDING"
 REPORTS = "BOARDING.REPORTS"

@@ -24,8 +24,8 @@ from mayfly.demo.day import REPORTS
 from mayfly.demo.flights import LIFE_MS, MINUTE_MS, Flight
 from mayfly.demo.gates import Answer, Gates
 from mayfly.lifetime.life import State
-from mayfly.lifetime.times import SystemClock
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.lake import ledger_to_lake, read_lake, read_ledger
 from mayfly.spark.report import verify_lake

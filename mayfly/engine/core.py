@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from mayfly.engine.work import Work
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.runtime import EngineLock, Runtime
 from mayfly.store.keys import due_ms_of
 from mayfly.store.units import StoredMessage
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mayfly.engine.triggering.triggering import Triggering
 
 _LOG = logging.getLogger("mayfly")
-_FLUSH_POLL_SECONDS = 0.001
 
 
 class Core(QueueOwner):
@@ -41,12 +40,12 @@ class Core(QueueOwner):
     command_level: int
     settings: Settings
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock, runtime: Runtime) -> None:
         """Begin without a store; the queue manager opens it."""
+        self.clock, self.runtime = clock, runtime
         super().__init__(name, self._new_latch())
-        self.clock = clock
         #: Held while definitions change, so that they do so one after the other.
-        self.administration = threading.RLock()
+        self.administration = runtime.reentrant_lock("administration")
         self.registry = Registry(self)
         #: What browsing handles have marked as seen.
         self.marks = Marks()
@@ -88,7 +87,6 @@ class Core(QueueOwner):
         #: How far the store's time was ahead of the clock when it was opened; own time runs on.
         self.ahead_ms = 0
         self._running, self._pausing = 0, False
-        self._quiet = threading.Condition(self.latch)
 
     def now_ms(self) -> int:
         """Return the queue manager's time, which never falls behind what its store has seen."""
@@ -184,14 +182,12 @@ class Core(QueueOwner):
     def pause(self) -> None:
         """Hold new works back and wait until none is under way, nor a flush; latch held."""
         self._pausing = True
-        while self._running or self.store.settled_totals() is None:
-            # A flush does not say when it is done.
-            self._quiet.wait(None if self._running else _FLUSH_POLL_SECONDS)
+        self.latch.wait_while(lambda: self._running or self.store.settled_totals() is None)
 
     def resume(self) -> None:
         """Let works run again after :meth:`pause`."""
         self._pausing = False
-        self._quiet.notify_all()
+        self.latch.tell()
 
     def reveal(self, queue: LocalQueue, key: int, side: int) -> None:
         """Let a hidden message be seen again."""
@@ -210,22 +206,17 @@ class Core(QueueOwner):
         for home, part in work.elsewhere.items():
             assert isinstance(home, Core)
             home.take_back(part)
-
-    def wait_while(self, is_held: Callable[[], bool]) -> None:
-        """Wait until works that other threads run have let go; call it with the latch held."""
-        while is_held():
-            # Its thread has yet to run it; nobody says when it does.
-            self._quiet.wait(_FLUSH_POLL_SECONDS)
+        self.latch.tell()
 
     def stop_in_child(self) -> None:
         """Stop for good in a forked child, where other threads' locks stay locked for ever."""
         self.is_stopped = True
-        self.latch, self.administration = threading.RLock(), threading.RLock()
-        self._quiet = threading.Condition(self.latch)
+        self.latch = self.runtime.engine_lock()
+        self.administration = self.runtime.reentrant_lock("administration")
         self.store.stop_in_child(self.latch)
 
-    def _new_latch(self) -> threading.RLock:
-        return threading.RLock()
+    def _new_latch(self) -> EngineLock:
+        return self.runtime.engine_lock()
 
     def _run_across(self, _works: Sequence[Work]) -> bool:
         """Run works that change several stores; False when these are none. Of a group's members."""
@@ -233,9 +224,9 @@ class Core(QueueOwner):
 
     def _enter(self, works: Iterable[Work]) -> None:
         """Begin to run works; what refuses it takes them back. Latch held."""
-        while self._pausing:
-            self._quiet.wait()
-        if self.is_stopped or self.closer not in (None, threading.get_ident()):
+        if self._pausing:
+            self.latch.wait_while(lambda: self._pausing)
+        if self.is_stopped or self.closer not in (None, self.runtime.thread_id()):
             for work in works:
                 self.take_back(work)
             self.check_running()
@@ -283,10 +274,9 @@ class Core(QueueOwner):
             self.triggering.look_at_arrivals()
             for queue in offered.values():
                 self.waits.offer(queue.number)
-            if not self._running:
-                self._quiet.notify_all()
             if self.store.group.is_broken and not self.is_stopped:
                 self._break("its store has failed")
+            self.latch.tell()
         return led_to
 
     def _take_effect(self, work: Work, offered: dict[int, LocalQueue]) -> None:
@@ -366,6 +356,7 @@ class Core(QueueOwner):
         self.is_stopped = True
         _LOG.critical("queue manager %s stops: %s", self.name, why)
         self.waits.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, f"{self.name} has stopped: {why}"))
+        self.latch.tell()
 
     def _stages_nothing(self) -> bool:
         queue = self.registry.staging()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -44,9 +43,10 @@ from mayfly.engine.shipments import Shipments
 from mayfly.engine.triggering.triggering import Triggering
 from mayfly.engine.whereabouts.answer import Whereabouts
 from mayfly.engine.whereabouts.asking import Surroundings, whereabouts
-from mayfly.lifetime.times import SECOND_MS, Clock, SystemClock
+from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.runtime import Runtime, SystemClock
 from mayfly.store.keys import due_ms_of
 from mayfly.store.ledger import Ledger
 from mayfly.store.store import Store
@@ -73,6 +73,7 @@ class Manager(Core):
         command_level: int | None = None,
         settings: Mapping[str, SettingValue] | None = None,
         user: str = "",
+        runtime: Runtime | None = None,
     ) -> None:
         """Open the queue manager of a folder, made when missing, or one in memory without it.
 
@@ -84,11 +85,12 @@ class Manager(Core):
         """
         given = checked_configuration(platform, command_level, settings)
         check_manager_name(name)
-        clock = SystemClock() if clock is None else clock
-        super().__init__(name, clock)
+        runtime = Runtime() if runtime is None else runtime
+        super().__init__(name, SystemClock(runtime=runtime) if clock is None else clock, runtime)
         self.registry.authority.opener = user[:USER_CHARACTERS]
-        self.store = Store(None if path is None else FilePath(path), self.latch, self.now_ms)
-        self.ahead_ms = max(0, self.store.high_water_ms - clock.now_ms())
+        folder = None if path is None else FilePath(path)
+        self.store = Store(folder, self.latch, self.now_ms, runtime)
+        self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())
         say_when_ahead(self)
         self.triggering = Triggering(self)
         self._delay_processor = DelayProcessor(self)
@@ -98,7 +100,7 @@ class Manager(Core):
         self.shipments = Shipments(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._is_closed = False
-        self._due_lock = threading.RLock()
+        self._due_lock = self.runtime.reentrant_lock("due")
         self._is_running_due = False
         #: Until then nothing that needs the disk is tried again, after the disk was full.
         self._postponed_to_ms = 0
@@ -107,8 +109,8 @@ class Manager(Core):
         except BaseException:
             self.store.close()
             raise
-        self.wake, self.do_due = lambda: clock.wake(self), self.run_due
-        clock.attach(self)
+        self.wake, self.do_due = lambda: self.clock.wake(self), self.run_due
+        self.clock.attach(self)
         self.wake()
         enter(self)
 
@@ -312,7 +314,7 @@ class Manager(Core):
             self.is_closing = True
             self.pause()
             # Who took a message before this and comes to run it later is refused.
-            self.closer = threading.get_ident()
+            self.closer = self.runtime.thread_id()
             self.resume()
             self.waits.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
             steps: list[Callable[[], None]] = [

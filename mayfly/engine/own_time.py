@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.queues import PERSISTENT, VOLATILE
-from mayfly.lifetime.times import SLEW_MS, SystemClock
+from mayfly.lifetime.times import SLEW_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
+from mayfly.runtime.clocks import SystemClock
 from mayfly.store.keys import STAGING_NUMBER, queue_range, staging_key
 from mayfly.store.message_times import count_deadlines, count_put_after, move_puts_back
 from mayfly.store.units import Unit

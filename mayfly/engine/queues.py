@@ -6,13 +6,13 @@ Everything here is guarded by the queue manager's latch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
+from mayfly.runtime import EngineLock
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import STAGING_NUMBER, queue_range
 from mayfly.store.store import Store
@@ -45,7 +45,7 @@ class QueueOwner:
     #: Made before anything can happen.
     store: Store
 
-    def __init__(self, name: str, latch: RLock) -> None:
+    def __init__(self, name: str, latch: EngineLock) -> None:
         """Begin without a store; everything but the store's files is under the latch."""
         self.name = name
         self.latch = latch

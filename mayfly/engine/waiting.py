@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mayfly.lifetime.virtual_clock import check_wait
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.runtime import Event
+from mayfly.runtime.virtual_clock import check_wait
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
@@ -47,11 +47,13 @@ class Waiter:
         self.error: MQError | None = None
         self._take = take
         self._on_decided = on_decided
-        self._decided = threading.Event()
+        self._is_decided = False
+        #: What the waiting thread waits for; None while it does not.
+        self._decision: Event | None = None
 
     def attempt(self) -> bool:
         """Try to take a message; True when the wait is decided, which happens once."""
-        if self._decided.is_set():
+        if self._is_decided:
             # It waits on other queues, too.
             return True
         found: Any = None
@@ -73,24 +75,32 @@ class Waiter:
 
     def fail(self, error: MQError) -> None:
         """Decide the wait by an error, unless it is decided."""
-        if not self._decided.is_set():
+        if not self._is_decided:
             self.error = error
             self._decide()
 
     def wait(self, core: Core) -> Any:
         """Block until decided; return what was taken or raise the error; None: look yourself.
 
+        Call it without the latch.
+
         Raises RuntimeError where it is certain that nobody will decide it, see ``check_wait``.
         """
-        if not self._decided.is_set() and not core.server_count:
-            check_wait(core.clock)
-        self._decided.wait()
+        with core.latch:
+            decision = None if self._is_decided else core.runtime.event()
+            self._decision = decision
+        if decision is not None:
+            if not core.server_count:
+                check_wait(core.clock)
+            decision.wait()
         if self.error is not None:
             raise self.error
         return self.result
 
     def _decide(self) -> None:
-        self._decided.set()
+        self._is_decided = True
+        if self._decision is not None:
+            self._decision.set()
         if self._on_decided is not None:
             self._on_decided(self)
 

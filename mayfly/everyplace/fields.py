@@ -17,9 +17,9 @@ from mayfly.lifetime.everyplace import (
     moment_ms,
     moment_of,
 )
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.runtime.clocks import SystemClock
 
 MSG_BACKOUT_COUNT = "Msg_BackoutCount"
 MSG_CORREL_ID = "Msg_CorrelID"

@@ -11,6 +11,7 @@ from mayfly.engine.session import Session
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
+from mayfly.runtime import Runtime
 from mayfly.sharing.directory import GroupDirectory, MemberStatus
 from mayfly.sharing.joint import Joint
 from mayfly.sharing.sharer import Sharer
@@ -45,11 +46,16 @@ class QueueSharingGroup(Sharer):
     takes_connections = False
 
     def __init__(
-        self, name: str, path: str | FilePath | None = None, clock: Clock | None = None
+        self,
+        name: str,
+        path: str | FilePath | None = None,
+        clock: Clock | None = None,
+        *,
+        runtime: Runtime | None = None,
     ) -> None:
         """Open the group; raises as ``engine.manager.Manager``."""
         # On z/OS nobody defines a staging queue: delayed messages wait with the members.
-        super().__init__(name, path, clock, platform="zos")
+        super().__init__(name, path, clock, platform="zos", runtime=runtime)
 
     def session(
         self,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path as FilePath
-from threading import RLock
 
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.work import Work
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
+from mayfly.runtime import EngineLock, Runtime
 from mayfly.sharing.group import QueueSharingGroup
 from mayfly.sharing.joint import follow
 from mayfly.sharing.sharer import Sharer
@@ -37,6 +37,7 @@ class Member(Sharer):
         command_level: int | None = None,
         settings: Mapping[str, SettingValue] | None = None,
         user: str = "",
+        runtime: Runtime | None = None,
         sharing_group: QueueSharingGroup | None = None,
     ) -> None:
         """Open as ``engine.manager.Manager``; a group gives its clock to all its members.
@@ -60,6 +61,7 @@ class Member(Sharer):
             command_level=command_level,
             settings=settings,
             user=user,
+            runtime=runtime,
         )
         if sharing_group is not None:
             self.wake = partial(_wake_both, self.wake, sharing_group)
@@ -85,7 +87,7 @@ class Member(Sharer):
                 self._group.directory.dismiss(self)
             self._group.tidy()
 
-    def _new_latch(self) -> RLock:
+    def _new_latch(self) -> EngineLock:
         return super()._new_latch() if self._group is None else self._group.latch
 
     def _load(self) -> None:

@@ -21,6 +21,7 @@ from mayfly.lifetime.life import (
     State,
 )
 from mayfly.lifetime.times import STORED_TIME_STEP_MS
+from mayfly.runtime import Runtime
 from mayfly.store.claims import REMOVE
 from mayfly.store.totals import LAST_POSITION, Totals, TotalsTable
 from mayfly.store.units import EndedRows, Move, Unit
@@ -67,7 +68,12 @@ class Book:
     """Ledger, totals and marks of one store; used by the group-commit leader only."""
 
     def __init__(
-        self, writer: apsw.Connection, now_ms: Callable[[], int], *, high_water_ms: int
+        self,
+        writer: apsw.Connection,
+        now_ms: Callable[[], int],
+        runtime: Runtime,
+        *,
+        high_water_ms: int,
     ) -> None:
         """Read what the store holds."""
         self._writer = writer
@@ -77,7 +83,7 @@ class Book:
         last_position: Any = writer.execute(LAST_POSITION).fetchall()[0][0]
         self.last_position = int(last_position)
         #: By queue number; negative numbers count staged messages by target.
-        self.totals = TotalsTable(writer, self.last_position)
+        self.totals = TotalsTable(writer, self.last_position, runtime.lock("totals"))
         self._position = self.last_position
         self._balance_all = self._notes_time = False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import apsw
 
 from mayfly.mqi.errors import StoreDamaged, StoreError
+from mayfly.runtime import Runtime
 from mayfly.store.ballast import Ballast
 from mayfly.store.damage import damaged, is_damage, rows_of
 from mayfly.store.folder_lock import FolderLock
@@ -34,12 +34,15 @@ class Database:
     must (identity.py).
     """
 
-    def __init__(self, folder: Path | None, *, accepts_older: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, runtime: Runtime | None = None, *, accepts_older: bool = False
+    ) -> None:
         """Open the database of a folder, made when missing, or one in memory for None.
 
         ``accepts_older`` is for a restore: what the folder must hold at least is not asked.
         """
         self.folder = folder
+        runtime = Runtime() if runtime is None else runtime
         #: The index of the log, kept open: closing it would drop the locks of SQLite.
         self._index: int | None = None
         #: What a full disk makes it give up; None in memory.
@@ -53,7 +56,7 @@ class Database:
         else:
             self._open_folder(folder, accepts_older=accepts_older)
         try:
-            self.instance_id = str(self._meta("instance_id", secrets.token_hex(16)))
+            self.instance_id = str(self._meta("instance_id", runtime.random_bytes(16).hex()))
         except BaseException:
             self.close()
             raise

@@ -12,7 +12,6 @@ the commit is never tried again.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -27,6 +26,7 @@ from mayfly.mqi.reasons import (
     MQRC_STORAGE_MEDIUM_FULL,
     MQRC_UNEXPECTED_ERROR,
 )
+from mayfly.runtime import Event, Runtime
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.disk_room import DiskRoom
 from mayfly.store.units import Unit, joined
@@ -75,7 +75,9 @@ class GroupCommit:
         apply: Callable[[Unit], None],
         book: Book,
         guard: AbstractContextManager[object],
-        room: DiskRoom | None = None,
+        room: DiskRoom | None,
+        *,
+        runtime: Runtime,
     ) -> None:
         """Apply units with ``apply``, each batch inside ``guard``.
 
@@ -86,12 +88,13 @@ class GroupCommit:
         self._book = book
         self._guard = guard
         self._room = room
-        self._lock = threading.Lock()
+        self._lock = runtime.lock("waiting units")
+        self._new_event = runtime.event
         self._waiting: list[Unit] = []
         self._is_led = False
         #: How many callers are likely to commit at the same time, and that they are all there.
         self._expected = 1
-        self._gathered = threading.Event()
+        self._gathered = runtime.event()
         self.is_broken = False
         self._is_committing = False
         self.batch_count = 0
@@ -107,7 +110,7 @@ class GroupCommit:
         for unit in units:
             # A unit may come again: what failed on a full disk is kept for the next transaction.
             unit.done, unit.leads = None, False
-        last.done = done = threading.Event()
+        last.done = done = self._new_event()
         try:
             with self._lock:
                 leads, queue = not self._is_led, [*self._waiting, *units]
@@ -274,7 +277,7 @@ class GroupCommit:
                 _LOG.critical("rollback failed; the store stops: %s", error)
 
 
-def _see_through(done: threading.Event) -> None:
+def _see_through(done: Event) -> None:
     """Wait for the end, also when interrupted again: a unit left behind might be given the lead."""
     try:
         done.wait()

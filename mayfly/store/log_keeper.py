@@ -8,10 +8,10 @@ until then room is made here, for many commits at a time (docs/PERFORMANCE.md).
 from __future__ import annotations
 
 import logging
-import threading
 
 import apsw
 
+from mayfly.runtime import Runtime
 from mayfly.store.ballast import Ballast
 from mayfly.store.database import Database
 from mayfly.store.write_ahead_log import FRAME_BYTES, WriteAheadLog
@@ -36,16 +36,18 @@ class LogKeeper:
     #: changes: with 4,000 instead of 16,000 such puts take half as long again.
     PAGES_BEFORE_CHECKPOINT = 16_000
 
-    def __init__(self, database: Database, log: WriteAheadLog, ballast: Ballast) -> None:
+    def __init__(
+        self, database: Database, log: WriteAheadLog, ballast: Ballast, runtime: Runtime
+    ) -> None:
         """Watch the log of a database; the checkpoints use a connection of their own."""
         self._database, self._log, self._ballast = database, log, ballast
-        self._needed = threading.Event()
+        self._needed = runtime.event()
         self._stopped = False
         #: The present limit; less than PAGES_BEFORE_CHECKPOINT on a disk with little room.
         self._checkpoint_at_pages = self.PAGES_BEFORE_CHECKPOINT
         log.on_length = self._needed.set
         self._set_alarm()
-        self._thread = threading.Thread(target=self._run, name="mayfly-log", daemon=True)
+        self._thread = runtime.thread(self._run, "mayfly-log")
         self._thread.start()
 
     def stop(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 
+from mayfly.runtime import Runtime
 from mayfly.store.keys import SEQUENCE_BITS
 from mayfly.store.units import Unit
 
@@ -21,9 +21,9 @@ class Sequence:
     of one name differ.
     """
 
-    def __init__(self, reserved: int, commit: Callable[[Unit], None]) -> None:
+    def __init__(self, reserved: int, commit: Callable[[Unit], None], runtime: Runtime) -> None:
         """Go on behind what was reserved before; reserve the first block."""
-        self.instance = secrets.randbits(64 - SEQUENCE_BITS)
+        self.instance = int.from_bytes(runtime.random_bytes(8)) >> SEQUENCE_BITS
         self._last = self._reserved = reserved
         self._commit = commit
         self.extend()

@@ -7,15 +7,14 @@ that is safe. A queue manager without a folder keeps the durable part in memory,
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import apsw
 
 from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
+from mayfly.runtime import EngineLock, Lock, Runtime
 from mayfly.store.book import Book
 from mayfly.store.claims import ClaimedMessages
 from mayfly.store.damage import damaged, is_damage
@@ -45,11 +44,15 @@ class Store:
     """
 
     def __init__(
-        self, folder: Path | None, latch: AbstractContextManager[object], now_ms: Callable[[], int]
+        self,
+        folder: Path | None,
+        latch: EngineLock,
+        now_ms: Callable[[], int],
+        runtime: Runtime,
     ) -> None:
         """Open or make the store of a folder; None keeps everything in memory."""
-        self.latch = latch
-        self._database = Database(folder)
+        self.latch, self._runtime = latch, runtime
+        self._database = Database(folder, runtime)
         try:
             self._open(now_ms)
         except BaseException as error:
@@ -59,42 +62,47 @@ class Store:
             raise
 
     def _open(self, now_ms: Callable[[], int]) -> None:
-        self._memory = Database(None)
+        self._memory = Database(None, self._runtime)
         self.high_water_ms = self._database.read_meta("high_water_ms", 0)
         self._database.on_damage = self._stop
         durable = self._database.is_durable
-        guard = threading.Lock() if durable else self.latch
+        guard = self._guard("transaction")
         self.persistent = DelayedMessages(
             self._database.writer, self._database.reader, on_damage=self._stop
         )
         self.volatile = DelayedMessages(self._memory.writer, self._memory.reader)
         self.held_gets = HeldGets(self._database.folder, self._database.instance_id)
         self.stages = StageTable(self.persistent)
-        self.book = Book(self._database.writer, now_ms, high_water_ms=self.high_water_ms)
+        self.book = Book(
+            self._database.writer, now_ms, self._runtime, high_water_ms=self.high_water_ms
+        )
         writer, ballast = self._database.writer, self._database.ballast
-        self._log = None if ballast is None else WriteAheadLog(self._database, guard)
+        self._log = None if ballast is None else WriteAheadLog(self._database, guard, self._runtime)
         room = None
         if self._log is not None and ballast is not None:
             room = DiskRoom(writer, self._log, ballast)
-        self.group = GroupCommit(writer, self._apply, self.book, guard, room)
+        self.group = GroupCommit(writer, self._apply, self.book, guard, room, runtime=self._runtime)
         self.retention = Retention(self._database.writer, self.book, self.group)
-        ledger_guard = threading.Lock() if durable else self.latch
+        ledger_guard = self._guard("ledger")
         self.ledger = Ledger(self._database, self.book, (self.flush, self.settle), ledger_guard)
         self._claims_reader = self._database.connect() if durable else self._database.reader
-        self.claimed = ClaimedMessages(
-            self._claims_reader, threading.Lock() if durable else self.latch, self._stop
-        )
+        self.claimed = ClaimedMessages(self._claims_reader, self._guard("claims"), self._stop)
         self._pending = Unit()
         #: Flushes under way, whose changes of totals stand neither there nor in the book.
         self._flushing = 0
         self._now_ms = now_ms
         #: When the first change happened that no balance row speaks of yet.
         self.unsettled_since_ms: int | None = None
-        self.sequence = Sequence(self._database.read_meta("sequence", 0), self.group.commit)
+        reserved = self._database.read_meta("sequence", 0)
+        self.sequence = Sequence(reserved, self.group.commit, self._runtime)
         self._log_keeper: LogKeeper | None = None
         if self._log is not None and ballast is not None:
             self._database.write_first_identity()
-            self._log_keeper = LogKeeper(self._database, self._log, ballast)
+            self._log_keeper = LogKeeper(self._database, self._log, ballast, self._runtime)
+
+    def _guard(self, name: str) -> Lock:
+        """Return what guards a connection: on disk a lock of its own, in memory the latch."""
+        return self._runtime.lock(name) if self._database.is_durable else self.latch
 
     @property
     def folder(self) -> Path | None:
@@ -216,7 +224,7 @@ class Store:
             self._database.close(keeps_log=is_broken)
             self._memory.close()
 
-    def stop_in_child(self, latch: AbstractContextManager[object]) -> None:
+    def stop_in_child(self, latch: EngineLock) -> None:
         """Give everything up in a forked child: the files and threads are its parent's."""
         self.latch = latch
         self.group.is_broken = True
@@ -251,6 +259,7 @@ class Store:
                 self._flushing -= 1
                 if not pending.is_safe and not self.group.is_broken:
                     self._put_back(pending)
+                self.latch.tell()
 
     def _keep_back(self, unit: Unit) -> None:
         self._pending.lives.extend(unit.lives)

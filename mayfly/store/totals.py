@@ -7,7 +7,6 @@ the lives since; so that these stay few, all totals are saved from time to time.
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import apsw
 
 from mayfly.contracts.outcomes import pack_counts, unpack_counts
 from mayfly.lifetime.life import KIND_LIFE
+from mayfly.runtime import Lock
 from mayfly.store.damage import damaged
 from mayfly.store.units import Delta, Unit
 
@@ -89,12 +89,12 @@ class TotalsTable:
     Changed by the group-commit leader only; queues come and go beside it.
     """
 
-    def __init__(self, writer: apsw.Connection, last_position: int) -> None:
+    def __init__(self, writer: apsw.Connection, last_position: int, lock: Lock) -> None:
         """Read what is saved, and the lives since."""
         self._writer = writer
         self._held: dict[int, Totals] = {}
         #: Queues come and go while the leader writes; it guards which totals there are.
-        self._lock = threading.Lock()
+        self._lock = lock
         #: Of the transaction under way: what it changes, and for which its lives do not tell.
         self._changed: dict[int, Totals] = {}
         self._untold: set[int] = set()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from mayfly.lifetime.life import LifeRecord
+from mayfly.runtime import Event
 
 #: No message is longer than this says.
 RUN_SIZE_BITS = 27
@@ -179,7 +179,7 @@ class Unit:
         self.deltas: dict[int, Delta] = {}
         self.statements: list[tuple[str, tuple[Any, ...]]] = []
         self.error: BaseException | None = None
-        self.done: threading.Event | None = None
+        self.done: Event | None = None
         self.leads = False
         #: Durable by now; neither this nor ``error`` means that nobody knows.
         self.is_safe = False

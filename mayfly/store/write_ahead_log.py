@@ -10,10 +10,10 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Lock
 
 import apsw
 
+from mayfly.runtime import Runtime
 from mayfly.store.database import Database
 
 PAGE_BYTES = 4_096
@@ -33,7 +33,9 @@ class WriteAheadLog:
     ``guard`` is held by each transaction of the writer. Methods that say so need it held.
     """
 
-    def __init__(self, database: Database, guard: AbstractContextManager[object]) -> None:
+    def __init__(
+        self, database: Database, guard: AbstractContextManager[object], runtime: Runtime
+    ) -> None:
         """Follow the commits of the database's writer."""
         self.guard = guard
         self.database = database
@@ -48,7 +50,7 @@ class WriteAheadLog:
         self._database_file = Path(self._writer.filename)
         self._file = Path(f"{self._writer.filename}-wal")
         #: SQLite refuses a checkpoint while another one runs. Taken after the guard.
-        self._checkpointing = Lock()
+        self._checkpointing = runtime.lock("checkpoint")
         self._writer.set_wal_hook(self._committed)
 
     def free_bytes(self) -> int:

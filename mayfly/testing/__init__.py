@@ -1,5 +1,5 @@
 """What tests of programs that use Mayfly need: a clock under control and a pytest plugin."""
 
-from mayfly.lifetime.virtual_clock import VirtualClock
+from mayfly.runtime.virtual_clock import VirtualClock
 
 __all__ = ["VirtualClock"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mayfly.lifetime.virtual_clock import VirtualClock
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime.virtual_clock import VirtualClock
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from mayfly.lifetime.life import LifeRecord, State
+from mayfly.runtime import Runtime
 from mayfly.store.ledger import Ledger
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
@@ -48,7 +48,8 @@ class KeptBooks:
 
     def __init__(self, folder: Path | None = None, name: str = "QM1") -> None:
         self.name = name
-        self.store = Store(folder, threading.RLock(), lambda: START_MS)
+        runtime = Runtime()
+        self.store = Store(folder, runtime.engine_lock(), lambda: START_MS, runtime)
         self._numbers: dict[str, int] = {}
         self._ended = 0
 

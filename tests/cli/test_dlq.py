@@ -12,9 +12,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.cli.conftest import COMMAND, Invoke, environment
 from tests.dead_letter.scene import PLAIN, bury

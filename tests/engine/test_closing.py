@@ -22,11 +22,11 @@ from mayfly.engine.holder import Holder
 from mayfly.engine.objects import administration
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import StoreDamaged
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.spec.scene import INPUT, JOIN_SECONDS, OUTPUT, Running, bodies, local, refused, waiting
 from tests.store.scene import failing_disk, raw, statement

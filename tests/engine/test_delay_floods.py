@@ -11,8 +11,9 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.delay import delay_processor
 from mayfly.engine.delay.schedule import Receipt
-from mayfly.lifetime.times import Driven, SystemClock
+from mayfly.lifetime.times import Driven
 from mayfly.mqi import reasons as rc
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.engine.delay_scene import EVERYTHING, LONG_MS, advance, delivered, put_many
 from tests.spec.scene import (

@@ -20,10 +20,11 @@ from mayfly.engine.message import Message
 from mayfly.engine.objects import administration
 from mayfly.engine.put import PutRequest
 from mayfly.engine.session import Session
-from mayfly.lifetime.times import Clock, SystemClock
+from mayfly.lifetime.times import Clock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     BROWSE,

@@ -17,9 +17,9 @@ from mayfly.contracts.outcomes import unpack_counts
 from mayfly.engine.get import GetRequest
 from mayfly.engine.session import Session
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
+from mayfly.runtime.clocks import SystemClock
 from mayfly.store.ledger import PositionTrimmed
 from tests.spec.scene import BROWSE, INPUT, JOIN_SECONDS, REPLIES, Running, bodies, local
 

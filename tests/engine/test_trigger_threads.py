@@ -12,10 +12,10 @@ from mayfly import QueueManager
 from mayfly.engine.delivery import Ids, Outgoing, arrive, new_id, new_row
 from mayfly.engine.descriptors import Context, prepare
 from mayfly.engine.work import Work
-from mayfly.lifetime.times import SystemClock
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS, Running, alter
 from tests.spec.trigger_scene import (

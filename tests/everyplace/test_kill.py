@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.everyplace import EveryplaceQueueManager
-from mayfly.lifetime.times import SystemClock
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.everyplace.kill_load import (
     BACK,

@@ -17,8 +17,8 @@ from mayfly.everyplace import (
     SkewedClock,
 )
 from mayfly.lifetime.everyplace import next_trickle_ms
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import reasons as rc
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.everyplace.scene import START_MS, Remembering, refused, seen, take, text, text_of
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly import QueueManager
-from mayfly.lifetime.times import Clock, SystemClock
+from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_EXPIRATION
 from mayfly.mqi.structures import DLH
 from mayfly.pipeline.build import start
@@ -27,6 +27,7 @@ from mayfly.pipeline.config import PipelineConfig, load
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.marks import tie_checkpoint, tie_output
 from mayfly.pipeline.parts import FileSink
+from mayfly.runtime.clocks import SystemClock
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.delay_line import SESSION_SETTINGS
 from mayfly.spark.errors import CheckpointError

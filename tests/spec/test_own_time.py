@@ -9,9 +9,9 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine.own_time import OwnTime, come_back
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.spec.scene import REPLIES, STAGING, bodies, local, refused
 

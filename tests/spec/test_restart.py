@@ -13,9 +13,9 @@ from mayfly.engine.attributes.attribute import QLOCAL
 from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.engine.objects import administration
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
-from mayfly.lifetime.times import SystemClock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.facts import wait_until
 from tests.spec.scene import (

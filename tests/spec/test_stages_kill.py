@@ -14,7 +14,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.lifetime.life import State
-from mayfly.lifetime.times import SystemClock
+from mayfly.runtime.clocks import SystemClock
 from tests.spec.scene import bodies
 from tests.spec.stage_load import QUERY, ROWS_PER_BATCH
 from tests.spec.stage_scene import staged_rows_left, stages_left

@@ -10,6 +10,7 @@ import apsw
 
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.mqi.errors import MQError
+from mayfly.runtime import Runtime
 from mayfly.store.checksums import checksum_vfs
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.keys import generated_id, id_hash, order_key
@@ -25,7 +26,8 @@ GATE_SECONDS = 120.0
 
 def opened(folder: Path | None, now_ms: Callable[[], int] = lambda: NOW_MS) -> Store:
     """Open a store that has the queue Q1 under number 1."""
-    store = Store(folder, threading.RLock(), now_ms)
+    runtime = Runtime()
+    store = Store(folder, runtime.engine_lock(), now_ms, runtime)
     store.book.totals.open_queue(NUMBER, "Q1")
     return store
 

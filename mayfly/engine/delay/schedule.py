@@ -291,7 +291,7 @@ class Schedule:
             found = found_by_id(self._core, msg_id)
             return found is not None and isinstance(self._core.hidden.get(found[1].k), Work)
 
-        self._core.wait_while(is_under_way)
+        self._core.latch.wait_while(is_under_way)
         return found
 
     def _state(self, found: Found, unit_of_work: UnitOfWork | None) -> Receipt | None:

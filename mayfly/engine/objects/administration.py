@@ -330,7 +330,7 @@ def _forget(
     with core.latch:
         if queue is not None:
             low, high = queue.low, queue.high
-            core.wait_while(
+            core.latch.wait_while(
                 lambda: any(
                     low <= key < high and isinstance(owner, Work)
                     for key, owner in core.hidden.items()

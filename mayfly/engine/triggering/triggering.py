@@ -299,7 +299,7 @@ class Triggering:
         """Begin to hold a queue; False when something must be run before."""
         core = self._core
         with core.latch:
-            core.wait_while(
+            core.latch.wait_while(
                 lambda: self._is_switching(queue) and self._switching[queue] not in core.deferred
             )
             if self._is_switching(queue):

@@ -64,7 +64,7 @@ class Present:
         found: list[Stay] = []
         with core.latch:
             core.check_running()
-            core.wait_while(self._is_being_written)
+            core.latch.wait_while(self._is_being_written)
             for home in homes(core):
                 for side, each in self._stored(home):
                     found.append(self._on_queue(home, side, each))

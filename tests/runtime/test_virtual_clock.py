@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.objects import administration
-from mayfly.lifetime.virtual_clock import VirtualClock
+from mayfly.runtime.virtual_clock import VirtualClock
 
 START_MS = 1_700_000_000_000
 JOIN_SECONDS = 120.0

@@ -1,0 +1,17 @@
+"""What Mayfly takes from the machine: clocks, threads, locks, randomness and files."""
+
+from mayfly.runtime.clocks import SystemClock
+from mayfly.runtime.locks import EngineLock
+from mayfly.runtime.runtime import Condition, Event, Lock, Runtime, Thread
+from mayfly.runtime.virtual_clock import VirtualClock
+
+__all__ = [
+    "Condition",
+    "EngineLock",
+    "Event",
+    "Lock",
+    "Runtime",
+    "SystemClock",
+    "Thread",
+    "VirtualClock",
+]

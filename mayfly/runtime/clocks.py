@@ -1,0 +1,194 @@
+"""The machine's clocks: own time that survives steps of the wall clock, and threads that it drives.
+
+The only module that reads the time of the machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from mayfly.lifetime.times import SECOND_MS, SLEW_MS, Driven
+from mayfly.runtime.runtime import Runtime
+
+_NS_PER_MS = 1_000_000
+#: Own time that is to be met by a wall clock behind it loses one part in this many.
+_SLOWED_BY = 100
+_LOG = logging.getLogger("mayfly.clock")
+
+
+class SystemClock:
+    """The machine's time, protected against steps of its wall clock.
+
+    Elapsed time comes from the boot clock, which runs on through suspend. The wall clock is
+    followed forward up to ``tolerance_ms``; a larger step forward is counted and not followed until
+    an operator calls :meth:`accept_wall`, so that one bad time server cannot expire everything. A
+    step backwards is never followed: nothing comes back to life and nothing is released early. Up
+    to a second it is made up for by a clock that is slower by a hundredth: a wait of 3,000 ms takes
+    3,031 ms at most.
+    """
+
+    def __init__(
+        self,
+        tolerance_ms: int = 3_600_000,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
+        elapsed_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        runtime: Runtime | None = None,
+    ) -> None:
+        """Start at the present wall clock; the two sources of time can be handed in.
+
+        The threads that it drives queue managers with are of ``runtime``.
+        """
+        self.runtime = Runtime() if runtime is None else runtime
+        self.tolerance_ms = tolerance_ms
+        self.step_count = 0
+        self._wall_ns = wall_ns
+        self._elapsed_ns = elapsed_ns
+        #: Own time minus elapsed time; and since which elapsed time own time is slowed down, None
+        #: while it is not. One tuple, so that a thread never reads halves of two changes.
+        self._anchor: tuple[int, int | None] = (wall_ns() - elapsed_ns(), None)
+        self._last_ms = 0
+        self._seen_difference_ms = 0
+        #: Whether the last step was forward beyond the tolerance: drift may bring the wall clock
+        #: back within it, and own time would jump by all of the tolerance.
+        self._is_step_kept = False
+        self._drivers: dict[int, _Driver] = {}
+
+    def now_ms(self) -> int:
+        """Return milliseconds since the epoch, UTC; never less than an earlier answer."""
+        wall_ns = self._wall_ns()
+        elapsed_ns = self._elapsed_ns()
+        anchor = self._anchor
+        own_ns = _own_ns(elapsed_ns, anchor)
+        difference_ms = (wall_ns - own_ns) // _NS_PER_MS
+        if difference_ms or self._seen_difference_ms or anchor[1] is not None:
+            own_ns = self._follow(elapsed_ns, own_ns, difference_ms, anchor)
+        now_ms = own_ns // _NS_PER_MS
+        if now_ms < self._last_ms:
+            return self._last_ms
+        self._last_ms = now_ms
+        return now_ms
+
+    def difference_ms(self) -> int:
+        """Return wall clock minus own time: how far the two have parted."""
+        return (self._wall_ns() - _own_ns(self._elapsed_ns(), self._anchor)) // _NS_PER_MS
+
+    def accept_wall(self) -> None:
+        """Follow the wall clock to where it is now, however far ahead; never back."""
+        if self.difference_ms() > 0:
+            self._anchor = (self._wall_ns() - self._elapsed_ns(), None)
+            self._seen_difference_ms = 0
+            self._is_step_kept = False
+
+    def attach(self, driven: Driven) -> None:
+        """Start the thread that runs the due work of one queue manager."""
+        self._drivers[id(driven)] = _Driver(self, driven)
+
+    def detach(self, driven: Driven) -> None:
+        """Stop that thread and wait for the run under way to finish."""
+        driver = self._drivers.pop(id(driven), None)
+        if driver is not None:
+            driver.stop()
+
+    def wake(self, driven: Driven) -> None:
+        """Let the thread look again at when it is next needed."""
+        driver = self._drivers.get(id(driven))
+        if driver is not None:
+            driver.wake()
+
+    def _follow(
+        self, elapsed_ns: int, own_ns: int, difference_ms: int, anchor: tuple[int, int | None]
+    ) -> int:
+        if abs(difference_ms) > SLEW_MS:
+            self._note_step(difference_ms)
+        else:
+            # The wall clock is back: the next step is a new one, even if it is the same again.
+            self._seen_difference_ms = 0
+            self._is_step_kept = False
+        is_slowed = anchor[1] is not None
+        if -SLEW_MS <= difference_ms < 0:
+            if not is_slowed:
+                self._anchor = (anchor[0], elapsed_ns)
+            return own_ns
+        is_followed = 0 < difference_ms <= self.tolerance_ms and not self._is_step_kept
+        if is_followed:
+            own_ns += difference_ms * _NS_PER_MS
+            self._seen_difference_ms = 0
+        if is_followed or is_slowed:
+            # Set, not added to: two threads that meet the same step follow it once.
+            self._anchor = (own_ns - elapsed_ns, None)
+        return own_ns
+
+    def _note_step(self, difference_ms: int) -> None:
+        if abs(difference_ms - self._seen_difference_ms) <= SLEW_MS:
+            # The same step: the two clocks go on to drift apart, by much in a week.
+            self._seen_difference_ms = difference_ms
+            return
+        if abs(difference_ms - self.difference_ms()) > SLEW_MS:
+            # Held up between its looks at the two clocks, a thread sees a step that is none.
+            return
+        self._seen_difference_ms = difference_ms
+        self._is_step_kept = difference_ms > self.tolerance_ms
+        self.step_count += 1
+        followed = 0 < difference_ms <= self.tolerance_ms
+        _LOG.warning(
+            "wall clock stepped by %d ms; %s",
+            difference_ms,
+            "followed" if followed else "own time kept",
+        )
+
+
+def _own_ns(elapsed_ns: int, anchor: tuple[int, int | None]) -> int:
+    offset_ns, slowed_since_ns = anchor
+    if slowed_since_ns is None:
+        return elapsed_ns + offset_ns
+    return elapsed_ns + offset_ns - (elapsed_ns - slowed_since_ns) // _SLOWED_BY
+
+
+class _Driver:
+    """The thread that sleeps until a queue manager's next due moment and runs what is due."""
+
+    #: A step of the wall clock must not be noticed later than this.
+    _LONGEST_SLEEP_SECONDS = 1.0
+
+    def __init__(self, clock: SystemClock, driven: Driven) -> None:
+        self._clock = clock
+        self._driven = driven
+        self._runtime = clock.runtime
+        self._condition = self._runtime.condition()
+        self._woken = False
+        self._stopped = False
+        self._thread = self._runtime.thread(self._run, "mayfly-due")
+        self._thread.start()
+
+    def wake(self) -> None:
+        with self._condition:
+            self._woken = True
+            self._condition.notify_all()
+
+    def stop(self) -> None:
+        with self._condition:
+            self._stopped = True
+            self._condition.notify_all()
+        if self._thread.ident != self._runtime.thread_id():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            due_ms = self._driven.next_due_ms()
+            with self._condition:
+                if not self._woken and not self._stopped:
+                    self._condition.wait(self._sleep_seconds(due_ms))
+                self._woken = False
+                if self._stopped:
+                    return
+            if due_ms is None or due_ms <= self._clock.now_ms():
+                self._driven.run_due()
+
+    def _sleep_seconds(self, due_ms: int | None) -> float:
+        if due_ms is None:
+            return self._LONGEST_SLEEP_SECONDS
+        ahead = (due_ms - self._clock.now_ms()) / SECOND_MS
+        return min(max(ahead, 0.0), self._LONGEST_SLEEP_SECONDS)

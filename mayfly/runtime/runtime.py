@@ -1,0 +1,134 @@
+"""Threads, locks, timed waits and random numbers of the machine, handed to a queue manager.
+
+``QueueManager("QM1", folder, clock, runtime=runtime)``: engine, store, channels, hierarchy and
+listeners take all of these from their queue manager's runtime and from nowhere else. A simulator
+hands in a subclass whose threads are steps of one loop and whose random numbers come from a seed.
+Time is not part of it: that is the clock's, which the simulator hands in beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol
+
+from mayfly.runtime.locks import EngineLock
+
+
+class Lock(Protocol):
+    """A lock that any thread may release."""
+
+    def acquire(self, blocking: bool = ...) -> bool:
+        """Take it; False when it is taken and that was not to be waited for."""
+
+    def release(self) -> None:
+        """Free it."""
+
+    def __enter__(self) -> bool:
+        """Take it."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Free it."""
+
+
+class PlainLock(Lock, Protocol):
+    """A lock that is not reentrant."""
+
+    def locked(self) -> bool:
+        """Return True while somebody holds it."""
+
+
+class Event(Protocol):
+    """A flag that threads wait for."""
+
+    def is_set(self) -> bool:
+        """Return True once it is set."""
+
+    def set(self) -> None:
+        """Set it, and wake all that wait for it."""
+
+    def clear(self) -> None:
+        """Take it back."""
+
+    def wait(self, seconds: float | None = None, /) -> bool:
+        """Wait until it is set, or so many seconds; return whether it is set."""
+
+
+class Condition(Protocol):
+    """Threads wait under a lock until another one tells them to look again."""
+
+    def __enter__(self) -> bool:
+        """Take the lock."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Free the lock."""
+
+    def wait(self, seconds: float | None = None, /) -> bool:
+        """Wait for a notification, or so many seconds, with the lock free meanwhile."""
+
+    def notify_all(self) -> None:
+        """Wake all that wait."""
+
+
+class Thread(Protocol):
+    """One thread."""
+
+    @property
+    def ident(self) -> int | None:
+        """What :meth:`Runtime.thread_id` returns in it; None before it is started."""
+
+    def start(self) -> None:
+        """Begin; raises RuntimeError when the machine has no thread left."""
+
+    def join(self, seconds: float | None = None, /) -> None:
+        """Wait until it has ended, or so many seconds."""
+
+    def is_alive(self) -> bool:
+        """Return True from its start to its end."""
+
+
+class Runtime:
+    """The machine as it is; a subclass may be another one."""
+
+    #: Makes an event. A commit makes one: as an attribute it costs no call of its own.
+    event: Callable[[], Event] = threading.Event
+
+    def lock(self, _name: str) -> PlainLock:
+        """Return a new lock; locks of one name guard the same thing in different objects."""
+        return threading.Lock()
+
+    def reentrant_lock(self, _name: str) -> Lock:
+        """Return a new lock that its holder may take again."""
+        return threading.RLock()
+
+    def engine_lock(self) -> EngineLock:
+        """Return the lock of a new engine."""
+        return EngineLock()
+
+    def condition(self) -> Condition:
+        """Return a new condition with a lock of its own."""
+        return threading.Condition()
+
+    def thread(self, work: Callable[[], None], name: str) -> Thread:
+        """Return a thread that will do some work; the end of the process does not wait for it."""
+        return threading.Thread(target=work, name=name, daemon=True)
+
+    def thread_id(self) -> int:
+        """Return which thread is running."""
+        return threading.get_ident()
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return bytes that nobody can guess."""
+        return os.urandom(count)
