@@ -1,6 +1,7 @@
 """Channels: messages of a transmission queue move to another queue manager, each exactly once."""
 
-from mayfly.channel.channels import Channels, connect_local
+from mayfly.channel.addresses import addresses_of
+from mayfly.channel.channels import Channels, channels_of, connect_local
 from mayfly.channel.links import Link, LinkDown, Opening, Parcel, Standing
 from mayfly.channel.status import ChannelStatus, Status
 
@@ -13,5 +14,7 @@ __all__ = [
     "Parcel",
     "Standing",
     "Status",
+    "addresses_of",
+    "channels_of",
     "connect_local",
 ]

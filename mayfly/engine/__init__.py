@@ -7,9 +7,34 @@ memory, its transactions. ``tests/engine_boundary.txt`` counts what is still tak
 
 from mayfly.engine.arrival_order import arrival_number, next_arrival_number, next_number
 from mayfly.engine.arrivals import Arrivals
-from mayfly.engine.attributes import ChannelDefinition, ChildDefinition
-from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES, Value
+from mayfly.engine.attributes import ChannelDefinition, ChildDefinition, attributes_of
+from mayfly.engine.attributes.attribute import (
+    AUTHREC,
+    CHANNEL,
+    LONGEST_MESSAGE_BYTES,
+    PROCESS,
+    QALIAS,
+    QLOCAL,
+    QMGR,
+    QMODEL,
+    QREMOTE,
+    QUEUE_KINDS,
+    SUB,
+    TOPIC,
+    Attribute,
+    Value,
+)
+from mayfly.engine.attributes.of_channels import ANY_TLS, RECEIVER_ONLY, SENDER_ONLY
+from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
 from mayfly.engine.authority.checks import check_putter
+from mayfly.engine.authority.profiles import SELF, check_profile
+from mayfly.engine.authority.profiles import is_generic as is_generic_profile
+from mayfly.engine.authority.profiles import pattern_of as profile_pattern
+from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity
+from mayfly.engine.authority.records import RecordKey as AuthorityKey
+from mayfly.engine.authority.words import OBJECT_TYPES
+from mayfly.engine.authority.words import allowed_words as authorities_of
+from mayfly.engine.authority.words import spelled as spelled_authorities
 from mayfly.engine.bulk.bulk_browse import page as browsable_page
 from mayfly.engine.bulk.bulk_browse import ranges as browsable_ranges
 from mayfly.engine.bulk.claim_holding import Limit as ClaimLimit
@@ -33,6 +58,10 @@ from mayfly.engine.home import HOME_VARIABLE, check_manager_name, folder_in_home
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message, position_of, token_of
 from mayfly.engine.move_numbers import MoveNumbers
+from mayfly.engine.objects.administration import alter as alter_definition
+from mayfly.engine.objects.administration import clear as clear_queue
+from mayfly.engine.objects.administration import define as define_queue
+from mayfly.engine.objects.administration import delete as delete_queue
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
 from mayfly.engine.objects.inquire import (
     MANAGER_CCSID,
@@ -47,17 +76,53 @@ from mayfly.engine.objects.lookup import (
     manager_definition,
     target_queue,
 )
-from mayfly.engine.objects.named import find_channel
-from mayfly.engine.objects.registry import check_name
+from mayfly.engine.objects.named import (
+    alter_named,
+    define_named,
+    delete_named,
+    find_channel,
+    find_named,
+)
+from mayfly.engine.objects.registry import DEFAULT_OBJECTS, STAGING_QUEUE, check_name
 from mayfly.engine.objects.set_attributes import set_attributes
+from mayfly.engine.objects.views import (
+    entities_of,
+    granted,
+    matches,
+    view_authority,
+    view_channels,
+    view_manager,
+    view_members,
+    view_named,
+    view_neighbours,
+    view_queue,
+    view_queue_status,
+    view_queues,
+    view_subscriptions,
+    view_topic_string,
+    view_topics,
+)
 from mayfly.engine.open_managers import open_managers as managers_here
 from mayfly.engine.own_time import OwnTime, come_back
 from mayfly.engine.properties.folders import Description as PropertyDescription
 from mayfly.engine.properties.folders import Property, parts_of
 from mayfly.engine.properties.putting import with_properties
 from mayfly.engine.pubsub.mqsub import SubscriptionFacts, SubscriptionWanted, facts_of, subscribe_as
+from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.subscribing import OpenSubscription
+from mayfly.engine.pubsub.subscription_administration import (
+    CHANGEABLE as CHANGEABLE_OF_SUBSCRIPTIONS,
+)
+from mayfly.engine.pubsub.subscription_administration import (
+    alter_subscription,
+    define_subscription,
+    delete_subscription,
+)
+from mayfly.engine.pubsub.topic_administration import alter_topic, define_topic, delete_topic
 from mayfly.engine.pubsub.topic_handle import TopicHandle
+from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
+from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.engine.received import Refused, put_received, refuse, report_expiration
 from mayfly.engine.remote.resolution import full_name
@@ -187,4 +252,71 @@ __all__ = [
     "Later",
     "Settlement",
     "UnitOfWork",
+    # Administration: kinds of objects, their attributes, what is defined and how it stands.
+    "ANY_TLS",
+    "AUTHREC",
+    "CHANGEABLE_OF_SUBSCRIPTIONS",
+    "CHANNEL",
+    "DEFAULT_OBJECTS",
+    "DEFAULT_TOPIC",
+    "GROUP",
+    "OBJECT_TYPES",
+    "PRINCIPAL",
+    "PROCESS",
+    "QALIAS",
+    "QLOCAL",
+    "QMGR",
+    "QMODEL",
+    "QREMOTE",
+    "QUEUE_KINDS",
+    "RECEIVER_ONLY",
+    "SELF",
+    "SENDER_ONLY",
+    "STAGING_QUEUE",
+    "SUB",
+    "TOPIC",
+    "TOPIC_VALUES",
+    "Attribute",
+    "AuthorityKey",
+    "Entity",
+    "alter_definition",
+    "alter_named",
+    "alter_subscription",
+    "alter_topic",
+    "attributes_of",
+    "authorities_of",
+    "check_entity",
+    "check_profile",
+    "check_topic_string",
+    "clear_queue",
+    "clear_retained",
+    "define_named",
+    "define_queue",
+    "define_subscription",
+    "define_topic",
+    "delete_authority",
+    "delete_named",
+    "delete_queue",
+    "delete_subscription",
+    "delete_topic",
+    "entities_of",
+    "find_named",
+    "granted",
+    "is_generic_profile",
+    "matches",
+    "profile_pattern",
+    "set_authority",
+    "spelled_authorities",
+    "view_authority",
+    "view_channels",
+    "view_manager",
+    "view_members",
+    "view_named",
+    "view_neighbours",
+    "view_queue",
+    "view_queue_status",
+    "view_queues",
+    "view_subscriptions",
+    "view_topic_string",
+    "view_topics",
 ]

@@ -6,23 +6,33 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from mayfly.engine.attributes.attribute import AUTHREC, QMGR, Value
-from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
-from mayfly.engine.authority.profiles import SELF, check_profile, is_generic, pattern_of
-from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity, RecordKey
-from mayfly.engine.authority.words import OBJECT_TYPES, allowed_words, spelled
+from mayfly.admin import (
+    AUTHREC,
+    GROUP,
+    MATCHES,
+    OBJECT_TYPES,
+    PRINCIPAL,
+    QMGR,
+    SELF,
+    AuthorityKey,
+    Entity,
+    authorities_of,
+    check_entity,
+    check_profile,
+    delete_authority,
+    inquire_authority,
+    inquire_entity,
+    set_authority,
+)
 from mayfly.mqi.errors import MQError
-from mayfly.mqsc.display import body
+from mayfly.mqsc.display import Selection
 from mayfly.mqsc.grammar import Command, Parameter, fold
-from mayfly.mqsc.outcome import Outcome, done, not_found, nothing_else
-from mayfly.mqsc.result import Message
+from mayfly.mqsc.outcome import Outcome, done, not_found, nothing_else, shown
 from mayfly.mqsc.values import distinct, nearest, no_value, one_value
 
 if TYPE_CHECKING:
-    from mayfly.engine.manager import Manager
+    from mayfly.admin import Manager
 
-ENTAUTH: Final = "ENTAUTH"
-_MATCHES: Final = ("PROFILE", "MEMBERSHIP", "EXACT")
 #: What DISPLAY always shows, or may be asked for.
 _SHOWN: Final = ("AUTHLIST", "ENTITY", "ENTTYPE", "OBJTYPE", "ALL")
 
@@ -49,10 +59,10 @@ def delete_record(queue_manager: Manager, command: Command, kind: str) -> Outcom
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
     entity = _entity(command, given)
     nothing_else(command, kind, given)
-    key = RecordKey(object_type, profile, entity)
-    if queue_manager.registry.authority.bits(key) is None:
+    same = {"profile": profile, "object_type": object_type, "match": "EXACT"}
+    if not inquire_authority(queue_manager, [entity], **same):
         return not_found(profile)
-    delete_authority(queue_manager, key)
+    delete_authority(queue_manager, AuthorityKey(object_type, profile, entity))
     return done("AMQ8863I", "IBM MQ authority record deleted.")
 
 
@@ -64,22 +74,11 @@ def display_records(queue_manager: Manager, command: Command, kind: str) -> Outc
     entities = _entities(given)
     match = _match(given.pop("MATCH", None))
     _shown_only(command, kind, given)
-    records = queue_manager.registry.authority
-    with queue_manager.latch:
-        if match == "MEMBERSHIP":
-            users = [e.name for e in entities if e.kind == PRINCIPAL]
-            entities += [e for user in users for e in records.entities_of(user)]
-        rows = [
-            _row(key, bits)
-            for key, bits in records.all()
-            if (object_type is None or key.object_type == object_type)
-            and (profile is None or _names(key.profile, profile, match))
-            and (not entities or key.entity in entities)
-        ]
-    if not rows:
-        return not_found(profile or AUTHREC)
+    found = inquire_authority(
+        queue_manager, entities, profile=profile, object_type=object_type, match=match
+    )
     heading = "AMQ8864I", "Display authority record details."
-    return Outcome(tuple(Message(*heading, body(row)) for row in rows), tuple(rows))
+    return shown(found, Selection(None, None), profile or AUTHREC, heading)
 
 
 def display_entity(queue_manager: Manager, command: Command, kind: str) -> Outcome:
@@ -88,38 +87,9 @@ def display_entity(queue_manager: Manager, command: Command, kind: str) -> Outco
     object_type, name = _object(queue_manager, command, given, "OBJNAME")
     entity = _entity(command, given)
     _shown_only(command, kind, given)
-    records = queue_manager.registry.authority
-    with queue_manager.latch:
-        entities = records.entities_of(entity.name) if entity.kind == PRINCIPAL else [entity]
-        bits = records.granted(entities, object_type, name)
-    row: dict[str, Value] = {
-        "OBJNAME": name,
-        "ENTITY": entity.name,
-        "ENTTYPE": entity.kind,
-        "OBJTYPE": object_type,
-        "AUTHLIST": spelled(bits),
-    }
+    found = inquire_entity(queue_manager, entity, object_type, name)
     heading = "AMQ8866I", "Display entity authority details."
-    return Outcome((Message(*heading, body(row)),), (row,))
-
-
-def _row(key: RecordKey, bits: int) -> dict[str, Value]:
-    return {
-        "PROFILE": key.profile,
-        "ENTITY": key.entity.name,
-        "ENTTYPE": key.entity.kind,
-        "OBJTYPE": key.object_type,
-        "AUTHLIST": spelled(bits),
-    }
-
-
-def _names(profile: str, wanted: str, match: str) -> bool:
-    """Tell whether a profile is the one asked for or, unless EXACT, stands for that name."""
-    if profile == wanted:
-        return True
-    return (
-        match != "EXACT" and not is_generic(wanted) and bool(pattern_of(profile).fullmatch(wanted))
-    )
+    return shown([found], Selection(None, None), name, heading)
 
 
 def _given(command: Command) -> dict[str, Parameter]:
@@ -185,7 +155,7 @@ def _words(parameter: Parameter | None, object_type: str) -> tuple[str, ...]:
         return ()
     if not parameter.values:
         raise parameter.wrong(f"{parameter.keyword} needs authorities in parentheses")
-    allowed = allowed_words(object_type)
+    allowed = authorities_of(object_type)
     words = tuple(fold(token.text) for token in parameter.values)
     for word in words:
         if word not in allowed:
@@ -203,9 +173,9 @@ def _checked(parameter: Parameter, check: Callable[[], object]) -> None:
 
 
 def _match(parameter: Parameter | None) -> str:
-    match = _MATCHES[0] if parameter is None else fold(one_value(parameter))
-    if parameter is not None and match not in _MATCHES:
-        raise parameter.wrong(f"{parameter} is not right: it must be {' or '.join(_MATCHES)}")
+    match = MATCHES[0] if parameter is None else fold(one_value(parameter))
+    if parameter is not None and match not in MATCHES:
+        raise parameter.wrong(f"{parameter} is not right: it must be {' or '.join(MATCHES)}")
     return match
 
 

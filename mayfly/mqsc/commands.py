@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from mayfly.engine.attributes.attribute import (
+from mayfly import admin
+from mayfly.admin import (
     AUTHREC,
     CHANNEL,
+    CHSTATUS,
+    DEFINABLE,
+    ENTAUTH,
+    GROUP_STATUS,
     PROCESS,
+    PUBSUB,
     QALIAS,
     QLOCAL,
     QMGR,
     QMODEL,
     QREMOTE,
+    QSTATUS,
     QUEUE_KINDS,
     SUB,
     TOPIC,
-    Value,
-)
-from mayfly.engine.objects import administration
-from mayfly.engine.objects.named import NAMED_KINDS
-from mayfly.engine.objects.registry import DEFAULT_OBJECTS
-from mayfly.mqi.errors import MQError, ObjectError
-from mayfly.mqsc import authority, channels, named_objects, sharing, subscriptions, topics
-from mayfly.mqsc.display import (
-    CHSTATUS,
-    QSTATUS,
     TPSTATUS,
-    manager_row,
-    queue_row,
-    selection,
-    status_row,
+    AdminError,
+    UnknownModel,
+    WrongObject,
 )
-from mayfly.mqsc.grammar import Command, Parameter, fold
+from mayfly.mqi.errors import MQError
+from mayfly.mqsc import authority, channels
+from mayfly.mqsc.display import Selection, selection
+from mayfly.mqsc.grammar import Command, MqscSyntaxError, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
-from mayfly.mqsc.topics import TOPICSTR
 from mayfly.mqsc.values import (
     GENERIC,
     distinct,
-    matches,
     nearest,
     no_value,
     object_name,
@@ -50,10 +46,12 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
-    from mayfly.engine.manager import Manager
+    from mayfly.admin import Manager
 
 _QUEUE: Final = "QUEUE"
 _ALL_TYPES: Final = "ALL"
+_TOPIC_STRING: Final = "TOPICSTR"
+_RETAINED: Final = "RETAINED"
 _VERB_SYNONYMS = {
     "DEF": "DEFINE",
     "ALT": "ALTER",
@@ -77,6 +75,45 @@ _OBJECT_SYNONYMS = {
 _Action: TypeAlias = Callable[["Manager", Command, str], Outcome]
 
 
+class _Replies(NamedTuple):
+    """What runmqsc says when objects of a kind were defined, altered, deleted or displayed."""
+
+    created: tuple[str, str]
+    changed: tuple[str, str]
+    deleted: tuple[str, str]
+    details: tuple[str, str]
+
+
+def _replies(noun: str, codes: tuple[str, str, str], details: tuple[str, str]) -> _Replies:
+    words = "created", "changed", "deleted"
+    said = [(code, f"IBM MQ {noun} {word}.") for code, word in zip(codes, words, strict=True)]
+    return _Replies(said[0], said[1], said[2], details)
+
+
+_REPLIES: dict[str, _Replies] = {
+    **dict.fromkeys(
+        QUEUE_KINDS,
+        _replies(
+            "queue", ("AMQ8006I", "AMQ8008I", "AMQ8007I"), ("AMQ8409I", "Display Queue details.")
+        ),
+    ),
+    TOPIC: _replies(
+        "topic", ("AMQ8690I", "AMQ8691I", "AMQ8692I"), ("AMQ8633I", "Display topic details.")
+    ),
+    SUB: _replies(
+        "subscription",
+        ("AMQ8094I", "AMQ8095I", "AMQ8091I"),
+        ("AMQ8096I", "IBM MQ subscription inquired."),
+    ),
+    PROCESS: _replies(
+        "process", ("AMQ8010I", "AMQ8012I", "AMQ8011I"), ("AMQ8407I", "Display Process details.")
+    ),
+    CHANNEL: _replies(
+        "channel", ("AMQ8014I", "AMQ8016I", "AMQ8015I"), ("AMQ8414I", "Display Channel details.")
+    ),
+}
+
+
 def execute(queue_manager: Manager, command: Command) -> Outcome:
     """Carry a command out; raises MqscSyntaxError when it is wrong, and then nothing is done."""
     verb = _VERB_SYNONYMS.get(command.verb.keyword, command.verb.keyword)
@@ -91,56 +128,76 @@ def execute(queue_manager: Manager, command: Command) -> Outcome:
         no_value(command.object)
     try:
         return action(queue_manager, command, kind)
+    except AdminError as error:
+        raise _placed(error, command) from error
+    except UnknownModel as error:
+        return not_found(error.name)
     except MQError as error:
         return Outcome((failure(error, command.object),))
 
 
+def _placed(error: AdminError, command: Command) -> MqscSyntaxError:
+    """Return an error about an attribute at the place where the command gives the attribute."""
+    given = {} if isinstance(error, WrongObject) else distinct(command.parameters)
+    return given.get(error.attribute, command.object).wrong(error.detail)
+
+
+def _name(parameter: Parameter, kind: str) -> str:
+    """Return the name of one object; that of a subscription can be any text."""
+    if kind == SUB:
+        return one_value(parameter)
+    return channels.name_of(parameter) if kind == CHANNEL else object_name(parameter)
+
+
 def _define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
-    name = object_name(command.object)
+    name = _name(command.object, kind)
     given = distinct(command.parameters)
     replace = switch(given, "REPLACE")
-    like = given.pop("LIKE", None)
-    model_name = DEFAULT_OBJECTS[kind] if like is None else object_name(like)
+    model = given.pop("LIKE", None)
+    like = None if model is None else _name(model, kind)
     attributes = settings(given, kind)
-    with queue_manager.latch:
-        model = queue_manager.registry.find(model_name)
-        if model is not None and model.kind == kind:
-            # A queue like a shared one is not shared for that.
-            inherited = {k: v for k, v in model.attributes.items() if k != "QSGDISP"}
-            attributes = {**inherited, **attributes}
-        elif like is not None:
-            return not_found(model_name)
-    administration.define(queue_manager, kind, name, attributes, replace=replace)
-    return done("AMQ8006I", "IBM MQ queue created.")
+    admin.define(queue_manager, kind, name, attributes, like=like, replace=replace)
+    return done(*_REPLIES[kind].created)
 
 
 def _alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
-    name = object_name(command.object)
-    attributes = settings(distinct(command.parameters), kind)
-    administration.alter(queue_manager, kind, name, attributes)
-    return done("AMQ8008I", "IBM MQ queue changed.")
+    name = _name(command.object, kind)
+    admin.alter(queue_manager, kind, name, settings(distinct(command.parameters), kind))
+    return done(*_REPLIES[kind].changed)
 
 
 def _alter_manager(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     attributes = settings(distinct(command.parameters), kind)
-    administration.alter(queue_manager, kind, queue_manager.name, attributes)
+    admin.alter(queue_manager, kind, queue_manager.name, attributes)
     return done("AMQ8005I", "IBM MQ queue manager changed.")
 
 
 def _delete(queue_manager: Manager, command: Command, kind: str) -> Outcome:
-    name = object_name(command.object)
+    name = _name(command.object, kind)
     given = distinct(command.parameters)
     purge = kind == QLOCAL and switch(given, "PURGE")
     nothing_else(command, kind, given)
-    administration.delete(queue_manager, kind, name, purge=purge)
-    return done("AMQ8007I", "IBM MQ queue deleted.")
+    admin.delete(queue_manager, kind, name, purge=purge)
+    return done(*_REPLIES[kind].deleted)
 
 
 def _clear(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = object_name(command.object)
     nothing_else(command, kind, distinct(command.parameters))
-    administration.clear(queue_manager, name)
+    admin.clear_queue(queue_manager, name)
     return done("AMQ8022I", "IBM MQ queue cleared.")
+
+
+def _clear_topic(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+    """CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED)."""
+    topic = one_value(command.object)
+    given = distinct(command.parameters)
+    way = given.pop("CLRTYPE", None)
+    if way is None or fold(one_value(way)) != _RETAINED:
+        raise command.object.wrong(f"CLEAR {kind} needs CLRTYPE({_RETAINED})")
+    nothing_else(command, kind, given)
+    admin.clear_topic(queue_manager, topic)
+    return done("AMQ8684I", "Topic string cleared.")
 
 
 def _ping(queue_manager: Manager, command: Command, kind: str) -> Outcome:
@@ -149,18 +206,15 @@ def _ping(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done("AMQ8415I", "Ping IBM MQ Queue Manager command complete.")
 
 
-def _display_queue(queue_manager: Manager, command: Command, kind: str) -> Outcome:
-    pattern = object_name(command.object, generic=True)
+def _display(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+    """DISPLAY kind(generic) [attributes] [WHERE()]."""
+    name = command.object
+    pattern = one_value(name) if kind == SUB else object_name(name, generic=True)
     given = distinct(command.parameters)
     kinds = _types(given) if kind == _QUEUE else (kind,)
     wanted = selection(given, kinds, generic=pattern.endswith(GENERIC))
-    with queue_manager.latch:
-        rows = [
-            queue_row(queue_manager, definition)
-            for definition in queue_manager.registry.definitions()
-            if definition.kind in kinds and matches(definition.name, pattern)
-        ]
-    return shown(rows, wanted, pattern, ("AMQ8409I", "Display Queue details."))
+    found = admin.inquire(queue_manager, kinds, pattern)
+    return shown(found, wanted, pattern, _REPLIES[kinds[0]].details)
 
 
 def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
@@ -185,15 +239,16 @@ def _display_status(queue_manager: Manager, command: Command, kind: str) -> Outc
             raise view.wrong(f"{view} is not right: it must be {_QUEUE}")
         del given["TYPE"]
     wanted = selection(given, (kind,), generic=pattern.endswith(GENERIC))
-    with queue_manager.latch:
-        names = [d.name for d in queue_manager.registry.definitions() if d.kind == QLOCAL]
-    rows: list[dict[str, Value]] = []
-    for name in names:
-        # One deleted in the meantime is left out; the latch is not held over all of them.
-        with contextlib.suppress(ObjectError):
-            if matches(name, pattern):
-                rows.append(status_row(queue_manager, name))
-    return shown(rows, wanted, pattern, ("AMQ8450I", "Display queue status details."))
+    found = admin.inquire(queue_manager, (kind,), pattern)
+    return shown(found, wanted, pattern, ("AMQ8450I", "Display queue status details."))
+
+
+def _display_topic_status(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+    """DISPLAY TPSTATUS(topic string): the values that apply there, none of them ASPARENT."""
+    topic = one_value(command.object)
+    wanted = selection(distinct(command.parameters), (kind,), generic=False)
+    found = admin.inquire(queue_manager, (kind,), topic)
+    return shown(found, wanted, topic, ("AMQ8754I", "Display topic status details."))
 
 
 def _display_manager(queue_manager: Manager, command: Command, kind: str) -> Outcome:
@@ -201,52 +256,43 @@ def _display_manager(queue_manager: Manager, command: Command, kind: str) -> Out
     if "WHERE" in given:
         raise given["WHERE"].wrong("WHERE is not a keyword of DISPLAY QMGR")
     wanted = selection(given, (kind,), generic=False)
-    with queue_manager.latch:
-        row = manager_row(queue_manager)
-    return shown([row], wanted, queue_manager.name, ("AMQ8408I", "Display Queue Manager details."))
+    found = admin.inquire(queue_manager, (kind,), queue_manager.name)
+    return shown(found, wanted, queue_manager.name, _OF_MANAGER[kind])
 
 
+def _display_all(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+    """DISPLAY PUBSUB, its neighbours in a hierarchy; DISPLAY GROUP, its queue-sharing group."""
+    no_value(command.object)
+    nothing_else(command, kind, distinct(command.parameters))
+    found = admin.inquire(queue_manager, (kind,), queue_manager.name)
+    return shown(found, Selection(None, None), queue_manager.name, _OF_MANAGER[kind])
+
+
+_OF_MANAGER = {
+    QMGR: ("AMQ8408I", "Display Queue Manager details."),
+    PUBSUB: ("AMQ8723I", "Display pub/sub status details."),
+    GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
+}
 _ACTIONS: dict[str, dict[str, _Action]] = {
-    "DEFINE": {
-        **dict.fromkeys(QUEUE_KINDS, _define),
-        **dict.fromkeys(NAMED_KINDS, named_objects.define),
-        CHANNEL: channels.define,
-        TOPIC: topics.define,
-        SUB: subscriptions.define,
-    },
-    "ALTER": {
-        **dict.fromkeys(QUEUE_KINDS, _alter),
-        **dict.fromkeys(NAMED_KINDS, named_objects.alter),
-        CHANNEL: channels.alter,
-        TOPIC: topics.alter,
-        SUB: subscriptions.alter,
-        QMGR: _alter_manager,
-    },
+    "DEFINE": dict.fromkeys(DEFINABLE, _define),
+    "ALTER": {**dict.fromkeys(DEFINABLE, _alter), QMGR: _alter_manager},
     "DISPLAY": {
-        **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display_queue),
+        **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display),
         QSTATUS: _display_status,
-        **dict.fromkeys(NAMED_KINDS, named_objects.display),
-        CHANNEL: channels.display,
+        **dict.fromkeys((PROCESS, CHANNEL), _display),
         CHSTATUS: channels.display_status,
-        TOPIC: topics.display,
-        TPSTATUS: topics.display_status,
-        topics.PUBSUB: topics.display_neighbours,
-        sharing.GROUP: sharing.display_group,
-        SUB: subscriptions.display,
+        TOPIC: _display,
+        TPSTATUS: _display_topic_status,
+        PUBSUB: _display_all,
+        GROUP_STATUS: _display_all,
+        SUB: _display,
         QMGR: _display_manager,
         AUTHREC: authority.display_records,
-        authority.ENTAUTH: authority.display_entity,
+        ENTAUTH: authority.display_entity,
     },
-    "DELETE": {
-        **dict.fromkeys(QUEUE_KINDS, _delete),
-        **dict.fromkeys(NAMED_KINDS, named_objects.delete),
-        CHANNEL: channels.delete,
-        TOPIC: topics.delete,
-        SUB: subscriptions.delete,
-        AUTHREC: authority.delete_record,
-    },
+    "DELETE": {**dict.fromkeys(DEFINABLE, _delete), AUTHREC: authority.delete_record},
     "SET": {AUTHREC: authority.set_record},
-    "CLEAR": {QLOCAL: _clear, TOPICSTR: topics.clear},
+    "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
     "PING": {QMGR: _ping, CHANNEL: channels.ping},
     "START": {CHANNEL: channels.start},
     "STOP": {CHANNEL: channels.stop},

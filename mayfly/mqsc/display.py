@@ -1,227 +1,84 @@
-"""What DISPLAY shows: the values of an object, which of them are asked for, and how they print."""
+"""What DISPLAY shows: which objects are asked for, their rows, and how rows print."""
 
 from __future__ import annotations
 
-import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from mayfly.engine.attributes import attributes_of
-from mayfly.engine.attributes.attribute import (
+from mayfly.admin import (
+    AUTHREC,
     CHANNEL,
+    CHSTATUS,
+    ENTAUTH,
+    GROUP_STATUS,
+    INQUIRABLE,
+    LIKE,
+    NOT_LIKE,
+    ORDERINGS,
     PROCESS,
-    QLOCAL,
+    PUBSUB,
     QMGR,
+    QSTATUS,
     SUB,
     TOPIC,
+    TPSTATUS,
+    UNORDERED,
     Attribute,
+    Filter,
+    Record,
     Value,
-)
-from mayfly.engine.objects.administration import queue_status
-from mayfly.engine.objects.registry import STAGING_QUEUE
-from mayfly.engine.pubsub.subscriptions import Subscription
-from mayfly.engine.pubsub.topics import BASE_VALUES
-from mayfly.mqi.constants import (
-    MQQDT_PERMANENT_DYNAMIC,
-    MQQDT_PREDEFINED,
-    MQQDT_TEMPORARY_DYNAMIC,
+    displayed,
+    named,
+    number_of,
+    object_type,
 )
 from mayfly.mqsc.grammar import MqscSyntaxError, Parameter, fold
-from mayfly.mqsc.values import (
-    FLAGS,
-    SHOWN_ONLY,
-    matches,
-    nearest,
-    no_value,
-    number_of,
-    unknown,
-    word_of,
-)
+from mayfly.mqsc.values import FLAGS, nearest, no_value, unknown
 
-if TYPE_CHECKING:
-    from mayfly.engine.attributes.definition import Definition
-    from mayfly.engine.manager import Manager
-
-STATUS_KEYWORDS: Final = (
-    "CURDEPTH",
-    "IPPROCS",
-    "OPPROCS",
-    "UNCOM",
-    "MSGAGE",
-    "STAGED",
-    "LIVE",
-    "EXPIRED",
-    "DDELAY",
-)
-QSTATUS: Final = "QSTATUS"
-TPSTATUS: Final = "TPSTATUS"
-CHSTATUS: Final = "CHSTATUS"
-#: What DISPLAY TPSTATUS shows beside the values that apply to the topic string.
-TOPIC_STATUS_KEYWORDS: Final = ("ADMIN", *BASE_VALUES, "RETAINED", "SUBCOUNT")
-CHANNEL_STATUS_KEYWORDS: Final = (
-    "CHLTYPE",
-    "STATUS",
-    "CONNAME",
-    "RQMNAME",
-    "XMITQ",
-    "MSGS",
-    "BATCHES",
-    "CURSEQNO",
-    "LSTSEQNO",
-    "CURLUWID",
-    "LSTLUWID",
-    "INDOUBT",
-    "SHORTRTS",
-    "LONGRTS",
-    # Mayfly's own: why it retries or has stopped.
-    "FAILURE",
-)
-#: Shown as words that no row of the attribute table lists in full.
-_SHOWN_WORDS: Final = (
-    "UNCOM",
-    "DEFTYPE",
-    "DDELAY",
-    "SUBTYPE",
-    "DURABLE",
-    "RETAINED",
-    "STATUS",
-    "INDOUBT",
-)
 _INDENT = "   "
 _COLUMN_WIDTH = 40
-_DEFTYPES = {
-    MQQDT_PREDEFINED: "PREDEFINED",
-    MQQDT_PERMANENT_DYNAMIC: "PERMDYN",
-    MQQDT_TEMPORARY_DYNAMIC: "TEMPDYN",
-}
-_PLATFORMS = {"distributed": "UNIX", "ibmi": "OS400", "zos": "MVS"}
-_ORDERINGS: dict[str, Callable[[Value, Value], bool]] = {
-    "LT": operator.lt,
-    "LE": operator.le,
-    "EQ": operator.eq,
-    "NE": operator.ne,
-    "GE": operator.ge,
-    "GT": operator.gt,
-}
-_LIKE, _NOT_LIKE = "LK", "NL"
-_UNORDERED = ("EQ", "NE")
-#: What a row always begins with, by the kind of object; else with what a queue's does.
+_TYPE: Final = "TYPE"
+#: What a row always begins with, by the kind of object, the name of the object first; else with
+#: what that of a queue does.
 _ALWAYS: dict[str, tuple[str, ...]] = {
     QMGR: ("QMNAME",),
-    TOPIC: ("TOPIC", "TYPE"),
+    TOPIC: ("TOPIC", _TYPE),
     TPSTATUS: ("TPSTATUS",),
-    SUB: ("SUBID", "SUB"),
+    SUB: ("SUB", "SUBID"),
     PROCESS: (PROCESS,),
     CHANNEL: (CHANNEL, "CHLTYPE"),
     CHSTATUS: (CHANNEL, "CHLTYPE"),
+    PUBSUB: ("QMNAME",),
+    GROUP_STATUS: ("QMNAME",),
+    AUTHREC: (),
+    ENTAUTH: (),
 }
-_QUEUE_ALWAYS = ("QUEUE", "TYPE")
+_QUEUE_ALWAYS = ("QUEUE", _TYPE)
+#: TYPE of what is of one type only; a queue says its own.
+_ONE_TYPE = {TOPIC: "LOCAL", QSTATUS: "QUEUE"}
+#: Words that are shown and never set: any word may be asked for.
+_SHOWN_WORDS = frozenset(
+    row.keyword
+    for kind in INQUIRABLE
+    for row in object_type(kind).shown.values()
+    if row.words and not row.field
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """WHERE(keyword operator value); an object without the keyword never passes."""
-
-    keyword: str
-    operator: str
-    value: Value
-
-    def passes(self, row: Mapping[str, Value]) -> bool:
-        """Return whether an object is shown."""
-        found = row.get(self.keyword)
-        if found is None:
-            return False
-        if self.operator in (_LIKE, _NOT_LIKE):
-            return matches(str(found), str(self.value)) == (self.operator == _LIKE)
-        if isinstance(found, str) != isinstance(self.value, str):
-            # A word such as NOLIMIT is neither less nor more than a number.
-            return self.operator == "NE"
-        return _ORDERINGS[self.operator](found, self.value)
-
-
-def queue_row(queue_manager: Manager, definition: Definition) -> dict[str, Value]:
-    """Return all that DISPLAY QUEUE knows of a queue; call it with the latch held."""
-    known = attributes_of(definition.kind)
-    row: dict[str, Value] = {"QUEUE": definition.name, "TYPE": definition.kind}
-    row |= {k: word_of(a, definition.value(a)) for k, a in known.items()}
-    if definition.kind == QLOCAL:
-        queue = queue_manager.registry.queue(definition.name)
-        row["CURDEPTH"] = queue.depth
-        row["IPPROCS"] = queue.input_count
-        row["OPPROCS"] = queue.output_count
-        row["DEFTYPE"] = _DEFTYPES[definition.definition_type]
-    return row
-
-
-def status_row(queue_manager: Manager, name: str) -> dict[str, Value]:
-    """Return what DISPLAY QSTATUS knows of a local queue; raises MQRC_UNKNOWN_OBJECT_NAME."""
-    row: dict[str, Value] = {"QUEUE": name, "TYPE": "QUEUE", **queue_status(queue_manager, name)}
-    if name == STAGING_QUEUE:
-        # Whether the delivery delay processor runs (D28).
-        row["DDELAY"] = queue_manager.delay_processor_status().partition(":")[0].upper()
-    return row
-
-
-def manager_row(queue_manager: Manager) -> dict[str, Value]:
-    """Return what DISPLAY QMGR knows; call it with the latch held."""
-    values = queue_manager.registry.queue_manager.attributes
-    return {
-        "QMNAME": queue_manager.name,
-        **{k: word_of(a, values[k]) for k, a in attributes_of(QMGR).items()},
-        "CMDLEVEL": queue_manager.command_level,
-        "PLATFORM": _PLATFORMS[queue_manager.platform],
-    }
-
-
-def topic_row(definition: Definition) -> dict[str, Value]:
-    """Return all that DISPLAY TOPIC knows of a topic object."""
-    row: dict[str, Value] = {"TOPIC": definition.name, "TYPE": "LOCAL"}
-    return row | _words(TOPIC, definition.attributes)
-
-
-def topic_status_row(queue_manager: Manager, topic: str) -> dict[str, Value]:
-    """Return what applies to a topic string; call it with the latch held."""
-    registry = queue_manager.registry
-    admin = registry.topics.at(topic)
-    return {
-        "TPSTATUS": topic,
-        "ADMIN": "" if admin is None else admin.name,
-        **_words(TOPIC, registry.topics.effective(topic)),
-        "RETAINED": "YES" if topic in registry.retained else "NO",
-        "SUBCOUNT": len(registry.subscriptions.matching(topic)),
-    }
-
-
-def subscription_row(subscription: Subscription) -> dict[str, Value]:
-    """Return all that DISPLAY SUB knows of a subscription."""
-    definition = subscription.definition
-    return {
-        "SUBID": definition.sub_id.upper(),
-        "SUB": subscription.name,
-        **_words(SUB, definition.attributes),
-        "SUBTYPE": definition.made_by,
-        "DURABLE": "YES" if subscription.is_durable else "NO",
-    }
-
-
-def _words(kind: str, values: Mapping[str, Value]) -> dict[str, Value]:
-    return {k: word_of(a, values[k]) for k, a in attributes_of(kind).items() if k in values}
-
-
-def shown_keywords(kinds: Iterable[str]) -> list[str]:
-    """Return the keywords DISPLAY can show of these kinds of object, in order."""
-    shown: dict[str, None] = {}
-    for kind in kinds:
-        if kind == QSTATUS:
-            return list(STATUS_KEYWORDS)
-        if kind == TPSTATUS:
-            return list(TOPIC_STATUS_KEYWORDS)
-        if kind == CHSTATUS:
-            return list(CHANNEL_STATUS_KEYWORDS)
-        shown |= dict.fromkeys((*attributes_of(kind), *SHOWN_ONLY.get(kind, ())))
-    return list(shown)
+def row_of(record: Record) -> dict[str, Value]:
+    """Return an object as DISPLAY shows it: its name first, numbers that have a name as words."""
+    rows = object_type(record.kind)
+    shown = {k: named(rows.row(k), value) for k, value in record.values.items()}
+    always = _ALWAYS.get(record.kind, _QUEUE_ALWAYS)
+    if record.kind == SUB:
+        # Its id comes even before its name.
+        return {"SUBID": shown.pop("SUBID"), "SUB": record.name, **shown}
+    head: dict[str, Value] = dict.fromkeys(always[:1], record.name)
+    if _TYPE in always:
+        head[_TYPE] = _ONE_TYPE.get(record.kind, record.kind)
+    return {**head, **shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +88,13 @@ class Selection:
     keywords: frozenset[str] | None
     filter: Filter | None
 
-    def of(self, row: Mapping[str, Value]) -> dict[str, Value] | None:
+    def of(self, record: Record) -> dict[str, Value] | None:
         """Return what is shown of an object, None when its filter leaves it out."""
-        if self.filter is not None and not self.filter.passes(row):
+        if self.filter is not None and not self.filter.passes(record):
             return None
+        row = row_of(record)
         if self.keywords is None:
-            return dict(row)
+            return row
         return {k: v for k, v in row.items() if k in self.keywords}
 
 
@@ -247,7 +105,7 @@ def selection(
 
     Without ALL and without a list all is shown of one object, only the name of generic ones.
     """
-    known = shown_keywords(kinds)
+    known = displayed(kinds)
     always = _ALWAYS.get(kinds[0], _QUEUE_ALWAYS)
     wanted: set[str] = set()
     for keyword, parameter in given.items():
@@ -272,12 +130,11 @@ def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
     if parameter.values is None or len(parameter.values) != 3:
         raise parameter.wrong("WHERE needs (keyword operator value), as in WHERE(CURDEPTH GT 0)")
     keyword, sign, value = parameter.values
-    known = shown_keywords(kinds)
+    known = displayed(kinds)
     if keyword.text not in known:
         said = f"WHERE: {keyword.text} is not displayed here" + nearest(keyword.text, known)
         raise MqscSyntaxError(said, keyword.start, keyword.end)
-    attribute = _attribute(keyword.text, kinds)
-    compared, possible = _compared(keyword.text, attribute, value.text)
+    compared, possible = _compared(known[keyword.text], value.text)
     if sign.text not in possible:
         said = f"WHERE: {keyword.text} is compared by {', '.join(possible)}, not {sign.text}"
         raise MqscSyntaxError(said, sign.start, sign.end)
@@ -287,25 +144,18 @@ def filter_of(parameter: Parameter, kinds: tuple[str, ...]) -> Filter:
     return Filter(keyword.text, sign.text, compared)
 
 
-def _attribute(keyword: str, kinds: tuple[str, ...]) -> Attribute | None:
-    return next((attributes_of(k)[keyword] for k in kinds if keyword in attributes_of(k)), None)
-
-
-def _compared(
-    keyword: str, attribute: Attribute | None, text: str
-) -> tuple[Value | None, tuple[str, ...]]:
+def _compared(row: Attribute, text: str) -> tuple[Value | None, tuple[str, ...]]:
     """Return the value to compare with, None when it is not one, and the operators that fit."""
-    if attribute is not None and attribute.is_text:
-        return text, (*_ORDERINGS, _LIKE, _NOT_LIKE)
-    if keyword in _SHOWN_WORDS:
-        return fold(text), _UNORDERED
-    if attribute is not None and attribute.low > attribute.high:
-        number = number_of(attribute, text)
-        return None if number is None else word_of(attribute, number), _UNORDERED
-    if attribute is not None and fold(text) in dict(attribute.words):
-        return fold(text), _UNORDERED
+    if row.is_text:
+        return text, (*ORDERINGS, LIKE, NOT_LIKE)
+    if row.keyword in _SHOWN_WORDS:
+        return fold(text), UNORDERED
+    if row.low > row.high:
+        return number_of(row, text), UNORDERED
+    if fold(text) in dict(row.words):
+        return fold(text), UNORDERED
     is_number = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 19
-    return int(text) if is_number else None, tuple(_ORDERINGS)
+    return int(text) if is_number else None, ORDERINGS
 
 
 def body(row: Mapping[str, Value]) -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from mayfly.admin import fold as fold
+
 _TOKEN = re.compile(
     r"(?P<blank>[\s,]+)|(?P<open>\()|(?P<close>\))|(?P<end>;)"
     r"|(?P<quoted>'(?:[^']|'')*')|(?P<word>[^\s,()';]+)|(?P<quote>')"
@@ -13,8 +15,6 @@ _TOKEN = re.compile(
 _PLAIN = re.compile(r"[^\s,()';a-z]+")
 _CONTINUED = ("+", "-")
 _COMMENT = "*"
-#: Only ASCII letters fold; names and keywords have no others.
-_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 
 class MqscSyntaxError(Exception):
@@ -96,11 +96,6 @@ class Command:
     verb: Parameter
     object: Parameter
     parameters: tuple[Parameter, ...]
-
-
-def fold(text: str) -> str:
-    """Return a word as MQSC takes it without quotes, in upper case."""
-    return text.translate(_UPPER)
 
 
 def format_value(value: int | str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mayfly.engine.attributes.attribute import Value
+from mayfly.admin import Record, Value
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.mqsc.display import Selection, body
@@ -61,10 +61,10 @@ def not_found(name: str) -> Outcome:
 
 
 def shown(
-    rows: Iterable[dict[str, Value]], wanted: Selection, pattern: str, heading: tuple[str, str]
+    records: Iterable[Record], wanted: Selection, pattern: str, heading: tuple[str, str]
 ) -> Outcome:
     """Return the outcome of a DISPLAY: one message for each object that is wanted."""
-    found = [row for row in map(wanted.of, rows) if row is not None]
+    found = [row for row in map(wanted.of, records) if row is not None]
     if not found:
         return not_found(pattern)
     return Outcome(tuple(Message(*heading, body(row)) for row in found), tuple(found))

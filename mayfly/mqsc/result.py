@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mayfly.engine.attributes.attribute import Value
+from mayfly.admin import Value
 
 SYNTAX_ERROR = "AMQ8405E"
 _INFORMATION = "I"

@@ -18,7 +18,7 @@ from mayfly.mqsc.result import (
 )
 
 if TYPE_CHECKING:
-    from mayfly.engine.manager import Manager
+    from mayfly.admin import Manager
 
 _END = "END"
 

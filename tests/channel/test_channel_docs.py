@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import channel
+from mayfly.admin import CHSTATUS, displayed
 from mayfly.channel import Status
 from mayfly.engine.attributes import attributes_of
 from mayfly.engine.attributes.attribute import CHANNEL
-from mayfly.mqsc.display import CHANNEL_STATUS_KEYWORDS
 
 DOCS = (Path(__file__).parents[2] / "docs/CHANNELS.md").read_text("utf-8")
 
@@ -34,7 +34,7 @@ def test_every_status_is_listed() -> None:
     assert not [word for word in Status if str(word) not in DOCS]
     assert not [
         word
-        for word in CHANNEL_STATUS_KEYWORDS
+        for word in displayed((CHSTATUS,))
         if word not in shown_in_definitions and f"`{word}`" not in DOCS
     ]
 

@@ -15,7 +15,6 @@ from mayfly.engine.attributes.attribute import (
 from mayfly.engine.attributes.definition import Definition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
-from mayfly.engine.counting import counts
 from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import remove
 from mayfly.engine.finding.search import ANY, in_order
@@ -28,7 +27,6 @@ from mayfly.engine.objects.registry import (
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event, State, next_state
-from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQMDS_FIFO,
@@ -39,7 +37,6 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.selectors import MQQSGD_SHARED, MQTC_ON, MQUS_TRANSMISSION
-from mayfly.store.keys import priority_starts
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
 _CLEAR_BATCH = 1_000
@@ -197,37 +194,6 @@ def _system_objects(platform: str) -> list[QueueDefinition]:
         )
         objects.append(staging)
     return objects
-
-
-def queue_status(core: Core, name: str) -> dict[str, int | str]:
-    """Return DISPLAY QSTATUS of a local queue; MSGAGE in seconds, of the oldest message."""
-    with core.latch:
-        _find(core, QLOCAL, name)
-        queue = core.registry.queue(name)
-        now_ms = core.now_ms()
-        oldest_ms = _oldest_put_ms(core, queue, now_ms)
-        counted = counts(core, queue)
-        return {
-            "CURDEPTH": queue.depth,
-            "IPPROCS": queue.input_count,
-            "OPPROCS": queue.output_count,
-            "UNCOM": "YES" if queue.has_uncommitted_work else "NO",
-            "MSGAGE": (now_ms - oldest_ms) // SECOND_MS,
-            "STAGED": counted.staged,
-            "LIVE": counted.live,
-            "EXPIRED": counted.expired_present,
-        }
-
-
-def _oldest_put_ms(core: Core, queue: LocalQueue, now_ms: int) -> int:
-    """Return when the oldest message was put: the first of one of the priorities, by sequence."""
-    oldest_ms = now_ms
-    starts = [queue.low] if queue.is_staging else priority_starts(queue.number)
-    for start in starts:
-        first = next(in_order(core, queue, ANY, start), None)
-        if first is not None:
-            oldest_ms = min(oldest_ms, first[0].put_ms)
-    return oldest_ms
 
 
 def _place_of(core: Core, definition: QueueDefinition | None) -> Core:

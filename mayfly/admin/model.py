@@ -1,0 +1,169 @@
+"""The kinds of objects, and what each shows: attributes that can be set, and how it stands.
+
+Codecs ask here for names, types, ranges and MQIA_/MQCA_ numbers. What can be set are the rows of
+the engine's tables (``engine/attributes``): a new row there is known to every codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from mayfly.channel import Status
+from mayfly.engine import (
+    CHANNEL,
+    QLOCAL,
+    QMGR,
+    SUB,
+    TOPIC,
+    TOPIC_VALUES,
+    Attribute,
+    Value,
+    attributes_of,
+)
+from mayfly.mqi import constants as c
+from mayfly.mqi import selectors as s
+
+#: What is shown and is no object of its own.
+QSTATUS: Final = "QSTATUS"
+TPSTATUS: Final = "TPSTATUS"
+CHSTATUS: Final = "CHSTATUS"
+ENTAUTH: Final = "ENTAUTH"
+PUBSUB: Final = "PUBSUB"
+GROUP_STATUS: Final = "GROUP"
+
+NO, YES = 0, 1
+_NO_YES: Final = (("NO", NO), ("YES", YES))
+#: MQSUBTYPE_*, by the word that a subscription is stored with.
+SUBSCRIPTION_TYPES: Final = {"API": 1, "ADMIN": 2, "PROXY": 3}
+#: MQSUB_DURABLE_*.
+_DURABLE: Final = (("YES", YES), ("NO", 2))
+DURABLE_YES, DURABLE_NO = YES, 2
+#: MQCHS_*.
+CHANNEL_STATUS: Final = {
+    Status.INACTIVE: 0,
+    Status.STARTING: 2,
+    Status.RUNNING: 3,
+    Status.RETRYING: 5,
+    Status.STOPPED: 6,
+    Status.PAUSED: 8,
+}
+#: Mayfly's own: how the delay processor stands.
+PROCESSOR_STATUS: Final = {"STOPPED": 0, "RUNNING": 1, "SPARK": 2}
+PLATFORMS: Final = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
+_LONGEST_TEXT: Final = 10_240
+
+
+class ObjectType(NamedTuple):
+    """One kind of object: what can be set, and what is only shown, both by MQSC keyword."""
+
+    kind: str
+    attributes: Mapping[str, Attribute]
+    shown: Mapping[str, Attribute]
+
+    def row(self, keyword: str) -> Attribute | None:
+        """Return an attribute of either sort, None when there is none."""
+        return self.attributes.get(keyword) or self.shown.get(keyword)
+
+
+class Record(NamedTuple):
+    """One object as it stands: values by keyword; a word is the number that it stands for."""
+
+    kind: str
+    name: str
+    values: Mapping[str, Value]
+
+
+@cache
+def object_type(kind: str) -> ObjectType:
+    """Return a kind of object; one that is not known has no attributes."""
+    rows = {row.keyword: row for row in _SHOWN.get(kind, ())}
+    return ObjectType(kind, attributes_of(kind), MappingProxyType(rows))
+
+
+def displayed(kinds: Iterable[str]) -> Mapping[str, Attribute]:
+    """Return everything that objects of some kinds show, in order, by keyword."""
+    rows: dict[str, Attribute] = {}
+    for kind in kinds:
+        found = object_type(kind)
+        for keyword, row in (*found.attributes.items(), *found.shown.items()):
+            rows.setdefault(keyword, row)
+    return rows
+
+
+def _number(keyword: str, selector: int | None = None) -> Attribute:
+    return Attribute(keyword, "", (), 0, selector, -(2**63), 2**63 - 1, (), 0)
+
+
+def _word(keyword: str, words: Iterable[tuple[str, int]], selector: int | None = None) -> Attribute:
+    return Attribute(keyword, "", (), 0, selector, 0, -1, tuple(words), 0)
+
+
+def _text(keyword: str, selector: int | None = None) -> Attribute:
+    return Attribute(keyword, "", (), "", selector, 0, -1, (), _LONGEST_TEXT)
+
+
+_COUNTS = (
+    _number("CURDEPTH", c.MQIA_CURRENT_Q_DEPTH),
+    _number("IPPROCS", c.MQIA_OPEN_INPUT_COUNT),
+    _number("OPPROCS", c.MQIA_OPEN_OUTPUT_COUNT),
+)
+_DEFINITION_TYPE = _word(
+    "DEFTYPE",
+    (
+        ("PREDEFINED", c.MQQDT_PREDEFINED),
+        ("PERMDYN", c.MQQDT_PERMANENT_DYNAMIC),
+        ("TEMPDYN", c.MQQDT_TEMPORARY_DYNAMIC),
+    ),
+    s.MQIA_DEFINITION_TYPE,
+)
+_TYPE_OF_CHANNEL = attributes_of(CHANNEL)["CHLTYPE"]
+_SHOWN: dict[str, tuple[Attribute, ...]] = {
+    QLOCAL: (*_COUNTS, _DEFINITION_TYPE),
+    SUB: (_word("SUBTYPE", SUBSCRIPTION_TYPES.items()), _word("DURABLE", _DURABLE)),
+    QMGR: (
+        _number("CMDLEVEL", c.MQIA_COMMAND_LEVEL),
+        _word(
+            "PLATFORM",
+            (("UNIX", c.MQPL_UNIX), ("OS400", c.MQPL_OS400), ("MVS", c.MQPL_ZOS)),
+            c.MQIA_PLATFORM,
+        ),
+    ),
+    QSTATUS: (
+        *_COUNTS,
+        _word("UNCOM", _NO_YES),
+        # Seconds; of the oldest message.
+        _number("MSGAGE"),
+        # Mayfly's own: staged for this queue, alive, expired and still there.
+        _number("STAGED"),
+        _number("LIVE"),
+        _number("EXPIRED"),
+        _word("DDELAY", PROCESSOR_STATUS.items()),
+    ),
+    TPSTATUS: (
+        _text("ADMIN"),
+        *(attributes_of(TOPIC)[keyword] for keyword in TOPIC_VALUES),
+        _word("RETAINED", _NO_YES),
+        _number("SUBCOUNT"),
+    ),
+    CHSTATUS: (
+        _TYPE_OF_CHANNEL,
+        _word("STATUS", ((str(status), number) for status, number in CHANNEL_STATUS.items())),
+        _text("CONNAME"),
+        _text("RQMNAME"),
+        _text("XMITQ"),
+        _number("MSGS"),
+        _number("BATCHES"),
+        _number("CURSEQNO"),
+        _number("LSTSEQNO"),
+        _text("CURLUWID"),
+        _text("LSTLUWID"),
+        _word("INDOUBT", _NO_YES),
+        _number("SHORTRTS"),
+        _number("LONGRTS"),
+        # Mayfly's own: why it retries or has stopped.
+        _text("FAILURE"),
+    ),
+}

@@ -1,0 +1,226 @@
+"""What is defined, and how it stands, at one moment: each function takes the lock itself.
+
+A view is a copy, or a definition that is never changed in its place: it can be read without the
+lock. A pattern is a name, or the beginning of names in front of ``*``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Final, NamedTuple
+
+from mayfly.engine.attributes.attribute import CHANNEL, CHILD, QLOCAL, Value
+from mayfly.engine.attributes.definition import Definition
+from mayfly.engine.attributes.of_channels import ChannelDefinition
+from mayfly.engine.attributes.of_manager import ManagerDefinition
+from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
+from mayfly.engine.authority.records import PRINCIPAL, Entity, RecordKey
+from mayfly.engine.core import Core
+from mayfly.engine.counting import counts
+from mayfly.engine.finding.search import ANY, in_order
+from mayfly.engine.objects.named import named_of
+from mayfly.engine.queues import LocalQueue
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import priority_starts
+
+GENERIC: Final = "*"
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Return whether a text equals a pattern, or begins with it when the pattern ends in ``*``."""
+    if pattern.endswith(GENERIC):
+        return name.startswith(pattern[:-1])
+    return name == pattern
+
+
+class QueueView(NamedTuple):
+    """A queue; the counts are those of a local queue, 0 for any other."""
+
+    definition: QueueDefinition
+    depth: int = 0
+    input_count: int = 0
+    output_count: int = 0
+
+
+class QueueStatus(NamedTuple):
+    """How a local queue stands; the age is that of its oldest message, 0 without one."""
+
+    depth: int
+    input_count: int
+    output_count: int
+    has_uncommitted_work: bool
+    oldest_age_seconds: int
+    staged_count: int
+    live_count: int
+    expired_count: int
+
+
+class TopicView(NamedTuple):
+    """What applies to a topic string: its object, "" without one, and values by keyword."""
+
+    admin_name: str
+    values: Mapping[str, Value]
+    is_retained: bool
+    subscription_count: int
+
+
+class SubscriptionView(NamedTuple):
+    """A subscription; one that is not durable is gone with its session."""
+
+    definition: SubscriptionDefinition
+    is_durable: bool
+
+
+class MemberView(NamedTuple):
+    """A member of the queue-sharing group; ``decided_count`` units wait until it is open."""
+
+    name: str
+    group: str
+    is_open: bool
+    decided_count: int
+
+
+def view_manager(core: Core) -> ManagerDefinition:
+    """Return the definition of the queue manager itself."""
+    with core.latch:
+        return copy(core.registry.queue_manager)
+
+
+def view_queue(core: Core, name: str) -> QueueDefinition | None:
+    """Return the definition of a queue of any type, None when there is none."""
+    with core.latch:
+        return copy(core.registry.find(name))
+
+
+def view_queues(core: Core, pattern: str, kinds: Collection[str]) -> list[QueueView]:
+    """Return the queues of some types whose names match, by name."""
+    with core.latch:
+        return [
+            _queue_view(core, definition)
+            for definition in core.registry.definitions()
+            if definition.kind in kinds and matches(definition.name, pattern)
+        ]
+
+
+def _queue_view(core: Core, definition: QueueDefinition) -> QueueView:
+    if definition.kind != QLOCAL:
+        return QueueView(copy(definition))
+    queue = core.registry.queue(definition.name)
+    return QueueView(copy(definition), queue.depth, queue.input_count, queue.output_count)
+
+
+def view_queue_status(core: Core, name: str) -> QueueStatus:
+    """Return how a local queue stands; raises MQRC_UNKNOWN_OBJECT_NAME."""
+    with core.latch:
+        queue = core.registry.queue(name)
+        now_ms = core.now_ms()
+        counted = counts(core, queue)
+        return QueueStatus(
+            queue.depth,
+            queue.input_count,
+            queue.output_count,
+            queue.has_uncommitted_work,
+            (now_ms - _oldest_put_ms(core, queue, now_ms)) // SECOND_MS,
+            counted.staged,
+            counted.live,
+            counted.expired_present,
+        )
+
+
+def _oldest_put_ms(core: Core, queue: LocalQueue, now_ms: int) -> int:
+    """Return when the oldest message was put: the first of one of the priorities, by sequence."""
+    oldest_ms = now_ms
+    starts = [queue.low] if queue.is_staging else priority_starts(queue.number)
+    for start in starts:
+        first = next(in_order(core, queue, ANY, start), None)
+        if first is not None:
+            oldest_ms = min(oldest_ms, first[0].put_ms)
+    return oldest_ms
+
+
+def view_topics(core: Core, pattern: str) -> list[TopicDefinition]:
+    """Return the topic objects whose names match, by name."""
+    with core.latch:
+        found = core.registry.topics.definitions()
+    return [definition for definition in found if matches(definition.name, pattern)]
+
+
+def view_topic_string(core: Core, topic: str) -> TopicView:
+    """Return what applies to a topic string, each value from the nearest object that gives one."""
+    with core.latch:
+        registry = core.registry
+        admin = registry.topics.at(topic)
+        return TopicView(
+            "" if admin is None else admin.name,
+            registry.topics.effective(topic),
+            topic in registry.retained,
+            len(registry.subscriptions.matching(topic)),
+        )
+
+
+def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
+    """Return the subscriptions whose names match, by name; those of no name come first."""
+    with core.latch:
+        found = core.registry.subscriptions.all()
+    wanted = sorted((s for s in found if matches(s.name, pattern)), key=lambda s: s.name)
+    return [SubscriptionView(s.definition, s.is_durable) for s in wanted]
+
+
+def view_named(core: Core, kind: str, pattern: str) -> list[Definition]:
+    """Return the processes or channels whose names match, by name."""
+    with core.latch:
+        return [d for d in named_of(core, kind) if matches(d.name, pattern)]
+
+
+def view_channels(core: Core, pattern: str) -> list[ChannelDefinition]:
+    """Return the channels whose names match, by name."""
+    found = view_named(core, CHANNEL, pattern)
+    return [definition for definition in found if isinstance(definition, ChannelDefinition)]
+
+
+def view_neighbours(core: Core) -> tuple[str, list[str]]:
+    """Return the parent in a hierarchy, "" without one, and the children by name."""
+    with core.latch:
+        children = [child.name for child in named_of(core, CHILD)]
+        return core.registry.queue_manager.parent, children
+
+
+def view_members(core: Core) -> list[MemberView]:
+    """Return the members that are open, and those for which decided units wait, by name.
+
+    Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
+    """
+    directory = core.registry.directory
+    if directory is None:
+        said = f"{core.name} is in no queue-sharing group"
+        raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+    with core.latch:
+        directory.group.check_running()
+        found, group = directory.status(), directory.group.name
+    return [MemberView(name, group, is_open, count) for name, is_open, count in found]
+
+
+def view_authority(core: Core) -> list[tuple[RecordKey, int]]:
+    """Return all authority records with what they give, by type, profile and entity."""
+    with core.latch:
+        return core.registry.authority.all()
+
+
+def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
+    """Return for whom the authority of users counts: with each user its groups; groups as given."""
+    with core.latch:
+        found: list[Entity] = []
+        for entity in entities:
+            is_user = entity.kind == PRINCIPAL
+            found += core.registry.authority.entities_of(entity.name) if is_user else [entity]
+        return found
+
+
+def granted(core: Core, entities: Sequence[Entity], object_type: str, name: str) -> int:
+    """Return what some users and groups may do together with an object."""
+    with core.latch:
+        return core.registry.authority.granted(entities, object_type, name)

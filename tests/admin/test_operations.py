@@ -1,0 +1,238 @@
+"""Administration without text: typed values in, records and typed errors out."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import mayfly
+from mayfly import admin
+from mayfly.admin import (
+    CHANNEL,
+    CHSTATUS,
+    DEFINABLE,
+    PROCESS,
+    QALIAS,
+    QLOCAL,
+    QMGR,
+    QMODEL,
+    QSTATUS,
+    QUEUE_KINDS,
+    SUB,
+    TOPIC,
+    TPSTATUS,
+    AdminError,
+    Filter,
+    Value,
+)
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi import selectors as s
+from mayfly.mqi.command_reasons import (
+    MQRCCF_ATTR_VALUE_ERROR,
+    MQRCCF_ATTR_VALUE_FIXED,
+    MQRCCF_LIKE_OBJECT_WRONG_TYPE,
+    MQRCCF_PARM_CONFLICT,
+    MQRCCF_PARM_MISSING,
+)
+from mayfly.mqi.errors import MQError
+from mayfly.testing import VirtualClock
+
+#: What each kind of object needs beside a name.
+NEEDED: dict[str, dict[str, Value]] = {
+    TOPIC: {"TOPICSTR": "a/b"},
+    SUB: {"TOPICSTR": "a", "DEST": "SYSTEM.DEFAULT.LOCAL.QUEUE"},
+    CHANNEL: {"CHLTYPE": 1, "XMITQ": "XQ", "CONNAME": "QM2"},
+}
+
+
+@pytest.fixture
+def qm(clock: VirtualClock) -> Iterator[mayfly.QueueManager]:
+    with mayfly.QueueManager("QM1", clock=clock) as manager:
+        yield manager
+
+
+@pytest.mark.parametrize("kind", DEFINABLE)
+def test_each_kind_is_defined_altered_inquired_and_deleted_alike(
+    qm: mayfly.QueueManager, kind: str
+) -> None:
+    changed, to = ("USERDATA", "x") if kind == SUB else ("DESCR", "new")
+    admin.define(qm, kind, "ONE", NEEDED.get(kind, {}))
+    with pytest.raises(MQError) as caught:
+        admin.define(qm, kind, "ONE", NEEDED.get(kind, {}))
+    exists = rc.MQRC_SUB_ALREADY_EXISTS if kind == SUB else rc.MQRC_OBJECT_ALREADY_EXISTS
+    assert caught.value.reason == exists
+    admin.alter(qm, kind, "ONE", {changed: to})
+    [record] = admin.inquire(qm, (kind,), "ONE")
+    assert (record.kind, record.name, record.values[changed]) == (kind, "ONE", to)
+    for keyword, value in record.values.items():
+        row = admin.object_type(kind).row(keyword)
+        assert row is None or isinstance(value, str) == row.is_text, keyword
+    admin.delete(qm, kind, "ONE")
+    assert admin.inquire(qm, (kind,), "ONE") == []
+    with pytest.raises(MQError) as caught:
+        admin.delete(qm, kind, "ONE")
+    unknown = rc.MQRC_NO_SUBSCRIPTION if kind == SUB else rc.MQRC_UNKNOWN_OBJECT_NAME
+    assert caught.value.reason == unknown
+
+
+@pytest.mark.parametrize("kind", DEFINABLE)
+def test_an_unknown_attribute_is_named_with_its_value_and_nothing_is_defined(
+    qm: mayfly.QueueManager, kind: str
+) -> None:
+    with pytest.raises(AdminError) as caught:
+        admin.define(qm, kind, "ONE", {**NEEDED.get(kind, {}), "MAXDETPH": 5})
+    error = caught.value
+    assert (error.reason, error.attribute, error.value) == (rc.MQRC_SELECTOR_ERROR, "MAXDETPH", 5)
+    assert str(error) == f"MQRC_SELECTOR_ERROR (2067): MAXDETPH is no attribute of {kind}"
+    assert admin.inquire(qm, (kind,), "ONE") == []
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "said"),
+    [
+        ("MAXDEPTH", -1, "MAXDEPTH(-1) is not right: it must be a number from 0 to 999999999"),
+        ("PUT", 2, "PUT(2) is not right: it must be ENABLED or DISABLED"),
+        ("MAXDEPTH", "5", "MAXDEPTH(5) takes a number"),
+        ("DESCR", 5, "DESCR(5) takes text"),
+        ("MAXDEPTH", True, "MAXDEPTH(True) takes a number"),
+        ("DESCR", "é" * 33, f"DESCR({'é' * 33}) is 66 bytes long; it may have 64"),
+        ("DESCR", "a\nb", "DESCR(a\nb) holds a character that cannot be printed"),
+        ("CUSTOM", "CAPEXPRY(0)", "it must be '' or 'CAPEXPRY(n)'"),
+        ("BOQNAME", "A B", "BOQNAME(A B): 'A B' is not 1 to 48 characters"),
+    ],
+)
+def test_a_wrong_value_is_refused_whichever_codec_it_came_by(
+    qm: mayfly.QueueManager, keyword: str, value: Value, said: str
+) -> None:
+    admin.define(qm, QLOCAL, "Q", {"MAXDEPTH": 7, "DESCR": "was"})
+    errors = []
+    with pytest.raises(AdminError) as caught:
+        admin.define(qm, QLOCAL, "NEW", {keyword: value})
+    errors.append(caught.value)
+    with pytest.raises(AdminError) as caught:
+        admin.alter(qm, QLOCAL, "Q", {"GET": c.MQQA_GET_INHIBITED, keyword: value})
+    errors.append(caught.value)
+    for error in errors:
+        assert (error.reason, error.attribute) == (MQRCCF_ATTR_VALUE_ERROR, keyword)
+        assert error.value == value
+        assert said in error.detail
+    [record] = admin.inquire(qm, QUEUE_KINDS, "Q")
+    assert record.values["GET"] == c.MQQA_GET_ALLOWED
+    assert admin.inquire(qm, QUEUE_KINDS, "NEW") == []
+
+
+def test_the_blanks_at_the_end_of_a_text_mean_nothing(qm: mayfly.QueueManager) -> None:
+    admin.define(qm, QLOCAL, "Q", {"DESCR": "  two  "})
+    [record] = admin.inquire(qm, (QLOCAL,), "Q")
+    assert record.values["DESCR"] == "  two"
+
+
+def test_a_model_gives_what_is_left_out_and_must_be_there(qm: mayfly.QueueManager) -> None:
+    admin.define(qm, QLOCAL, "A", {"MAXDEPTH": 7, "BOTHRESH": 3})
+    admin.define(qm, QLOCAL, "B", {"BOTHRESH": 4}, like="A")
+    [record] = admin.inquire(qm, (QLOCAL,), "B")
+    assert (record.values["MAXDEPTH"], record.values["BOTHRESH"]) == (7, 4)
+    with pytest.raises(admin.UnknownModel) as caught:
+        admin.define(qm, QLOCAL, "C", {}, like="NONE")
+    assert (caught.value.name, caught.value.reason) == ("NONE", rc.MQRC_UNKNOWN_OBJECT_NAME)
+    with pytest.raises(admin.UnknownModel):
+        admin.define(qm, QALIAS, "C", {}, like="A")
+
+
+def names(qm: mayfly.QueueManager, keyword: str, sign: str, value: Value) -> list[str]:
+    found = admin.inquire(qm, QUEUE_KINDS, "Q*", Filter(keyword, sign, value))
+    return [record.name for record in found]
+
+
+def test_a_number_with_a_name_is_neither_less_nor_more_than_a_number(
+    qm: mayfly.QueueManager,
+) -> None:
+    admin.define(qm, QLOCAL, "Q5", {"CAPEXPRY": 5})
+    admin.define(qm, QLOCAL, "Q9", {"CAPEXPRY": 9})
+    admin.define(qm, QLOCAL, "QN", {"CAPEXPRY": c.MQCEX_NOLIMIT})
+    assert names(qm, "CAPEXPRY", "GE", 6) == ["Q9"]
+    assert names(qm, "CAPEXPRY", "LT", 9) == ["Q5"]
+    assert names(qm, "CAPEXPRY", "NE", 5) == ["Q9", "QN"]
+    assert names(qm, "CAPEXPRY", "EQ", "NOLIMIT") == ["QN"]
+    assert names(qm, "CAPEXPRY", "EQ", c.MQCEX_NOLIMIT) == ["QN"]
+    assert names(qm, "CAPEXPRY", "GE", c.MQCEX_NOLIMIT) == ["Q5", "Q9"]
+
+
+def test_an_object_without_the_attribute_passes_no_filter(qm: mayfly.QueueManager) -> None:
+    admin.define(qm, QALIAS, "QA", {})
+    admin.define(qm, QLOCAL, "QL", {"MAXDEPTH": 1})
+    for sign in ("EQ", "NE", "GE", "LE"):
+        assert "QA" not in names(qm, "MAXDEPTH", sign, 1)
+    assert names(qm, "DESCR", "LK", "*") == ["QA", "QL"]
+    assert names(qm, "DESCR", "NL", "*") == []
+
+
+def test_the_type_of_a_channel_decides_what_it_has(qm: mayfly.QueueManager) -> None:
+    def refused(attributes: dict[str, Value], **options: str) -> tuple[int, str]:
+        with pytest.raises(AdminError) as caught:
+            admin.define(qm, CHANNEL, "C", attributes, like=options.get("like"))
+        return caught.value.reason, caught.value.attribute
+
+    sender = NEEDED[CHANNEL]
+    assert refused({}) == (MQRCCF_PARM_MISSING, "CHLTYPE")
+    assert refused({**sender, "XMITQ": ""}) == (MQRCCF_PARM_MISSING, "XMITQ")
+    assert refused({**sender, "MCAUSER": "anna"}) == (MQRCCF_PARM_CONFLICT, "MCAUSER")
+    assert refused({**sender, "SSLCIPH": "X"}) == (MQRCCF_ATTR_VALUE_ERROR, "SSLCIPH")
+    network = {**sender, "TRPTYPE": 2, "CONNAME": "h(x)"}
+    assert refused(network) == (MQRCCF_ATTR_VALUE_ERROR, "CONNAME")
+    admin.define(qm, CHANNEL, "R", {"CHLTYPE": 3})
+    assert refused(sender, like="R") == (MQRCCF_LIKE_OBJECT_WRONG_TYPE, "CHLTYPE")
+    with pytest.raises(AdminError) as caught:
+        admin.alter(qm, CHANNEL, "R", {"CHLTYPE": 1})
+    assert caught.value.reason == MQRCCF_ATTR_VALUE_FIXED
+    assert "XMITQ" not in admin.inquire(qm, (CHANNEL,), "R")[0].values
+
+
+def test_what_a_topic_and_a_subscription_are_does_not_change(qm: mayfly.QueueManager) -> None:
+    with pytest.raises(AdminError) as caught:
+        admin.define(qm, TOPIC, "T", {})
+    assert (caught.value.reason, caught.value.attribute) == (MQRCCF_PARM_MISSING, "TOPICSTR")
+    admin.define(qm, TOPIC, "T", NEEDED[TOPIC])
+    admin.define(qm, SUB, "S", NEEDED[SUB])
+    for kind, name, keyword in ((TOPIC, "T", "TOPICSTR"), (SUB, "S", "SELECTOR")):
+        with pytest.raises(AdminError) as caught:
+            admin.alter(qm, kind, name, {keyword: "x"})
+        assert (caught.value.reason, caught.value.attribute) == (MQRCCF_ATTR_VALUE_FIXED, keyword)
+
+
+def test_status_is_typed_as_attributes_are(qm: mayfly.QueueManager, clock: VirtualClock) -> None:
+    admin.define(qm, QLOCAL, "Q", {})
+    with qm.session() as session:
+        session.put("Q", b"x")
+    clock.advance(2_500)
+    [status] = admin.inquire(qm, (QSTATUS,), "Q")
+    assert status.values == {
+        "CURDEPTH": 1,
+        "IPPROCS": 0,
+        "OPPROCS": 0,
+        "UNCOM": 0,
+        "MSGAGE": 2,
+        "STAGED": 0,
+        "LIVE": 1,
+        "EXPIRED": 0,
+    }
+    [manager] = admin.inquire(qm, (QMGR,), "")
+    assert (manager.values["CMDLEVEL"], manager.values["PLATFORM"]) == (940, c.MQPL_UNIX)
+    [topic] = admin.inquire(qm, (TPSTATUS,), "a")
+    assert (topic.values["DURSUB"], topic.values["RETAINED"]) == (s.MQSUB_DURABLE_ALLOWED, 0)
+    admin.define(qm, CHANNEL, "R", {"CHLTYPE": 3})
+    admin.channels_of(qm).stop("R")
+    [channel] = admin.inquire(qm, (CHSTATUS,), "*")
+    assert (channel.name, channel.values["STATUS"]) == ("R", 6)
+
+
+def test_each_selector_is_the_one_that_MQINQ_answers_to() -> None:
+    """Codecs with numbers instead of keywords find the attribute by them."""
+    assert admin.object_type(QLOCAL).attributes["MAXDEPTH"].selector == c.MQIA_MAX_Q_DEPTH
+    assert admin.object_type(QLOCAL).shown["CURDEPTH"].selector == c.MQIA_CURRENT_Q_DEPTH
+    assert admin.object_type(QMGR).shown["PLATFORM"].selector == c.MQIA_PLATFORM
+    for kind in (*QUEUE_KINDS, QMGR, PROCESS):
+        rows = admin.displayed((kind,)).values()
+        selectors = [row.selector for row in rows if row.selector is not None]
+        assert len(selectors) == len(set(selectors)), kind
+    assert admin.object_type(QMODEL).shown == {}
