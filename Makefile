@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := mayfly tests $(wildcard bench examples)
+# Hundreds of processes import the same modules; each would compile them anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test soak search lint bench clean
 .DEFAULT_GOAL := test
@@ -23,14 +25,16 @@ demo: $(READY)
 	@$(BIN)/mayfly demo
 
 test: lint
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 # The state machines and models.
 MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py) \
   tests/channel/test_conservation.py
 
 # Kills of all that takes part, executors of a cluster too, for an hour; make test has the short ones.
-# Then every example of the state machines, of which make test takes a quarter.
+# Then every example of the state machines, of which make test takes a quarter. On the disk, where
+# make test may put its folders into memory.
+soak: export PYTEST_DEBUG_TEMPROOT ?= $(or $(TMPDIR),/tmp)
 soak: $(READY)
 	@$(BIN)/python -m pytest -q -m soak
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile soak $(MODELS)

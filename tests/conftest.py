@@ -1,10 +1,15 @@
 """What every test stands on: no setting of the machine it runs on, the same examples each time."""
 
 import os
+import shutil
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.workers import file_of, one_spark_worker, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
 # on the program alone: it always takes the same examples, of each state machine a quarter
@@ -13,6 +18,10 @@ settings.register_profile("mayfly", deadline=None, derandomize=True)
 settings.register_profile("soak", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.load_profile("mayfly")
+
+# Hundreds of processes that tests start import the same modules; each would compile them anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -26,3 +35,30 @@ def _nothing_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         for name in (*ours, *proxies, "COLUMNS", "LINES"):
             patch.delenv(name, raising=False)
         yield
+
+
+#: A file system in memory, where a sync costs nothing, and how much room it must have.
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2 * 2**30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the folders of the tests into memory where the machine has room for them.
+
+    A kill leaves there what it leaves on a disk: what a process has written is the kernel's. Tests
+    of the disk itself bring one (tests/store/small_disk.py, tests/store/cuts.py). ``make soak``
+    sets the variable, and so runs on the disk.
+    """
+    if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keep the tests that share the Spark session on one worker (--dist loadfile)."""
+    return one_spark_worker(config, log) if config.option.dist == "loadfile" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the tests that share the Spark session where there are several workers."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not shares_spark(file_of(item.nodeid)))
