@@ -21,7 +21,7 @@ LINE_LIMIT, FUNCTION_LIMIT, METHOD_LIMIT, ARGUMENT_LIMIT, README_LIMIT = 400, 50
 #: own __init__, which names what users import.
 ROWS: tuple[frozenset[str], ...] = (
     frozenset({"mqi"}),
-    frozenset({"lifetime", "selectors"}),
+    frozenset({"lifetime", "selectors", "properties"}),
     frozenset({"contracts"}),
     frozenset({"runtime"}),
     frozenset({"store"}),

@@ -17,7 +17,18 @@ from mayfly.connection.interface import (
     UnderWay,
 )
 from mayfly.connection.local import LocalConnection
-from mayfly.connection.values import Delivery, GetResult, Message, PutResult, Settlement
+from mayfly.connection.values import (
+    Delivery,
+    GetResult,
+    Message,
+    PutResult,
+    Settlement,
+    Status,
+    SubscriptionFacts,
+    stored_id,
+    text_length,
+    token_of,
+)
 
 __all__ = [
     "Administration",
@@ -32,8 +43,13 @@ __all__ = [
     "PutResult",
     "ScheduleVerbs",
     "Settlement",
+    "Status",
     "Subscribed",
+    "SubscriptionFacts",
     "Topics",
     "UnderWay",
     "connect",
+    "stored_id",
+    "text_length",
+    "token_of",
 ]

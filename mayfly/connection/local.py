@@ -110,7 +110,12 @@ class LocalConnection:
 
     def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
         """MQCLOSE."""
-        return self._objects.close(handle, options)
+        closing = self._handles.get(handle)
+        if closing is None:
+            raise not_open_here(handle)
+        reason = closing.close(options) or rc.MQRC_NONE
+        del self._handles[handle]
+        return reason
 
     def put(
         self,
@@ -227,10 +232,10 @@ class LocalConnection:
         end()
 
     def _opened_queue(self, handle: Handle) -> Opened:
-        number = self._objects.enter(handle)
-        queue, manager = handle.path.remote or (handle.queue_name, self.name)
-        made = handle.queue_name if handle.owns_queue else ""
-        return Opened(number, c.MQOT_Q, queue, manager, made=made)
+        number, name = handle.number, handle.queue_name
+        self._handles[number] = handle
+        queue, manager = handle.path.remote or (name, self.name)
+        return Opened(number, c.MQOT_Q, queue, manager, made=name if handle.owns_queue else "")
 
     def _opened_topic(self, handle: TopicHandle) -> Opened:
         number = self._objects.enter(handle)

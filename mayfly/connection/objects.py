@@ -34,7 +34,7 @@ class OpenObjects:
 
     def enter(self, handle: AnyHandle) -> int:
         """Return the number of a handle, by which it is found from now on."""
-        number = index(handle)
+        number = handle.number
         self.handles[number] = handle
         return number
 
@@ -51,12 +51,6 @@ class OpenObjects:
         if not isinstance(handle, Handle):
             raise mq_error(reason, f"handle {index(number)} is no queue")
         return handle
-
-    def close(self, number: int, options: int) -> int:
-        """MQCLOSE; refused, the object stays open."""
-        reason = self.find(number).close(options) or rc.MQRC_NONE
-        del self.handles[number]
-        return reason
 
     def is_open(self, handle: int) -> bool:
         """Tell whether a handle is one of an open object of this connection."""

@@ -1,4 +1,8 @@
-"""What the verbs of a connection take and return: named tuples of numbers, bytes and text."""
+"""What the verbs of a connection take and return: named tuples of numbers, bytes and text.
+
+``stored_id`` makes an id of 24 bytes, ``token_of`` the MsgToken of a message, ``text_length`` says
+how long the text of an attribute is, padded.
+"""
 
 from mayfly.engine import (
     AuditEntry,
@@ -19,6 +23,9 @@ from mayfly.engine import (
     Value,
     Verification,
     Whereabouts,
+    stored_id,
+    text_length,
+    token_of,
 )
 
 __all__ = [
@@ -40,4 +47,7 @@ __all__ = [
     "Value",
     "Verification",
     "Whereabouts",
+    "stored_id",
+    "text_length",
+    "token_of",
 ]

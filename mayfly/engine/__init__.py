@@ -63,13 +63,7 @@ from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import delete as delete_queue
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
-from mayfly.engine.objects.inquire import (
-    MANAGER_CCSID,
-    Inquiry,
-    inquire,
-    inquire_itself,
-    text_length,
-)
+from mayfly.engine.objects.inquire import Inquiry, inquire, inquire_itself, text_length
 from mayfly.engine.objects.lookup import (
     channel_definitions,
     definitions_version,
@@ -104,8 +98,6 @@ from mayfly.engine.objects.views import (
 )
 from mayfly.engine.open_managers import open_managers as managers_here
 from mayfly.engine.own_time import OwnTime, come_back
-from mayfly.engine.properties.folders import Description as PropertyDescription
-from mayfly.engine.properties.folders import Property, parts_of
 from mayfly.engine.properties.putting import with_properties
 from mayfly.engine.pubsub.mqsub import SubscriptionFacts, SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.retained import clear_retained
@@ -136,6 +128,8 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options
 from mayfly.engine.watch import Signal, wait_for
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
+from mayfly.properties.folders import Description as PropertyDescription
+from mayfly.properties.folders import Property, parts_of
 
 __all__ = [
     # An open queue manager: what it is made with, where it lives, what it says of itself.
@@ -177,6 +171,7 @@ __all__ = [
     "Identifier",
     "Inquiry",
     "MANAGER_CCSID",
+    "Match",
     "Message",
     "PutRequest",
     "PutResult",
@@ -231,7 +226,6 @@ __all__ = [
     "ClaimLimit",
     "Claims",
     "ConsumerStanding",
-    "Match",
     "StageMissing",
     "StagedRows",
     "TRANSACTION_ROWS",

@@ -14,7 +14,6 @@ from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.properties.folders import Property
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import extended, seen_in_transit
@@ -28,6 +27,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQRO_COD, MQWI_UNLIMITED
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.properties.folders import Property
 from mayfly.store.units import StoredMessage
 
 _GOT = next_state(State.AVAILABLE, Event.GET)

@@ -95,6 +95,8 @@ class Handle:
         self._owner = owner
         self._path = path
         self.opened = opened
+        #: MQHOBJ.
+        self.number = opened.number
         self.options = opened.options
         self._selector = selector
         #: Where its puts, and its gets, stand in groups, once they have had to do with some.
@@ -134,7 +136,7 @@ class Handle:
 
     def __index__(self) -> int:
         """Return the number of the handle, MQHOBJ."""
-        return self.opened.number
+        return self.number
 
     def put(
         self,

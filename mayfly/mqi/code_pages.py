@@ -7,6 +7,8 @@ import codecs
 from mayfly.mqi.constants import MQCCSI_Q_MGR
 from mayfly.mqi.layout import is_big_endian
 
+#: The character set of a queue manager's own texts: UTF-8.
+MANAGER_CCSID = 1208
 #: Big-endian here; see :func:`codec_name`.
 _UTF_16 = "utf-16-be"
 CODECS = {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Self
 
-from mayfly.engine.objects.inquire import MANAGER_CCSID
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.code_pages import codec_name
+from mayfly.mqi.code_pages import MANAGER_CCSID, codec_name
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.layout import is_big_endian
 

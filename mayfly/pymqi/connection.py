@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mayfly.engine.manager import Manager
-from mayfly.engine.objects.inquire import inquire_manager, text_length
-from mayfly.engine.session import Session
-from mayfly.engine.status import Status
+from mayfly import connection
+from mayfly.connection import Connection, Status, text_length
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection_options import CD
-from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
-from mayfly.pymqi.managers import acquire, release
-from mayfly.pymqi.opening import body_and_options, open_object, text_of
+from mayfly.pymqi.opening import DEFINITIONS, body_and_options, od_of, open_object, text_of
 from mayfly.pymqi.structures import OD, STS
 from mayfly.pymqi.verbs import padded_name, put_message
 
@@ -39,8 +36,7 @@ class QueueManager:
     so does losing the last reference, unless ``disconnect_on_exit`` is False.
     """
 
-    _manager: Manager | None = None
-    _session: Session | None = None
+    _mq: Connection | None = None
     _disconnect_on_exit = True
 
     def __init__(
@@ -86,49 +82,43 @@ class QueueManager:
 
     def disconnect(self) -> None:
         """MQDISC: commit, close all queues, disconnect; raises PYIFError when not connected."""
-        session, manager = self._session, self._manager
-        if session is None:
+        mq, self._mq = self._mq, None
+        if mq is None:
             raise PYIFError("not connected")
-        self._session = self._manager = None
         try:
-            session.close()
+            mq.close()
         except MQError as error:
             raise mqmi_error(error) from error
-        finally:
-            if manager is not None:
-                release(manager)
 
-    def get_handle(self) -> Session:
+    def get_handle(self) -> Connection:
         """Return the connection itself.
 
         Raises PYIFError when not connected, MQRC_CONNECTION_BROKEN once the queue manager is gone.
         """
-        if self._session is None:
+        if self._mq is None:
             raise PYIFError("not connected")
-        if self.manager.is_stopped:
+        if self._mq.is_broken:
             raise MQMIError(c.MQCC_FAILED, rc.MQRC_CONNECTION_BROKEN)
-        return self._session
+        return self._mq
 
     def get_name(self) -> str:
-        """Return the name of the queue manager connected to."""
-        return self.manager.name
-
-    @property
-    def manager(self) -> Manager:
-        """The queue manager connected to; raises PYIFError when not connected."""
-        if self._manager is None:
+        """Return the name of the queue manager connected to; PYIFError when not connected."""
+        if self._mq is None:
             raise PYIFError("not connected")
-        return self._manager
+        return self._mq.name
 
     @property
     def is_connected(self) -> bool:
         """Whether the connection can be used."""
-        return (
-            self._session is not None
-            and self._session.is_open
-            and self._manager is not None
-            and not self._manager.is_stopped
-        )
+        return self._mq is not None and self._mq.is_open and not self._mq.is_broken
+
+    def end_dropped(self, end: Callable[[], None], handle: int = c.MQHO_NONE) -> None:
+        """Run what closes a dropped object, unless its handle was closed or all of them are."""
+        mq = self._mq
+        if mq is None or not self.is_connected:
+            return
+        if handle == c.MQHO_NONE or mq.objects.is_open(handle):
+            mq.end_dropped(end)
 
     def begin(self) -> None:
         """MQBEGIN: there are no global units of work, MQRC_ENVIRONMENT_ERROR."""
@@ -151,28 +141,29 @@ class QueueManager:
 
     def put1(self, qDesc: str | bytes | OD, msg: str | bytes, *opts: Any) -> None:
         """MQPUT1: open, put and close (P11); ``opts`` are an MD and a PMO, updated in place."""
-        session, manager = self.get_handle(), self.manager
+        mq = self.get_handle()
         body, md, pmo = body_and_options(msg, opts, self.bytes_encoding, self.default_ccsid)
         open_options = c.MQOO_OUTPUT
         for put_option, open_option in _PUT1_OPEN.items():
             if pmo.Options & put_option:
                 open_options |= open_option
-        handle = open_object(session, manager, qDesc, open_options)
+        od = od_of(qDesc)
+        if od.ObjectType in DEFINITIONS:
+            raise MQMIError(c.MQCC_FAILED, rc.MQRC_OBJECT_TYPE_ERROR)
+        opened = open_object(mq, od, open_options)
         try:
-            put_message(manager, handle, body, md, pmo)
+            put_message(mq, opened, body, md, pmo)
         finally:
             with contextlib.suppress(MQError):
-                handle.close()
+                mq.close_object(opened.handle)
 
     def inquire(self, attribute: int) -> int | bytes:
         """MQINQ on the queue manager: a number, or text blank padded to its length."""
-        authority = self.get_handle().authority
         try:
-            if authority is not None:
-                authority.check_inquire()
-            (value,) = inquire_manager(self.manager, [attribute])
+            (value,) = self.get_handle().objects.inquire(c.MQHO_NONE, [attribute]).values
         except MQError as error:
             raise mqmi_error(error) from error
+        assert value is not None
         return value if isinstance(value, int) else value.encode().ljust(text_length(attribute))
 
     def stat(self, status_type: int) -> STS:
@@ -181,13 +172,13 @@ class QueueManager:
         Raises MQMIError MQRC_STAT_TYPE_ERROR, and MQRC_ENVIRONMENT_ERROR for the types that tell of
         the reconnection of clients.
         """
-        session = self.get_handle()
+        mq = self.get_handle()
         if status_type in (c.MQSTAT_TYPE_RECONNECTION, c.MQSTAT_TYPE_RECONNECTION_ERROR):
             raise MQMIError(c.MQCC_FAILED, rc.MQRC_ENVIRONMENT_ERROR)
         if status_type != c.MQSTAT_TYPE_ASYNC_ERROR:
             raise MQMIError(c.MQCC_FAILED, rc.MQRC_STAT_TYPE_ERROR)
         try:
-            return _sts_of(session.status(), self.manager.name)
+            return _sts_of(mq.status(), mq.name)
         except MQError as error:
             raise mqmi_error(error) from error
 
@@ -197,26 +188,22 @@ class QueueManager:
 
     def __del__(self) -> None:
         """Disconnect quietly."""
-        if self._manager is not None and self._disconnect_on_exit:
-            end_dropped(self._manager, self._disconnect_quietly)
+        if self._mq is not None and self._disconnect_on_exit:
+            self._mq.end_dropped(self._disconnect_quietly)
 
     def _disconnect_quietly(self) -> None:
         with contextlib.suppress(MQMIError, PYIFError):
             self.disconnect()
 
     def _connect(self, name: str | bytes, user: str | bytes | None) -> None:
+        user_name = text_of(user) if user else None
         try:
-            manager = acquire(text_of(name).rstrip(" \0"))
-            try:
-                session = manager.session(text_of(user) if user else None, program=_program())
-            except MQError:
-                release(manager)
-                raise
+            mq = connection.connect(text_of(name).rstrip(" \0"), user_name, program=_program())
         except MQError as error:
             raise mqmi_error(error) from error
-        if self._manager is not None:
+        if self._mq is not None:
             self.disconnect()
-        self._manager, self._session = manager, session
+        self._mq = mq
 
 
 def connect(
@@ -236,12 +223,12 @@ def connect(
     """
     if (channel is None) != (conn_info is None):
         raise TypeError("channel and conn_info go together")
-    connection = QueueManager(None, disconnect_on_exit, bytes_encoding, default_ccsid)
+    made = QueueManager(None, disconnect_on_exit, bytes_encoding, default_ccsid)
     if channel is None or conn_info is None:
-        connection.connect_with_options(queue_manager, user=user, password=password)
+        made.connect_with_options(queue_manager, user=user, password=password)
     else:
-        connection.connect_tcp_client(queue_manager, CD(), channel, conn_info, user, password)
-    return connection
+        made.connect_tcp_client(queue_manager, CD(), channel, conn_info, user, password)
+    return made
 
 
 def _sts_of(status: Status, manager_name: str) -> STS:

@@ -7,10 +7,10 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
 
-from mayfly.engine.objects.inquire import MANAGER_CCSID
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.code_pages import MANAGER_CCSID
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.pymqi.structures import MD, Fields

@@ -6,29 +6,29 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from mayfly.engine.properties import message_handle as engine
-from mayfly.engine.properties.folders import Description, Property
-from mayfly.engine.properties.values import DATA_TYPES, FIXED_BYTES, raw_value
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.properties.folders import Description, Property
+from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, raw_value
+from mayfly.pymqi import handle_contents
 from mayfly.pymqi.errors import MQMIError, mqmi_error
 from mayfly.pymqi.property_structures import CMHO, DMHO, DMPO, PD, SMPO
 from mayfly.pymqi.structures import Fields, MQOpts
 
 if TYPE_CHECKING:
-    from mayfly.engine.session import Session
+    from mayfly.connection import Connection
     from mayfly.pymqi.connection import QueueManager
 
 _numbers = count(1)
 #: The message handles that are in use; one ends with the last who knows its number.
-_known: WeakValueDictionary[int, engine.MessageHandle] = WeakValueDictionary()
+_known: WeakValueDictionary[int, handle_contents.MessageHandle] = WeakValueDictionary()
 
 
 class HandleNumber(int):
     """The number of a message handle, which keeps it: a PMO or GMO may hold nothing else of it."""
 
-    target: engine.MessageHandle
+    target: handle_contents.MessageHandle
 
 
 class MessageHandle:
@@ -46,7 +46,7 @@ class MessageHandle:
         cmho = CMHO() if cmho is None else cmho
         try:
             _check(cmho, c.MQCMHO_STRUC_ID, rc.MQRC_CMHO_ERROR)
-            target = engine.MessageHandle(cmho.Options)
+            target = handle_contents.MessageHandle(cmho.Options)
         except MQError as error:
             raise mqmi_error(error) from error
         self.msg_handle = HandleNumber(next(_numbers))
@@ -69,7 +69,7 @@ class MessageHandle:
 class _Properties:
     """The properties of a message handle, by name (text, or its UTF-8)."""
 
-    def __init__(self, conn_handle: Session | None, msg_handle: HandleNumber) -> None:
+    def __init__(self, conn_handle: Connection | None, msg_handle: HandleNumber) -> None:
         """Hold the connection, if any, and the number."""
         self.conn_handle = conn_handle
         self.msg_handle = msg_handle
@@ -100,7 +100,7 @@ class _Properties:
             if pd != c.MQPD_NONE:
                 raise mq_error(rc.MQRC_PD_ERROR, f"PD.Options {pd:#x}")
             found = self._target().inquire(_text(name), property_type, impo_options, max_bytes)
-        except engine.ValueTooBig as error:
+        except handle_contents.ValueTooBig as error:
             raise _too_big(error, max_bytes) from error
         except MQError as error:
             if error.reason == rc.MQRC_PROPERTY_NOT_AVAILABLE and default is not None:
@@ -120,7 +120,7 @@ class _Properties:
         """MQSETMP: set a property; ``value_length`` is in bytes, for text at first all of it.
 
         Raises MQMIError MQRC_BUFFER_LENGTH_ERROR for a length that is not that of the type,
-        MQRC_SMPO_ERROR, MQRC_PD_ERROR and as ``MessageHandle.set`` of the engine.
+        MQRC_SMPO_ERROR, MQRC_PD_ERROR and as ``MessageHandle.set`` of the handle_contents.
         """
         pd = PD() if pd is None else pd
         smpo = SMPO() if smpo is None else smpo
@@ -145,13 +145,13 @@ class _Properties:
         except MQError as error:
             raise mqmi_error(error) from error
 
-    def _target(self) -> engine.MessageHandle:
+    def _target(self) -> handle_contents.MessageHandle:
         if self.conn_handle is not None and not self.conn_handle.is_open:
             raise mq_error(rc.MQRC_HCONN_ERROR, "the connection of the message handle is closed")
         return handle_of(self.msg_handle)
 
 
-def handle_of(number: int) -> engine.MessageHandle:
+def handle_of(number: int) -> handle_contents.MessageHandle:
     """Return the message handle of a number; raises MQRC_HMSG_ERROR."""
     found = _known.get(int(number))
     if found is None:
@@ -167,8 +167,8 @@ def properties_of_put(given: Fields, *, publishes: bool) -> list[Property]:
     if given["Version"] < c.MQPMO_VERSION_3:
         return []
     original, new = _optional(given["OriginalMsgHandle"]), _optional(given["NewMsgHandle"])
-    properties = engine.properties_to_put(original, new, given["Action"])
-    return engine.copied(properties, c.MQCOPY_PUBLISH) if publishes else properties
+    properties = handle_contents.properties_to_put(original, new, given["Action"])
+    return handle_contents.copied(properties, c.MQCOPY_PUBLISH) if publishes else properties
 
 
 def note_put(given: Fields, properties: list[Property]) -> None:
@@ -179,7 +179,7 @@ def note_put(given: Fields, properties: list[Property]) -> None:
             new.hold(properties)
 
 
-def handle_of_get(given: Fields) -> engine.MessageHandle | None:
+def handle_of_get(given: Fields) -> handle_contents.MessageHandle | None:
     """Return the message handle of GMO fields, None without; raises MQRC_HMSG_ERROR.
 
     With MQGMO_PROPERTIES_IN_HANDLE there must be one; with the other options it is not looked at.
@@ -194,7 +194,7 @@ def handle_of_get(given: Fields) -> engine.MessageHandle | None:
     return _optional(given["MsgHandle"])
 
 
-def _optional(number: int) -> engine.MessageHandle | None:
+def _optional(number: int) -> handle_contents.MessageHandle | None:
     return None if number == c.MQHM_NONE else handle_of(number)
 
 
@@ -216,7 +216,7 @@ def _measured(value: object, property_type: int, length: int) -> object:
     return value
 
 
-def _too_big(error: engine.ValueTooBig, max_bytes: int) -> MQMIError:
+def _too_big(error: handle_contents.ValueTooBig, max_bytes: int) -> MQMIError:
     value, raw = error.typed.value, raw_value(error.typed)
     if isinstance(value, str):
         value = raw[:max_bytes].decode(errors="ignore")

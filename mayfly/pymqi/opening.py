@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from mayfly.engine.attributes.attribute import PROCESS, QMGR
-from mayfly.engine.objects.registry import topic_alias
-from mayfly.engine.pubsub.topic_handle import TopicHandle
-from mayfly.engine.remote.resolution import full_name
+from mayfly.connection import Connection, Opened
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -16,65 +13,41 @@ from mayfly.pymqi.structures import MD, OD, PMO, Fields
 from mayfly.pymqi.variable_strings import return_string, string_in
 from mayfly.pymqi.verbs import padded_name
 
-if TYPE_CHECKING:
-    from mayfly.engine.core import Core
-    from mayfly.engine.handles import Handle
-    from mayfly.engine.objects.handle import DefinitionHandle
-    from mayfly.engine.session import Session
-
 _Options = TypeVar("_Options")
 _SELECTING = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE | c.MQOO_BROWSE
 #: Objects that are neither queue nor topic.
-DEFINITION_KINDS = {c.MQOT_PROCESS: PROCESS, c.MQOT_Q_MGR: QMGR}
+DEFINITIONS = (c.MQOT_PROCESS, c.MQOT_Q_MGR)
 _VERSIONS = (c.MQOD_VERSION_1, c.MQOD_VERSION_2, c.MQOD_VERSION_3, c.MQOD_VERSION_4)
 
 
-def open_object(
-    session: Session, core: Core, queue: str | bytes | OD, options: int
-) -> Handle | TopicHandle:
-    """MQOPEN; an OD gets the name of a dynamic queue made and, from version 3 on, what it led to.
+def open_object(connection: Connection, od: OD, options: int) -> Opened:
+    """MQOPEN; the OD gets the name of a dynamic queue made and, from version 3 on, what it led to.
 
     Raises MQMIError MQRC_OD_ERROR, MQRC_RECS_PRESENT_ERROR, MQRC_OBJECT_TYPE_ERROR,
-    MQRC_SELECTOR_INVALID_FOR_TYPE and the reason codes of Session.open and Session.open_topic.
+    MQRC_SELECTOR_INVALID_FOR_TYPE and the reason codes of Connection.open.
     """
-    od = od_of(queue)
     fields = vars(od)
     try:
-        handle = _open(session, core, fields, options)
+        opened = _open(connection, fields, options)
     except MQError as error:
         raise mqmi_error(error) from error
-    if isinstance(handle, TopicHandle):
-        _say(fields, ("", core.name), c.MQOT_TOPIC, known_count=0, unknown_count=0)
+    if opened.kind == c.MQOT_TOPIC:
+        _say(fields, ("", connection.name), c.MQOT_TOPIC, known_count=0, unknown_count=0)
         if fields["Version"] >= c.MQOD_VERSION_4:
-            return_string(fields, "ResObjectString", handle.topic)
-        return handle
-    if handle.owns_queue:
-        fields["ObjectName"] = padded_name(handle.queue_name)
-        fields["ObjectQMgrName"] = padded_name(core.name)
-    remote = handle.path.remote or (handle.queue_name, core.name)
-    is_here = remote[1] == core.name
-    _say(fields, remote, c.MQOT_Q, known_count=int(is_here), unknown_count=int(not is_here))
-    return handle
-
-
-def open_definition(session: Session, core: Core, od: OD, options: int) -> DefinitionHandle:
-    """MQOPEN of a process or the queue manager (MQOT_PROCESS, MQOT_Q_MGR).
-
-    Raises MQMIError MQRC_OD_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for another queue manager's, and
-    the reason codes of Session.open_definition.
-    """
-    fields = vars(od)
-    name, manager = text_of(fields["ObjectName"]), text_of(fields["ObjectQMgrName"])
-    try:
-        _check_structure(fields)
-        if manager not in ("", core.name):
-            said = f"{name} of {manager} is not to be opened here"
-            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
-        user = text_of(fields["AlternateUserId"])
-        kind = DEFINITION_KINDS[fields["ObjectType"]]
-        return session.open_definition(kind, name, options, alternate_user=user)
-    except MQError as error:
-        raise mqmi_error(error) from error
+            return_string(fields, "ResObjectString", opened.topic)
+    elif opened.kind == c.MQOT_Q:
+        if opened.made:
+            fields["ObjectName"] = padded_name(opened.made)
+            fields["ObjectQMgrName"] = padded_name(connection.name)
+        is_here = opened.manager == connection.name
+        _say(
+            fields,
+            (opened.queue, opened.manager),
+            c.MQOT_Q,
+            known_count=int(is_here),
+            unknown_count=int(not is_here),
+        )
+    return opened
 
 
 def _say(
@@ -134,38 +107,26 @@ def text_of(value: str | bytes) -> str:
     return text.partition("\0")[0].rstrip(" ")
 
 
-def _open(session: Session, core: Core, fields: Fields, options: int) -> Handle | TopicHandle:
-    name = _name_in(fields, core.name)
-    selector = _selector_in(fields, options)
-    user = text_of(fields["AlternateUserId"])
-    if fields["ObjectType"] == c.MQOT_TOPIC:
-        topic = string_in(fields, "ObjectString", rc.MQRC_TOPIC_STRING_ERROR)
-        return session.open_topic(topic, options, topic_object=name, alternate_user=user)
-    if topic_alias(core.registry, name) is not None:
-        return session.open_topic("", options, alias=name, alternate_user=user)
-    return session.open(
-        name,
-        options,
-        dynamic_name=text_of(fields["DynamicQName"]),
-        selector=selector,
-        alternate_user=user,
-    )
-
-
-def _name_in(fields: Fields, manager_name: str) -> str:
-    """Return the object's name in an OD's fields, which are those of a queue or a topic here."""
+def _open(connection: Connection, fields: Fields, options: int) -> Opened:
     _check_structure(fields)
     version, kind = fields["Version"], fields["ObjectType"]
-    if kind not in (c.MQOT_Q, c.MQOT_TOPIC):
+    if kind not in (c.MQOT_Q, c.MQOT_TOPIC, *DEFINITIONS):
         raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {kind} is no queue and no topic")
     if kind == c.MQOT_TOPIC and version < c.MQOD_VERSION_4:
         raise mq_error(rc.MQRC_OD_ERROR, f"Version {version}: a topic needs version 4 of MQOD")
-    name, manager = text_of(fields["ObjectName"]), text_of(fields["ObjectQMgrName"])
-    if kind == c.MQOT_Q:
-        return full_name(name, manager, manager_name)
-    if manager not in ("", manager_name):
-        raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, f"topics of {manager!r} are not known here")
-    return name
+    topic = ""
+    if kind == c.MQOT_TOPIC:
+        topic = string_in(fields, "ObjectString", rc.MQRC_TOPIC_STRING_ERROR)
+    return connection.open(
+        text_of(fields["ObjectName"]),
+        options,
+        kind=kind,
+        manager=text_of(fields["ObjectQMgrName"]),
+        topic=topic,
+        dynamic_name=text_of(fields["DynamicQName"]),
+        selector=None if kind in DEFINITIONS else _selector_in(fields, options),
+        alternate_user=text_of(fields["AlternateUserId"]),
+    )
 
 
 def _check_structure(fields: Fields) -> None:

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, TypeAlias
+from typing import Any
 
-from mayfly.engine.handles import Handle
-from mayfly.engine.objects.handle import DefinitionHandle
-from mayfly.engine.objects.inquire import inquire, text_length
-from mayfly.engine.objects.set_attributes import set_attributes
-from mayfly.engine.pubsub.topic_handle import TopicHandle
+from mayfly.connection import Opened, text_length
 from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection import QueueManager
-from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error, warning
-from mayfly.pymqi.opening import (
-    DEFINITION_KINDS,
-    body_and_options,
-    od_of,
-    open_definition,
-    open_object,
-    text_of,
-    two_of,
-)
+from mayfly.pymqi.opening import body_and_options, od_of, open_object, text_of, two_of
 from mayfly.pymqi.rfh2 import header_list, put_parts, take_headers
 from mayfly.pymqi.structures import GMO, MD, OD
 from mayfly.pymqi.verbs import get_message, put_message
-
-#: What get_handle returns: of a queue, a topic, or a process or the queue manager.
-AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
 
 
 class Queue:
@@ -39,7 +22,7 @@ class Queue:
     An OD may also name a process or the queue manager, to inquire about it.
     """
 
-    _handle: AnyHandle | None = None
+    _opened: Opened | None = None
     _od: OD | None = None
 
     def __init__(self, qMgr: QueueManager, *opts: Any) -> None:
@@ -54,7 +37,7 @@ class Queue:
         """MQOPEN with options, else note what to open; raises PYIFError when open already."""
         if len(opts) > 1:
             raise TypeError(f"open options may follow, not {len(opts)} arguments")
-        if self._handle is not None:
+        if self._opened is not None:
             raise PYIFError("The Queue is already open")
         self._od = od_of(qDesc)
         if opts:
@@ -67,16 +50,14 @@ class Queue:
         that is neither bytes nor str.
         """
         connection = self._connection
-        connection.get_handle()
+        mq = connection.get_handle()
         body, md, pmo = body_and_options(
             msg, opts, connection.bytes_encoding, connection.default_ccsid
         )
-        handle = self._handle
-        if handle is None:
-            handle = self._open_for(c.MQOO_OUTPUT)
-        if isinstance(handle, DefinitionHandle):
-            raise MQMIError(c.MQCC_FAILED, rc.MQRC_NOT_OPEN_FOR_OUTPUT)
-        put_message(connection.manager, handle, body, md, pmo)
+        opened = self._opened
+        if opened is None:
+            opened = self._open_for(c.MQOO_OUTPUT)
+        put_message(mq, opened, body, md, pmo)
 
     def get(self, maxLength: int | None = None, *opts: Any) -> bytes:
         """MQGET; ``opts`` are an MD and a GMO, updated in place.
@@ -85,17 +66,16 @@ class Queue:
         nothing, as pymqi does. Raises MQMIError, for a warning as well: ``message`` then holds what
         was returned and ``original_length`` how long it is.
         """
-        connection = self._connection
-        connection.get_handle()
+        mq = self._connection.get_handle()
         if maxLength is not None and not isinstance(maxLength, int):
             raise TypeError(f"a length is an integer, not {type(maxLength).__name__}")
         md, gmo = two_of(opts, MD, GMO)
         if maxLength is None and gmo.Options & c.MQGMO_ACCEPT_TRUNCATED_MSG:
             maxLength = 0
-        handle = self._handle
-        if handle is None:
-            handle = self._open_for(c.MQOO_INPUT_AS_Q_DEF)
-        return get_message(_queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT), maxLength, md, gmo)
+        opened = self._opened
+        if opened is None:
+            opened = self._open_for(c.MQOO_INPUT_AS_Q_DEF)
+        return get_message(mq, opened.handle, maxLength, md, gmo)
 
     def get_no_jms(self, max_length: int | None = None, *args: Any) -> bytes:
         """Get without the properties of the message."""
@@ -122,27 +102,25 @@ class Queue:
 
     def close(self, options: int = c.MQCO_NONE) -> None:
         """MQCLOSE with MQCO options; raises PYIFError when not open."""
-        if self._handle is None:
+        if self._opened is None:
             raise PYIFError("not open")
-        self._connection.get_handle()
+        mq = self._connection.get_handle()
         try:
-            reason = self._handle.close(options) or rc.MQRC_NONE
+            reason = mq.close_object(self._opened.handle, options)
         except MQError as error:
             raise mqmi_error(error) from error
-        self._handle = self._od = None
+        self._opened = self._od = None
         if reason:
             raise warning(reason)
 
     def inquire(self, attribute: int) -> int | bytes:
         """MQINQ: a number, or text blank padded to its length; opens for inquiry if need be."""
-        self._connection.get_handle()
-        handle = self._handle
-        if handle is None:
-            handle = self._open_for(c.MQOO_INQUIRE)
+        mq = self._connection.get_handle()
+        opened = self._opened
+        if opened is None:
+            opened = self._open_for(c.MQOO_INQUIRE)
         try:
-            if isinstance(handle, TopicHandle):
-                raise MQMIError(c.MQCC_FAILED, rc.MQRC_NOT_OPEN_FOR_INQUIRE)
-            inquiry = inquire(self._connection.manager, handle, [attribute])
+            inquiry = mq.objects.inquire(opened.handle, [attribute])
         except MQError as error:
             raise mqmi_error(error) from error
         (value,) = inquiry.values
@@ -152,46 +130,37 @@ class Queue:
 
     def set(self, attribute: int, arg: int | str | bytes) -> None:
         """MQSET of one attribute, as ``set_attributes``; opens the queue for it if need be."""
-        self._connection.get_handle()
-        handle = self._handle
-        if handle is None:
-            handle = self._open_for(c.MQOO_SET)
+        mq = self._connection.get_handle()
+        opened = self._opened
+        if opened is None:
+            opened = self._open_for(c.MQOO_SET)
         try:
-            queue = _queue(handle, rc.MQRC_NOT_OPEN_FOR_SET)
             value = arg if isinstance(arg, int) else text_of(arg)
-            set_attributes(self._connection.manager, queue, {attribute: value})
+            mq.objects.set(opened.handle, {attribute: value})
         except MQError as error:
             raise mqmi_error(error) from error
 
-    def set_handle(self, queue_handle: AnyHandle | None) -> None:
+    def set_handle(self, queue_handle: int | None) -> None:
         """Use the handle of another Queue of this connection."""
-        self._handle = queue_handle
+        self._opened = None
+        if queue_handle is not None:
+            self._opened = Opened(queue_handle, c.MQOT_Q, "", "")
 
-    def get_handle(self) -> AnyHandle | None:
+    def get_handle(self) -> int | None:
         """Return the handle, as PMO.Context takes it; None while the queue is not open."""
-        return self._handle
+        return None if self._opened is None else self._opened.handle
 
     def __del__(self) -> None:
         """Close quietly."""
-        if self._handle is not None and self._handle.is_open and self._connection.is_connected:
-            end_dropped(self._connection.manager, self._close_quietly)
+        if self._opened is not None:
+            self._connection.end_dropped(self._close_quietly, self._opened.handle)
 
     def _close_quietly(self) -> None:
         with contextlib.suppress(MQMIError, PYIFError):
             self.close()
 
-    def _open_for(self, options: int) -> AnyHandle:
+    def _open_for(self, options: int) -> Opened:
         if self._od is None:
             raise PYIFError("The Queue Descriptor has not been set.")
-        connection, od = self._connection, self._od
-        is_definition = od.ObjectType in DEFINITION_KINDS
-        opens = open_definition if is_definition else open_object
-        handle = self._handle = opens(connection.get_handle(), connection.manager, od, options)
-        return handle
-
-
-def _queue(handle: AnyHandle, reason: int) -> Handle:
-    """Return the handle of a queue; any other, which was not opened for this, raises the reason."""
-    if not isinstance(handle, Handle):
-        raise MQMIError(c.MQCC_FAILED, reason)
-    return handle
+        self._opened = open_object(self._connection.get_handle(), self._od, options)
+        return self._opened

@@ -6,22 +6,20 @@ import contextlib
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from mayfly.engine.handles import Handle
-from mayfly.engine.pubsub.subscribing import OpenSubscription
+from mayfly.connection import Subscribed
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi.connection import QueueManager
-from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
-from mayfly.pymqi.queue import AnyHandle, Queue
+from mayfly.pymqi.queue import Queue
 from mayfly.pymqi.structures import SD, SRO
 from mayfly.pymqi.subscribing import subscribe
 
 #: MQSR_ACTION_PUBLICATION, the only action there is.
 _RETAINED = 1
 #: A queue of a program's own: as an object, as what get_handle returned, or by its name.
-QueueGiven: TypeAlias = Queue | AnyHandle | str | bytes
+QueueGiven: TypeAlias = Queue | int | str | bytes
 _KEEP_OR_REMOVE = c.MQCO_KEEP_SUB | c.MQCO_REMOVE_SUB
 
 
@@ -31,7 +29,7 @@ class Subscription:
     In a ``with`` block it is closed at the end of it, and its queue as well.
     """
 
-    _opened: OpenSubscription | None = None
+    _opened: Subscribed | None = None
     sub_queue: Queue | None = None
 
     def __init__(
@@ -80,29 +78,28 @@ class Subscription:
         elif not isinstance(sub_desc, SD):
             raise TypeError(f"sub_desc is an SD, not {type(sub_desc).__name__}")
         connection = self._connection
-        session = connection.get_handle()
+        mq = connection.get_handle()
         if self._opened is not None and not _alters(sub_desc, self._opened):
             raise PYIFError("Subscription is already open.")
         given = self._given if sub_queue is None else sub_queue
         if isinstance(given, (str, bytes)):
             given = Queue(connection, given, c.MQOO_INPUT_AS_Q_DEF)
         try:
-            self._opened, handle = subscribe(
-                session,
-                connection.manager,
+            self._opened = opened = subscribe(
+                mq,
                 sub_desc,
                 _handle_of(given),
-                current=self._opened,
-                held=None if given is not None else self._open_handle(),
+                altered=self._opened,
+                held=c.MQHO_NONE if given is not None else self._open_handle(),
             )
         except MQError as error:
             raise mqmi_error(error) from error
         for queue in (given, self.sub_queue):
-            if isinstance(queue, Queue) and queue.get_handle() is handle:
+            if isinstance(queue, Queue) and queue.get_handle() == opened.handle:
                 self.sub_queue = queue
                 return self
         self.sub_queue = Queue(connection)
-        self.sub_queue.set_handle(handle)
+        self.sub_queue.set_handle(opened.handle)
         return self
 
     def get_sub_queue(self) -> Queue | None:
@@ -131,11 +128,11 @@ class Subscription:
         """
         if self._opened is None:
             raise PYIFError("Subscription not open.")
-        self._connection.get_handle()
+        mq = self._connection.get_handle()
         sro = SRO() if sro is None else sro
         try:
             _check_request(sub_action, sro)
-            sro.NumPubs = self._opened.request_retained()
+            sro.NumPubs = mq.topics.request_retained(self._opened.number)
         except MQError as error:
             raise mqmi_error(error) from error
 
@@ -154,10 +151,11 @@ class Subscription:
         opened = self._opened
         if opened is None:
             raise PYIFError("Subscription not open.")
-        self._connection.get_handle()
+        mq = self._connection.get_handle()
         try:
             _check_close(opened, sub_close_options)
-            opened.close(remove=bool(sub_close_options & c.MQCO_REMOVE_SUB))
+            remove = bool(sub_close_options & c.MQCO_REMOVE_SUB)
+            mq.topics.close(opened.number, remove=remove)
         except MQError as error:
             raise mqmi_error(error) from error
         self._opened = None
@@ -178,13 +176,13 @@ class Subscription:
         with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():
             if self._opened is not None:
                 self.close()
-            if self._open_handle() is not None:
+            if self._open_handle():
                 self._queue().close()
 
     def __del__(self) -> None:
         """Close quietly."""
-        if self._opened is not None and self._connection.is_connected:
-            end_dropped(self._connection.manager, self._close_quietly)
+        if self._opened is not None:
+            self._connection.end_dropped(self._close_quietly)
 
     def _close_quietly(self) -> None:
         with contextlib.suppress(MQMIError, PYIFError):
@@ -195,9 +193,11 @@ class Subscription:
             raise PYIFError("Subscription not open.")
         return self.sub_queue
 
-    def _open_handle(self) -> Handle | None:
+    def _open_handle(self) -> int:
+        """Return the handle of its queue, MQHO_NONE when that is not open."""
         handle = _handle_of(self.sub_queue)
-        return handle if handle is not None and handle.is_open else None
+        is_open = handle and self._connection.get_handle().objects.is_open(handle)
+        return handle if is_open else c.MQHO_NONE
 
     def _new_desc(self) -> SD:
         made = c.MQSO_CREATE | c.MQSO_NON_DURABLE | c.MQSO_MANAGED
@@ -211,17 +211,15 @@ class Subscription:
         return desc
 
 
-def _alters(sub_desc: SD, opened: OpenSubscription) -> bool:
+def _alters(sub_desc: SD, opened: Subscribed) -> bool:
     name = (sub_desc.get_vs("SubName") or b"").decode(errors="replace")
-    return bool(sub_desc.Options & c.MQSO_ALTER) and name == opened.name
+    return bool(sub_desc.Options & c.MQSO_ALTER) and name == opened.facts.name
 
 
-def _handle_of(given: Queue | AnyHandle | None) -> Handle | None:
-    """Return the handle of a queue that is given as such or as its handle."""
+def _handle_of(given: Queue | int | None) -> int:
+    """Return the handle of a queue that is given as such or as its handle; MQHO_NONE for none."""
     handle = given.get_handle() if isinstance(given, Queue) else given
-    if handle is not None and not isinstance(handle, Handle):
-        raise mq_error(rc.MQRC_HOBJ_ERROR, "what was opened is no queue: nothing can be got")
-    return handle
+    return c.MQHO_NONE if handle is None else handle
 
 
 def _check_request(action: int, sro: SRO) -> None:
@@ -233,10 +231,10 @@ def _check_request(action: int, sro: SRO) -> None:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"SRO.Options {sro.Options:#x}")
 
 
-def _check_close(opened: OpenSubscription, options: int) -> None:
+def _check_close(opened: Subscribed, options: int) -> None:
     both = options & _KEEP_OR_REMOVE == _KEEP_OR_REMOVE
     if both or options & ~(_KEEP_OR_REMOVE | c.MQCO_QUIESCE):
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"close options {options:#x} for a subscription")
-    if options & c.MQCO_KEEP_SUB and not opened.is_durable:
+    if options & c.MQCO_KEEP_SUB and not opened.facts.is_durable:
         said = "MQCO_KEEP_SUB: the subscription is not durable"
         raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)

@@ -6,12 +6,10 @@ import contextlib
 from types import TracebackType
 from typing import Any, Self
 
-from mayfly.engine.handles import Handle
-from mayfly.engine.pubsub.topic_handle import TopicHandle
+from mayfly.connection import Opened
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import MQError
 from mayfly.pymqi.connection import QueueManager
-from mayfly.pymqi.dropped import end_dropped
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
 from mayfly.pymqi.opening import body_and_options, open_object
 from mayfly.pymqi.rfh2 import put_parts
@@ -26,7 +24,7 @@ class Topic:
     With open options it is opened at once. In a ``with`` block it is closed at the end of it.
     """
 
-    _handle: Handle | TopicHandle | None = None
+    _opened: Opened | None = None
 
     def __init__(
         self,
@@ -57,7 +55,7 @@ class Topic:
         Raises PYIFError when open already, MQMIError MQRC_TOPIC_STRING_ERROR,
         MQRC_UNKNOWN_OBJECT_NAME and the others of an open.
         """
-        if self._handle is not None:
+        if self._opened is not None:
             raise PYIFError("The Topic is already open.")
         self.topic_name = topic_name or self.topic_name
         self.topic_string = topic_string or self.topic_string
@@ -73,14 +71,14 @@ class Topic:
         for a warning as well: it has been published then.
         """
         connection = self._connection
-        connection.get_handle()
+        mq = connection.get_handle()
         body, md, pmo = body_and_options(
             msg, opts, connection.bytes_encoding, connection.default_ccsid
         )
-        handle = self._handle
-        if handle is None:
-            handle = self._open_for(c.MQOO_OUTPUT)
-        put_message(connection.manager, handle, body, md, pmo)
+        opened = self._opened
+        if opened is None:
+            opened = self._open_for(c.MQOO_OUTPUT)
+        put_message(mq, opened, body, md, pmo)
 
     def pub_rfh2(self, msg: str | bytes, *opts: Any) -> None:
         """Publish behind the RFH2 headers that stand in a list after MD and PMO, as ``pub``."""
@@ -96,14 +94,14 @@ class Topic:
 
     def close(self, options: int = c.MQCO_NONE) -> None:
         """MQCLOSE; raises PYIFError when not open."""
-        if self._handle is None:
+        if self._opened is None:
             raise PYIFError("Topic not open.")
-        self._connection.get_handle()
+        mq = self._connection.get_handle()
         try:
-            self._handle.close(options)
+            mq.close_object(self._opened.handle, options)
         except MQError as error:
             raise mqmi_error(error) from error
-        self._handle = self._desc = None
+        self._opened = self._desc = None
 
     def __enter__(self) -> Self:
         """Return the topic."""
@@ -116,15 +114,15 @@ class Topic:
         traceback: TracebackType | None,
     ) -> None:
         """Close it if it is open; an exception from inside stays the one to see."""
-        if self._handle is None:
+        if self._opened is None:
             return
         with contextlib.suppress(MQMIError) if kind is not None else contextlib.nullcontext():
             self.close()
 
     def __del__(self) -> None:
         """Close quietly."""
-        if self._handle is not None and self._handle.is_open and self._connection.is_connected:
-            end_dropped(self._connection.manager, self._close_quietly)
+        if self._opened is not None:
+            self._connection.end_dropped(self._close_quietly, self._opened.handle)
 
     def _close_quietly(self) -> None:
         with contextlib.suppress(MQMIError, PYIFError):
@@ -143,10 +141,8 @@ class Topic:
             raise PYIFError("The Topic Descriptor Version is not MQOD_VERSION_4.")
         self._desc = desc
 
-    def _open_for(self, options: int) -> Handle | TopicHandle:
+    def _open_for(self, options: int) -> Opened:
         if self._desc is None:
             raise PYIFError("The Topic Descriptor has not been set.")
-        connection = self._connection
-        handle = open_object(connection.get_handle(), connection.manager, self._desc, options)
-        self._handle = handle
-        return handle
+        self._opened = open_object(self._connection.get_handle(), self._desc, options)
+        return self._opened

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TypedDict
 
-from mayfly.engine.delivery import stored_id
-from mayfly.engine.finding.search import ANY, Match
-from mayfly.engine.get import GetRequest
-from mayfly.engine.message import token_of
-from mayfly.engine.properties.putting import with_properties
-from mayfly.engine.pubsub.topic_handle import TopicHandle
-from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.verb_options import check_get_options
-from mayfly.lifetime.window import life_ms_of_expiry
+from mayfly.connection import Connection, Opened, stored_id, token_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -31,10 +23,6 @@ from mayfly.pymqi.extension import honoured
 from mayfly.pymqi.message_handle import handle_of_get, note_put, properties_of_put
 from mayfly.pymqi.structures import GMO, MD, PMO, Fields
 
-if TYPE_CHECKING:
-    from mayfly.engine.core import Core
-    from mayfly.engine.handles import Handle
-
 _GMO_VERSIONS = (c.MQGMO_VERSION_1, c.MQGMO_VERSION_2, c.MQGMO_VERSION_3, c.MQGMO_VERSION_4)
 _PMO_VERSIONS = (c.MQPMO_VERSION_1, c.MQPMO_VERSION_2, c.MQPMO_VERSION_3)
 _MATCH_IDS = c.MQMO_MATCH_MSG_ID | c.MQMO_MATCH_CORREL_ID
@@ -44,7 +32,18 @@ _NAME_BYTES = 48
 _BLANK = ord(" ")
 
 
-def put_message(core: Core, handle: Handle | TopicHandle, body: bytes, md: MD, pmo: PMO) -> None:
+class Match(TypedDict, total=False):
+    """By what a get finds its message: parameters of ``Connection.get``."""
+
+    msg_id: bytes
+    correl_id: bytes
+    token: bytes
+    group_id: bytes
+    sequence_number: int
+    offset: int
+
+
+def put_message(connection: Connection, opened: Opened, body: bytes, md: MD, pmo: PMO) -> None:
     """MQPUT to a queue or a topic.
 
     Raises MQMIError, for a warning too: the message is on the queue, or published, then. With
@@ -55,23 +54,21 @@ def put_message(core: Core, handle: Handle | TopicHandle, body: bytes, md: MD, p
     options = given["Options"]
     try:
         _check_pmo(given)
-        life_ms = _life_ms(core, fields["Expiry"])
         asked = descriptor_of(fields, options & c.MQPMO_SET_ALL_CONTEXT)
         given_format = asked.format
         asked, body = honoured(asked, body)
-        properties = properties_of_put(given, publishes=isinstance(handle, TopicHandle))
-        descriptor, body = with_properties(core, asked, body, properties)
-        request = PutRequest(
-            descriptor,
-            stored_id(fields["MsgId"]),
-            stored_id(fields["CorrelId"]),
-            life_ms,
+        properties = properties_of_put(given, publishes=opened.kind == c.MQOT_TOPIC)
+        result = connection.put(
+            opened.handle,
+            body,
+            asked,
+            options,
+            msg_id=stored_id(fields["MsgId"]),
+            correl_id=stored_id(fields["CorrelId"]),
+            expiry_tenths=fields["Expiry"],
+            properties=properties,
+            context=given["Context"],
         )
-        result: PutResult | None
-        if options & c.MQPMO_ASYNC_RESPONSE and not isinstance(handle, TopicHandle):
-            result = handle.put_async(body, request, options, given["Context"])
-        else:
-            result = handle.put(body, request, options, given["Context"])
     except MQError as error:
         raise mqmi_error(error) from error
     if result is None:
@@ -88,12 +85,14 @@ def put_message(core: Core, handle: Handle | TopicHandle, body: bytes, md: MD, p
         fields["CorrelId"] = result.correl_id or _NO_ID
         moment = put_moment(result.descriptor, result.window.put_ms)
         fields["PutDate"], fields["PutTime"] = moment
-    given.update(_destination(result.queue, result.manager, core.name))
+    given.update(_destination(result.queue, result.manager, connection.name))
     if result.warning:
         raise warning(result.warning)
 
 
-def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> bytes:
+def get_message(
+    connection: Connection, handle: int, max_length: int | None, md: MD, gmo: GMO
+) -> bytes:
     """MQGET; ``max_length`` in bytes, None takes a message of any length.
 
     Raises MQMIError. For a warning it holds the body, and MD and GMO are filled in all the same:
@@ -103,27 +102,26 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
     fields, given = vars(md), vars(gmo)
     options = given["Options"]
     try:
-        if given["StrucId"] != c.MQGMO_STRUC_ID or given["Version"] not in _GMO_VERSIONS:
-            raise _wrong_structure(rc.MQRC_GMO_ERROR, given)
+        _check_gmo(given)
         check_md(fields)
         if options & c.MQGMO_UNLOCK:
-            return _unlock(handle, options)
+            return _unlock(connection, handle, options)
         if max_length is not None and max_length < 0:
             raise mq_error(rc.MQRC_BUFFER_LENGTH_ERROR, f"length {max_length} is negative")
         target = handle_of_get(given)
-        request = GetRequest(
-            _match(fields, given),
-            given["WaitInterval"],
-            max_length,
-            view=handle.view(options, has_handle=target is not None),
-            extends=fields["Version"] < c.MQMD_VERSION_2,
+        result = connection.get(
+            handle,
+            options,
+            wait_ms=given["WaitInterval"],
+            max_length=max_length,
+            in_handle=target is not None,
+            with_extension=fields["Version"] < c.MQMD_VERSION_2,
+            **_match(fields, given),
         )
-        result = handle.get(request, options)
     except MQError as error:
         raise mqmi_error(error) from error
-    message = result.message
+    message, length, reason = result.message, result.data_length, result.warning
     body, descriptor = message.body, message.descriptor
-    length, reason = result.data_length, result.warning
     if options & c.MQGMO_CONVERT:
         wanted = Coding.of(fields["Encoding"], fields["CodedCharSetId"])
         body, descriptor, length, reason = converted(result, wanted, max_length, options)
@@ -132,8 +130,7 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
     fields.update(fields_of(descriptor, fields["Version"]))
     fields["Expiry"] = message.remaining_tenths
     fields["BackoutCount"] = message.backout_count
-    fields["MsgId"] = message.msg_id
-    fields["CorrelId"] = message.correl_id
+    fields["MsgId"], fields["CorrelId"] = message.msg_id, message.correl_id
     fields["PutDate"], fields["PutTime"] = put_moment(descriptor, message.put_ms)
     given["ResolvedQName"] = padded_name(message.queue)
     if given["Version"] >= c.MQGMO_VERSION_2:
@@ -145,8 +142,9 @@ def get_message(handle: Handle, max_length: int | None, md: MD, gmo: GMO) -> byt
     return body
 
 
-def _life_ms(core: Core, expiry_tenths: int) -> int | None:
-    return life_ms_of_expiry(expiry_tenths, refuse_zero=core.settings.is_zero_refused)
+def _check_gmo(given: Fields) -> None:
+    if given["StrucId"] != c.MQGMO_STRUC_ID or given["Version"] not in _GMO_VERSIONS:
+        raise _wrong_structure(rc.MQRC_GMO_ERROR, given)
 
 
 def _check_pmo(given: Fields) -> None:
@@ -186,21 +184,20 @@ def _match(fields: Fields, given: Fields) -> Match:
         _check_match_options(fields["Version"], version, wanted)
     if version == c.MQGMO_VERSION_1:
         wanted = _MATCH_IDS
-    msg_id = stored_id(fields["MsgId"]) if wanted & c.MQMO_MATCH_MSG_ID else b""
-    correl_id = stored_id(fields["CorrelId"]) if wanted & c.MQMO_MATCH_CORREL_ID else b""
-    token = given["MsgToken"] if wanted & c.MQMO_MATCH_MSG_TOKEN else None
-    if wanted & _MATCH_GROUP:
-        return Match(
-            msg_id or None,
-            correl_id or None,
-            (stored_id(fields["GroupId"]) or None) if wanted & c.MQMO_MATCH_GROUP_ID else None,
-            fields["MsgSeqNumber"] if wanted & c.MQMO_MATCH_MSG_SEQ_NUMBER else None,
-            fields["Offset"] if wanted & c.MQMO_MATCH_OFFSET else None,
-            token=token,
-        )
-    if token is not None:
-        return Match(msg_id or None, correl_id or None, token=token)
-    return Match(msg_id or None, correl_id or None) if msg_id or correl_id else ANY
+    match: Match = {}
+    if wanted & c.MQMO_MATCH_MSG_ID:
+        match["msg_id"] = stored_id(fields["MsgId"])
+    if wanted & c.MQMO_MATCH_CORREL_ID:
+        match["correl_id"] = stored_id(fields["CorrelId"])
+    if wanted & c.MQMO_MATCH_MSG_TOKEN:
+        match["token"] = given["MsgToken"]
+    if wanted & c.MQMO_MATCH_GROUP_ID:
+        match["group_id"] = stored_id(fields["GroupId"])
+    if wanted & c.MQMO_MATCH_MSG_SEQ_NUMBER:
+        match["sequence_number"] = fields["MsgSeqNumber"]
+    if wanted & c.MQMO_MATCH_OFFSET:
+        match["offset"] = fields["Offset"]
+    return match
 
 
 def _check_match_options(md_version: int, gmo_version: int, wanted: int) -> None:
@@ -224,9 +221,8 @@ def _check_gmo_version(version: int, needed: int, what: str) -> None:
         raise mq_error(rc.MQRC_WRONG_GMO_VERSION, f"{what} needs GMO.Version {needed}")
 
 
-def _unlock(handle: Handle, options: int) -> bytes:
-    check_get_options(options)
-    reason = handle.unlock()
+def _unlock(connection: Connection, handle: int, options: int) -> bytes:
+    reason = connection.unlock(handle, options)
     if reason:
         raise warning(reason)
     return b""

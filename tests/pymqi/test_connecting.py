@@ -20,7 +20,7 @@ def test_connect_finds_the_open_queue_manager(
 ) -> None:
     connection = pymqi.connect(name)
     assert connection.get_name() == "QM1"
-    assert connection.manager is queue_manager
+    assert connection.get_handle().admin is queue_manager
     assert connection.is_connected
     connection.disconnect()
     assert not connection.is_connected
@@ -84,7 +84,7 @@ def test_connect_opens_the_folder_under_home_until_the_last_disconnects(
         with manager.session() as session:
             session.put("Q1", b"kept", persistent=True)
     first, second = pymqi.connect("QH"), pymqi.connect("QH")
-    assert first.manager is second.manager
+    assert first.get_handle().admin is second.get_handle().admin
     first.disconnect()
     assert "QH" in open_managers()
     assert pymqi.Queue(second, "Q1").get() == b"kept"

@@ -9,7 +9,6 @@ from threading import Thread
 import pytest
 
 from mayfly import MQError, QueueManager, pymqi
-from mayfly.engine.handles import Handle
 from mayfly.mqi import reasons as rc
 from mayfly.pymqi import CMQC
 from mayfly.testing import VirtualClock
@@ -37,12 +36,11 @@ def clock() -> Iterator[Collecting]:
 def drop_a_connection_in_a_cycle() -> str:
     """Return the name of a temporary queue whose connection and handle nobody holds any more."""
     connection = pymqi.connect("QM1")
-    queue = pymqi.Queue(connection, "SYSTEM.DEFAULT.MODEL.QUEUE", CMQC.MQOO_OUTPUT)
+    od = pymqi.OD(ObjectName="SYSTEM.DEFAULT.MODEL.QUEUE")
+    queue = pymqi.Queue(connection, od, CMQC.MQOO_OUTPUT)
     queue.put(b"x", pymqi.MD(), pymqi.PMO(Options=CMQC.MQPMO_SYNCPOINT))
     vars(connection)["itself"], vars(queue)["itself"] = connection, queue
-    handle = queue.get_handle()
-    assert isinstance(handle, Handle)
-    return handle.queue_name
+    return str(od.ObjectName.decode()).strip()
 
 
 def in_time(thread: Thread) -> bool:

@@ -14,12 +14,12 @@ from mayfly import QueueManager, jms
 from mayfly.engine.get import GetResult
 from mayfly.engine.handles import Handle
 from mayfly.engine.message import Message
-from mayfly.engine.properties.folders import joined, parts_of, properties_of_mapping
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import pack_folder, pack_header
+from mayfly.properties.folders import joined, parts_of, properties_of_mapping
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import available_only
 from tests.spec.scene import (

@@ -8,13 +8,13 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.bulk.claim_holding import Limit
-from mayfly.engine.properties.message_handle import MessageHandle
 from mayfly.engine.properties.views import View
 from mayfly.engine.pubsub.topic_administration import alter_topic
 from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s
+from mayfly.pymqi.handle_contents import MessageHandle
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import BASE, admin_sub, deliver, drained, topic
 from tests.spec.scene import (

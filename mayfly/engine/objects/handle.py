@@ -30,6 +30,8 @@ class DefinitionHandle:
         self.kind = definition.kind
         self.name = definition.name
         self.options = mark.options
+        #: MQHOBJ.
+        self.number = mark.number
 
     @property
     def is_open(self) -> bool:
@@ -38,7 +40,7 @@ class DefinitionHandle:
 
     def __index__(self) -> int:
         """Return the number of the handle, MQHOBJ."""
-        return self._mark.number
+        return self.number
 
     def close(self, options: int = c.MQCO_NONE) -> None:
         """MQCLOSE; raises MQRC_HOBJ_ERROR, MQRC_OPTION_NOT_VALID_FOR_TYPE for any option."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mayfly.engine.attributes import ATTRIBUTES, attributes_of
 from mayfly.engine.attributes.attribute import (
@@ -25,15 +25,13 @@ from mayfly.engine.objects.handle import DefinitionHandle
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.code_pages import MANAGER_CCSID
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import MAX_PRIORITY
 
 if TYPE_CHECKING:
     from mayfly.engine.handles import Handle
     from mayfly.engine.session import Session
-
-#: The character set of the queue manager's own texts: UTF-8.
-MANAGER_CCSID: Final = 1208
 
 _QUEUE_TYPES = {
     QLOCAL: c.MQQT_LOCAL,

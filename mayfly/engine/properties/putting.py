@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mayfly.engine.properties.folders import Property, joined, properties_of_mapping
-from mayfly.engine.properties.values import raw_value
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPROP_UNRESTRICTED_LENGTH
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
+from mayfly.properties.folders import Property, joined, properties_of_mapping
+from mayfly.properties.values import raw_value
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from mayfly.engine.properties.folders import Parts, parts_of
 from mayfly.mqi.delay_header import DelayHeader, find_delay_header
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.properties import Value
+from mayfly.properties.folders import Parts, parts_of
 
 
 class Readable(ABC):

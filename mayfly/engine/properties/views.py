@@ -7,18 +7,18 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from mayfly.engine.properties.folders import (
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import FORMAT, Typed, read_texts
+from mayfly.properties.folders import (
     Parts,
     Property,
     overridden,
     parts_of,
     without_properties,
 )
-from mayfly.engine.properties.names import TOPIC
-from mayfly.mqi import constants as c
-from mayfly.mqi.descriptor import Descriptor, pack_descriptor, unpack_descriptor
-from mayfly.mqi.errors import MQError
-from mayfly.mqi.properties import FORMAT, Typed, read_texts
+from mayfly.properties.names import TOPIC
 from mayfly.store.units import StoredMessage
 
 #: The options that say how properties are returned; only one of them may be set.

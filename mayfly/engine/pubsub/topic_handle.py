@@ -67,6 +67,8 @@ class TopicHandle:
         self._verbs = verbs
         self._target = target
         self.opened = opened
+        #: MQHOBJ.
+        self.number = opened.number
 
     @property
     def is_open(self) -> bool:
@@ -80,7 +82,7 @@ class TopicHandle:
 
     def __index__(self) -> int:
         """Return the number of the handle, MQHOBJ."""
-        return self.opened.number
+        return self.number
 
     def put(
         self,

@@ -10,14 +10,6 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
-from mayfly.engine.properties.names import (
-    JMS_SETTABLE,
-    PROPERTY_FOLDERS,
-    checked_name,
-    path_of,
-    plain_name,
-)
-from mayfly.engine.properties.values import python_value
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -33,6 +25,14 @@ from mayfly.mqi.properties import (
     property_element,
     read_texts,
 )
+from mayfly.properties.names import (
+    JMS_SETTABLE,
+    PROPERTY_FOLDERS,
+    checked_name,
+    path_of,
+    plain_name,
+)
+from mayfly.properties.values import python_value
 
 #: In which order folders are written; others follow.
 _ORDER = ("mcd", "jms", "usr", "mqps", "mqext")

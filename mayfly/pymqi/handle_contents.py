@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from mayfly.engine.message import Message
-from mayfly.engine.properties.folders import (
+from mayfly.connection import Message
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, OptionsError, mq_error
+from mayfly.mqi.properties import Typed, Value
+from mayfly.properties.folders import (
     Description,
     Property,
     check_mixed,
     named,
     overridden,
 )
-from mayfly.engine.properties.names import JMS_READABLE, USER_FOLDER, check_length, plain_name
-from mayfly.engine.properties.values import converted, mq_value, raw_value
-from mayfly.mqi import constants as c
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, OptionsError, mq_error
-from mayfly.mqi.properties import Typed, Value
+from mayfly.properties.names import JMS_READABLE, USER_FOLDER, check_length, plain_name
+from mayfly.properties.values import converted, mq_value, raw_value
 from mayfly.selectors import MessageFields
 from mayfly.selectors.names import MQMD
 
