@@ -55,6 +55,7 @@ from mayfly.engine.forwarding import bury, bury_reply, forward, put_reply, repor
 from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.handles import Handle
 from mayfly.engine.home import HOME_VARIABLE, check_manager_name, folder_in_home
+from mayfly.engine.locking import definitions_if_free
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message, position_of, token_of
 from mayfly.engine.move_numbers import MoveNumbers
@@ -99,8 +100,12 @@ from mayfly.engine.objects.views import (
 from mayfly.engine.open_managers import open_managers as managers_here
 from mayfly.engine.own_time import OwnTime, come_back
 from mayfly.engine.properties.putting import with_properties
+from mayfly.engine.pubsub.from_neighbours import publish_from_neighbour
 from mayfly.engine.pubsub.mqsub import SubscriptionFacts, SubscriptionWanted, facts_of, subscribe_as
+from mayfly.engine.pubsub.neighbours import Neighbours
+from mayfly.engine.pubsub.proxies import PUBLICATIONS
 from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine.pubsub.subscribed_topics import SubscribedTopics, TopicChange
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.subscription_administration import (
     CHANGEABLE as CHANGEABLE_OF_SUBSCRIPTIONS,
@@ -155,6 +160,7 @@ __all__ = [
     "channel_definitions",
     "check_name",
     "check_putter",
+    "definitions_if_free",
     "definitions_version",
     "find_channel",
     "full_name",
@@ -211,6 +217,13 @@ __all__ = [
     "refuse",
     "report_expiration",
     "seen_in_transit",
+    # Publish/subscribe with neighbours.
+    "Neighbours",
+    "PUBLICATIONS",
+    "SubscribedTopics",
+    "TopicChange",
+    "check_topic_string",
+    "publish_from_neighbour",
     # Delayed messages.
     "AuditEntry",
     "Receipt",
@@ -249,10 +262,13 @@ __all__ = [
     # Administration: kinds of objects, their attributes, what is defined and how it stands.
     "ANY_TLS",
     "AUTHREC",
+    "Attribute",
+    "AuthorityKey",
     "CHANGEABLE_OF_SUBSCRIPTIONS",
     "CHANNEL",
     "DEFAULT_OBJECTS",
     "DEFAULT_TOPIC",
+    "Entity",
     "GROUP",
     "OBJECT_TYPES",
     "PRINCIPAL",
@@ -270,9 +286,6 @@ __all__ = [
     "SUB",
     "TOPIC",
     "TOPIC_VALUES",
-    "Attribute",
-    "AuthorityKey",
-    "Entity",
     "alter_definition",
     "alter_named",
     "alter_subscription",
@@ -281,7 +294,6 @@ __all__ = [
     "authorities_of",
     "check_entity",
     "check_profile",
-    "check_topic_string",
     "clear_queue",
     "clear_retained",
     "define_named",

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from mayfly.engine import check_name
-from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine import check_name, check_topic_string
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 

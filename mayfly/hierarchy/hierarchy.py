@@ -11,10 +11,20 @@ import logging
 import threading
 from contextlib import suppress
 
-from mayfly.engine import Arrivals, Handle, Manager, Message, Session, bury
+from mayfly.engine import (
+    PUBLICATIONS,
+    Arrivals,
+    Handle,
+    Manager,
+    Message,
+    Neighbours,
+    Session,
+    bury,
+    definitions_if_free,
+    manager_definition,
+)
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
-from mayfly.hierarchy.neighbours import Neighbours
-from mayfly.hierarchy.publications import Publications, got
+from mayfly.hierarchy.publications import PUT_ASIDE, Publications, got
 from mayfly.hierarchy.telling import Telling
 from mayfly.hierarchy.wishes import Wishes
 from mayfly.lifetime.times import SECOND_MS
@@ -86,7 +96,7 @@ class Hierarchy:
     @property
     def _is_wanted(self) -> bool:
         manager = self._manager
-        return manager.registry.queue_manager.psmode == c.MQPSM_ENABLED and not (
+        return manager_definition(manager).psmode == c.MQPSM_ENABLED and not (
             self._is_closed or manager.is_stopped
         )
 
@@ -109,19 +119,17 @@ class Hierarchy:
 
     def _turn(self) -> None:
         """Do what is due; the clock does not wait for who changes definitions elsewhere."""
-        manager = self._manager
-        if not manager.administration.acquire(blocking=False):
-            self._held_ms = manager.now_ms() + 1
-            return
-        try:
-            if self._is_wanted:
-                self._work()
-            else:
-                self._disconnect()
-        except MQError as error:
-            self._stop_short(error)
-        finally:
-            manager.administration.release()
+        with definitions_if_free(self._manager) as is_free:
+            if not is_free:
+                self._held_ms = self._manager.now_ms() + 1
+                return
+            try:
+                if self._is_wanted:
+                    self._work()
+                else:
+                    self._disconnect()
+            except MQError as error:
+                self._stop_short(error)
 
     def _work(self) -> None:
         if self._session is None:
@@ -188,7 +196,7 @@ class Hierarchy:
 
     def _connect(self) -> None:
         manager = self._manager
-        self._neighbours.make_queues()
+        self._neighbours.make_queues((PUBLICATIONS, PUT_ASIDE, REQUESTS))
         session = manager.session(transacted=True, program=_PROGRAM)
         try:
             self._requests = session.open(REQUESTS, c.MQOO_INPUT_EXCLUSIVE)
@@ -198,8 +206,8 @@ class Hierarchy:
             raise
         self._session = session
         self._telling.begin()
-        for queue in (self._requests.queue, self._publications.queue):
-            self._arrivals.watch(queue)
+        for handle in (self._requests, self._publications.arrived):
+            self._arrivals.watch(handle.queue)
         self._arrivals.has_work = True
         # What was put aside, or could not be done, may be possible now.
         self._retry_ms = manager.now_ms()

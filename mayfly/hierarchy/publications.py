@@ -10,13 +10,20 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from mayfly.engine import GetRequest, Handle, Message, PutRequest, Session, bury, forward, stored_id
-from mayfly.engine.core import Core
-from mayfly.engine.pubsub.proxies import PUBLICATIONS, out_of_envelope, publisher_name
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine import (
+    PUBLICATIONS,
+    GetRequest,
+    Handle,
+    Manager,
+    Message,
+    Session,
+    bury,
+    forward,
+    publish_from_neighbour,
+)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.mqi.errors import MQError, NoMessage
 
 _LOG = logging.getLogger("mayfly.hierarchy")
 #: Where persistent publications wait that can neither be published nor dead-lettered.
@@ -28,16 +35,16 @@ TURN_COUNT: Final = 100
 class Publications:
     """The publications of neighbours as they arrive, in a session that is always transacted."""
 
-    def __init__(self, core: Core, session: Session) -> None:
+    def __init__(self, manager: Manager, session: Session) -> None:
         """Open the queues; raises as ``Session.open``."""
-        self._core, self._session = core, session
+        self._manager, self._session = manager, session
         self._arrived = session.open(PUBLICATIONS, c.MQOO_INPUT_EXCLUSIVE)
         self._aside = session.open(PUT_ASIDE, c.MQOO_INPUT_EXCLUSIVE)
 
     @property
-    def queue(self) -> LocalQueue:
-        """Where they arrive."""
-        return self._arrived.queue
+    def arrived(self) -> Handle:
+        """The queue on which they arrive."""
+        return self._arrived
 
     @property
     def has_some_aside(self) -> bool:
@@ -55,7 +62,9 @@ class Publications:
                 return False
             error = self._settle(message)
             if error is not None:
-                _LOG.warning("publication at %s: %s refused: %s", self._core.name, message, error)
+                _LOG.warning(
+                    "publication at %s: %s refused: %s", self._manager.name, message, error
+                )
         return True
 
     def try_again(self) -> None:
@@ -73,52 +82,24 @@ class Publications:
         """Publish a message or put it elsewhere; return why it was not published."""
         failure: MQError | None = None
         try:
-            self._publish(message)
+            publish_from_neighbour(self._session, message)
         except MQError as error:
             self._refuse(message, error)
             failure = error
         self._session.commit()
         return failure
 
-    def _publish(self, message: Message) -> None:
-        """Publish a message in the unit of work.
-
-        Raises as ``out_of_envelope`` and ``publish.publish``; MQRC_LOOPING_PUBLICATION when it has
-        been here before.
-        """
-        arrived = out_of_envelope(message.descriptor, message.body)
-        journey, here = arrived.journey, self._core.name
-        if here in journey.visited:
-            said = f"{here} has published it already; it came by {', '.join(journey.visited)}"
-            raise mq_error(rc.MQRC_LOOPING_PUBLICATION, said)
-        self._session.belong_to(publisher_name(journey.visited[-1]))
-        request = PutRequest(
-            arrived.descriptor._replace(put_date=message.put_date, put_time=message.put_time),
-            message.msg_id,
-            stored_id(message.correl_id),
-            message.remaining_ms,
-            context_option=c.MQPMO_SET_ALL_CONTEXT,
-        )
-        self._session.publish_as(
-            arrived.topic,
-            arrived.body,
-            request,
-            syncpoint=True,
-            retain=journey.is_retained,
-            journey=journey,
-        )
-
     def _refuse(self, message: Message, error: MQError) -> None:
         """Dead-letter what cannot be published, else put it aside if that is worth it."""
-        core, session = self._core, self._session
+        manager, session = self._manager, self._session
         try:
-            bury(core, session, message, error.reason)
+            bury(manager, session, message, error.reason)
         except MQError as failure:
             is_persistent = message.descriptor.persistence == c.MQPER_PERSISTENT
             if is_persistent and error.reason != rc.MQRC_LOOPING_PUBLICATION:
-                forward(core, session, PUT_ASIDE, message)
+                forward(manager, session, PUT_ASIDE, message)
             else:
-                _LOG.warning("publication at %s: %s dropped: %s", core.name, message, failure)
+                _LOG.warning("publication at %s: %s dropped: %s", manager.name, message, failure)
 
 
 def got(handle: Handle) -> Message | None:

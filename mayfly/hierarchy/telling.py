@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from mayfly.engine.core import Core
-from mayfly.engine.pubsub.proxies import is_proxy, neighbour_of
-from mayfly.engine.pubsub.subscriptions import Subscription
+from mayfly.engine import Manager, SubscribedTopics, TopicChange, next_number
 from mayfly.hierarchy.announcements import WHOLE, Announcement
-
-#: Behind whom the subscriptions of this queue manager are.
-_HERE = ""
 
 
 class _Told:
@@ -29,43 +24,36 @@ class _Told:
 class Telling:
     """Makes the announcements of a queue manager; used by whoever works for its hierarchy."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, manager: Manager) -> None:
         """Know nothing until :meth:`begin`."""
-        self._core = core
-        #: How many subscriptions to a topic are behind whom.
+        self._manager = manager
+        self._topics = SubscribedTopics(manager)
+        #: How many subscriptions to a topic are behind which neighbour; here, under no name.
         self._sides: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._told: dict[str, _Told] = {}
 
     @property
     def has_news(self) -> bool:
         """Whether subscriptions have come or gone that nobody has looked at."""
-        return bool(self._core.registry.subscriptions.changes)
+        return self._topics.has_changes
 
     def begin(self) -> None:
         """Count what there is and follow it from now on; neighbours are told anew."""
-        subscriptions = self._core.registry.subscriptions
         self._sides.clear()
         self._told.clear()
-        with self._core.latch:
-            subscriptions.changes = []
-            there_are = subscriptions.all()
-        for subscription in there_are:
-            self._count(subscription, 1)
+        for change in self._topics.begin():
+            self._count(change)
 
     def end(self) -> None:
         """Follow no longer."""
-        with self._core.latch:
-            self._core.registry.subscriptions.changes = None
+        self._topics.end()
 
     def follow(self) -> None:
         """Take in what has changed."""
-        subscriptions = self._core.registry.subscriptions
-        with self._core.latch:
-            changes, subscriptions.changes = subscriptions.changes, []
-        for subscription, step in changes or ():
-            self._count(subscription, step)
+        for change in self._topics.changes():
+            self._count(change)
             for told in self._told.values():
-                told.unsaid.add(subscription.topic)
+                told.unsaid.add(change.topic)
 
     def forget(self, neighbour: str) -> None:
         """Tell a neighbour everything next time."""
@@ -76,7 +64,7 @@ class Telling:
 
         Whoever cannot send it calls :meth:`forget`.
         """
-        told, sender = self._told.get(neighbour), self._core.name
+        told, sender = self._told.get(neighbour), self._manager.name
         if told is None:
             topics = frozenset(t for t in self._sides if self._is_wanted(t, neighbour))
             whole = Announcement(sender, parent, self._number(), topics, asks=asks)
@@ -96,16 +84,15 @@ class Telling:
 
     def farewell(self, parent: str) -> Announcement:
         """Return what tells a neighbour that it is none any longer."""
-        return Announcement(self._core.name, parent, self._number(), leaves=True)
+        return Announcement(self._manager.name, parent, self._number(), leaves=True)
 
-    def _count(self, subscription: Subscription, step: int) -> None:
-        side = neighbour_of(subscription) if is_proxy(subscription) else _HERE
-        counts = self._sides[subscription.topic]
-        counts[side] += step
-        if not counts[side]:
-            del counts[side]
+    def _count(self, change: TopicChange) -> None:
+        counts = self._sides[change.topic]
+        counts[change.neighbour] += change.step
+        if not counts[change.neighbour]:
+            del counts[change.neighbour]
         if not counts:
-            del self._sides[subscription.topic]
+            del self._sides[change.topic]
 
     def _is_wanted(self, topic: str, neighbour: str) -> bool:
         """Tell whether somebody subscribes to it here or behind another neighbour."""
@@ -113,7 +100,6 @@ class Telling:
         return len(sides) > (neighbour in sides)
 
     def _number(self) -> int:
-        with self._core.latch:
-            number = self._core.store.sequence.next()
+        number = next_number(self._manager)
         assert number != WHOLE
         return number

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mayfly.engine import Neighbours
 from mayfly.hierarchy.announcements import WHOLE, Announcement
-from mayfly.hierarchy.neighbours import Neighbours
 from mayfly.mqi.errors import MQError
 
 

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
-from mayfly.engine import ChildDefinition
+from mayfly.engine.attributes import ChildDefinition
 from mayfly.engine.attributes.attribute import CHILD, QLOCAL
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import define, erase, save
-from mayfly.engine.pubsub.proxies import (
-    PUBLICATIONS,
-    is_proxy,
-    neighbour_of,
-    proxy_definition,
-)
+from mayfly.engine.pubsub.proxies import is_proxy, neighbour_of, proxy_definition
 from mayfly.engine.pubsub.retained import deliver_retained
 from mayfly.engine.pubsub.subscription_administration import (
     create_subscription,
     remove_subscription,
 )
 from mayfly.engine.pubsub.subscriptions import Subscription
-from mayfly.hierarchy.announcements import REQUESTS
-from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.mqi.errors import MQError
 
 _LOG = logging.getLogger("mayfly.hierarchy")
-_QUEUES = (PUBLICATIONS, PUT_ASIDE, REQUESTS)
+_QUEUE = {"MAXDEPTH": 999_999_999, "DEFPSIST": 1}
 
 
 class Neighbours:
@@ -50,11 +44,11 @@ class Neighbours:
         """Return parent and children."""
         return [name for name in (self.parent, *self.children) if name]
 
-    def make_queues(self) -> None:
+    def make_queues(self, names: Iterable[str]) -> None:
         """Define the queues that neighbours are heard by where they are missing."""
-        for name in _QUEUES:
+        for name in names:
             if self._core.registry.find(name) is None:
-                define(self._core, QLOCAL, name, {"MAXDEPTH": 999_999_999, "DEFPSIST": 1})
+                define(self._core, QLOCAL, name, _QUEUE)
 
     def add_child(self, name: str) -> None:
         """Note a child, durably."""
