@@ -86,6 +86,27 @@ CLOCK_EXCEPTIONS = {
     ("mayfly/runtime/clocks.py", "*"): "the one module that reads the machine's clocks",
 }
 
+#: What these packages need of the machine comes from the Runtime of their queue manager.
+GIVEN_A_RUNTIME = frozenset(
+    "channel connection contracts engine hierarchy lifetime listener sharing store".split()
+)
+MACHINE = frozenset(
+    "_thread threading time random secrets uuid multiprocessing concurrent asyncio"
+    " os.urandom os.getrandom".split()
+)
+
+#: (file, what it may use) -> why. Only what belongs to the whole process can stand here.
+RUNTIME_EXCEPTIONS = {
+    ("mayfly/channel/channels.py", "threading"): "which queue managers this process has open",
+    ("mayfly/channel/network.py", "threading"): "a socket, which is the machine's as well",
+    ("mayfly/connection/by_name.py", "threading"): "which queue managers this process has open",
+    ("mayfly/listener/server_session.py", "threading"): "asked by programs without any object",
+    ("mayfly/store/checksums.py", "threading"): "SQLite's list of file systems is the process's",
+    ("mayfly/store/database.py", "threading"): "a template for each thread of the process",
+}
+#: It may fall, not rise.
+MOST_RUNTIME_EXCEPTIONS = 6
+
 DURATION_WORDS = frozenset("timeout interval delay expiry ttl deadline elapsed".split())
 QUALIFIERS = frozenset("default max min limit total value left".split())
 
@@ -305,6 +326,25 @@ def check_clocks(source: Source) -> Problems:
             yield source.at(node, f"{name}: time comes from a Clock; see runtime/clocks.py")
 
 
+def check_runtime(source: Source) -> Problems:
+    if layer_of(source.module) not in GIVEN_A_RUNTIME:
+        return
+    for node in source.nodes:
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Attribute):
+            names = [ast.unparse(node)]
+        for name in names:
+            known = name if name in MACHINE else name.partition(".")[0]
+            is_import = not isinstance(node, ast.Attribute) or "." in known
+            if is_import and known in MACHINE and (source.path, known) not in RUNTIME_EXCEPTIONS:
+                yield source.at(node, f"{name}: take it from the queue manager's runtime")
+                break
+
+
 def check_mocks(source: Source) -> Problems:
     for node in source.nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -396,7 +436,15 @@ def run(check: Check, files: list[Source]) -> None:
 
 @pytest.mark.parametrize(
     "check",
-    [check_layers, check_sizes, check_widths, check_prints, check_units, check_docstring],
+    [
+        check_layers,
+        check_sizes,
+        check_widths,
+        check_prints,
+        check_units,
+        check_docstring,
+        check_runtime,
+    ],
     ids=lambda check: check.__name__.removeprefix("check_"),
 )
 def test_production_source(check: Check) -> None:
@@ -412,6 +460,18 @@ def test_production_source(check: Check) -> None:
 def test_production_and_test_source(check: Check) -> None:
     # The snippets below are bad on purpose.
     run(check, PRODUCTION + [source for source in TESTS if source.path != "tests/test_tidy.py"])
+
+
+def test_exceptions_from_the_runtime_are_needed_and_become_no_more() -> None:
+    used = {
+        (source.path, name)
+        for source in PRODUCTION
+        for node in source.nodes
+        if isinstance(node, ast.Import)
+        for name in (alias.name for alias in node.names)
+    }
+    assert used >= RUNTIME_EXCEPTIONS.keys()
+    assert len(RUNTIME_EXCEPTIONS) <= MOST_RUNTIME_EXCEPTIONS
 
 
 def test_imports_go_in_no_circle() -> None:
@@ -508,6 +568,17 @@ BAD: list[tuple[Check, str, str, list[int]]] = [
         [2],
     ),
     (check_clocks, "mayfly/runtime/clocks.py", "import time\ntime.time_ns()", []),
+    (check_runtime, "mayfly/store/a.py", "import threading\nimport os\nos.urandom(8)", [1, 3]),
+    (check_runtime, "mayfly/engine/bulk/a.py", "from time import perf_counter\nimport re", [1]),
+    (
+        check_runtime,
+        "mayfly/engine/a.py",
+        "from os import urandom\nimport concurrent.futures",
+        [1, 2],
+    ),
+    (check_runtime, "mayfly/engine/a.py", "import random as r\nx.time.y\nmayfly.random", [1]),
+    (check_runtime, "mayfly/runtime/a.py", "import threading", []),
+    (check_runtime, "mayfly/channel/network.py", "import threading\nimport time", [2]),
     (check_mocks, "tests/a.py", "from unittest import mock\nimport unittest", [1]),
     (check_mocks, "tests/a.py", "import unittest.mock\nfrom unittest.mock import Mock", [1, 2]),
     (check_handlers, "mayfly/a.py", "try: f()\nexcept: pass", [2]),

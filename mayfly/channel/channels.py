@@ -89,7 +89,7 @@ class Channels:
         self.connect = connect
         self._senders: dict[str, RunningChannel] = {}
         self._receivers: dict[tuple[str, str], Receiver] = {}
-        self._accepting = threading.RLock()
+        self._accepting = manager.runtime.reentrant_lock("channels")
         #: The links of senders in other processes.
         self.incoming = IncomingLinks(manager, self)
         self._wake_manager = manager.wake

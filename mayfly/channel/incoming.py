@@ -6,8 +6,6 @@ comes again, when its channel is stopped, or here, once it has been silent for t
 
 from __future__ import annotations
 
-import secrets
-import threading
 from collections.abc import Callable, Sequence
 
 from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
@@ -35,7 +33,7 @@ class IncomingLinks:
         """Begin with none; ``partner`` accepts them."""
         self._manager = manager
         self._partner = partner
-        self._lock = threading.Lock()
+        self._lock = manager.runtime.lock("incoming links")
         self._links: dict[str, _Incoming] = {}
         self._is_timed = False
 
@@ -43,7 +41,10 @@ class IncomingLinks:
         """Accept a sender; returns the name of its link. Raises as ``Channels.accept``."""
         link = LocalLink(lambda: self._partner, self._manager.name)
         standing = link.negotiate(opening)
-        incoming, name = _Incoming(opening, link), secrets.token_hex(_ID_BYTES)
+        incoming, name = (
+            _Incoming(opening, link),
+            self._manager.runtime.random_bytes(_ID_BYTES).hex(),
+        )
         self._heard(incoming)
         with self._lock:
             # An earlier one of this sender has lost its receiver to it.

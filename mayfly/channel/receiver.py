@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterable
 
@@ -57,7 +56,7 @@ class Receiver:
         user = definition.mcauser or None
         self._session = manager.session(user, transacted=True, program=PROGRAM)
         #: Held by whoever works for the sender, so that a close waits for a commit under way.
-        self._lock = threading.Lock()
+        self._lock = manager.runtime.lock("receiver")
         self._waiting: deque[Parcel] = deque()
         self._arrived_ms = self._tries = 0
         self.is_paused = False

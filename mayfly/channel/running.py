@@ -7,7 +7,6 @@ clock runs it, on a thread of its own or, a virtual one, at once and in order.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
 from mayfly.channel.intake import Intake
@@ -42,7 +41,7 @@ class RunningChannel:
         self._intake: Intake | None = None
         self._link: Link | None = None
         #: Held by whoever works; a wake in the midst of it leaves the work to that one.
-        self._working = threading.Lock()
+        self._working = manager.runtime.lock("channel")
         self._stop_wanted = False
         #: When its wait ends; since when it has had nothing to send, and has not spoken.
         self._due_ms = self._idle_ms = self._silent_ms = 0

@@ -7,7 +7,6 @@ commit may be waiting for its thread. It may call verbs; what these lead to is t
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,7 @@ from typing import TypeAlias
 from mayfly.engine.work import Work
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.runtime import Lock, Runtime
 
 _LOG = logging.getLogger("mayfly")
 #: So long the background thread of a queue manager waits for more to do before it ends.
@@ -33,10 +33,10 @@ class Callbacks:
 
     __slots__ = ("_is_calling", "_lock", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, lock: Lock) -> None:
         """Begin with nothing to tell."""
         self.waiting: deque[Callable[[], object]] = deque()
-        self._lock = threading.Lock()
+        self._lock = lock
         self._is_calling = False
 
     def call(self) -> None:
@@ -72,10 +72,11 @@ class Background:
     What is handed over while it is at work shares one sync. It ends when nothing comes for a while.
     """
 
-    def __init__(self, callbacks: Callbacks, run: Callable[..., None]) -> None:
+    def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:
         """Begin without a thread; ``run`` makes works durable and effective, as ``Core.run``."""
         self._callbacks, self._run_works = callbacks, run
-        self._ready = threading.Condition()
+        self._runtime = runtime
+        self._ready = runtime.condition()
         self._jobs: list[tuple[Work | None, OnEnd]] = []
         self._has_thread = False
 
@@ -113,9 +114,9 @@ class Background:
         with self._ready:
             self._jobs.append((work, end))
             is_new, self._has_thread = not self._has_thread, True
-            self._ready.notify()
+            self._ready.notify_all()
         if is_new:
-            threading.Thread(target=self._run, name="mayfly-background", daemon=True).start()
+            self._runtime.thread(self._run, "mayfly-background").start()
 
     def _run(self) -> None:
         while True:

@@ -69,8 +69,8 @@ class Core(QueueOwner):
         self.closer: int | None = None
         self.waits = Waits()
         #: What is told to callers that do not wait, and what is done for them.
-        self.callbacks = Callbacks()
-        self.background = Background(self.callbacks, self.run)
+        self.callbacks = Callbacks(runtime.lock("callbacks"))
+        self.background = Background(self.callbacks, self.run, runtime)
         #: Servers through which other processes call: their threads are not Python's to count.
         self.server_count = 0
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.

@@ -8,7 +8,6 @@ announced their topic.
 from __future__ import annotations
 
 import logging
-import threading
 from contextlib import suppress
 
 from mayfly.engine import (
@@ -59,7 +58,8 @@ class Hierarchy:
         #: Who cannot be told anything, and who not be given all proxies, before the next retry.
         self._unreached: set[str] = set()
         self._unserved: set[str] = set()
-        self._working, self._attaching = threading.Lock(), threading.Lock()
+        self._working = manager.runtime.lock("hierarchy")
+        self._attaching = manager.runtime.lock("hierarchy and clock")
         self._is_closed = False
         self._is_attached = False
         self._parent = ""

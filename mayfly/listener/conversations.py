@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 
 from mayfly.engine.manager import Manager
 from mayfly.jms.connections import Connection
@@ -27,7 +26,7 @@ class Conversations:
         self._settings = settings
         #: The sessions of a topic share one subscription, which ends with the last of them.
         self._subscription = f"mayfly.listener.{next(_subscriptions)}"
-        self._lock = threading.Lock()
+        self._lock = manager.runtime.lock("conversations")
         self._connections: list[Connection] = []
 
     @property

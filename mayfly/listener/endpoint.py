@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 
 from mayfly.engine.manager import Manager
 from mayfly.jms.errors import IllegalStateException
@@ -30,8 +29,8 @@ class Endpoint:
         """
         self._manager, self._settings = manager, settings
         self._pool = ThreadPool() if pool is None else pool
-        self._tally = Tally()
-        self._lock = threading.Lock()
+        self._tally = Tally(manager.runtime.lock("tally"))
+        self._lock = manager.runtime.lock("port")
         self._run: Run | None = None
         for problem in check_timeouts(
             receive_timeout_ms=settings.receive_timeout_ms,

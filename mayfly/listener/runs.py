@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from mayfly.engine.manager import Manager
 from mayfly.jms.errors import JMSException
@@ -18,6 +18,7 @@ from mayfly.listener.transactions import TransactionService
 from mayfly.listener.waits import Wait
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
+from mayfly.runtime import Thread
 
 _LOG = logging.getLogger("mayfly.listener")
 #: What the queue manager and its sessions raise.
@@ -38,7 +39,7 @@ class Run(ABC):
         self.transactions: TransactionService
         self.is_stopping = False
         #: All of them, those included that have ended; under the latch like all that follows.
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Thread] = []
         self._running_count = 0
         #: Threads taken from the pool that are not started yet.
         self._reserved_count = 0
@@ -51,7 +52,9 @@ class Run(ABC):
     @property
     def is_own_thread(self) -> bool:
         """Whether the present thread is one of its own: inside of on_message."""
-        return threading.current_thread() in self._threads
+        own = self.manager.runtime.thread_id()
+        # The machine gives the number of a thread that has ended to another one.
+        return any(thread.ident == own and thread.is_alive() for thread in self._threads)
 
     @property
     @abstractmethod
@@ -103,9 +106,8 @@ class Run(ABC):
 
         Raises JMSException with MQRC_RESOURCE_PROBLEM when the machine has none left.
         """
-        thread = threading.Thread(
-            target=self._run, args=(work, is_session), name="mayfly-listener", daemon=True
-        )
+        work_of_run = partial(self._run, work, is_session)
+        thread = self.manager.runtime.thread(work_of_run, "mayfly-listener")
         with self.manager.latch:
             if is_session:
                 self._reserved_count -= 1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from dataclasses import dataclass
+
+from mayfly.runtime import Lock
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Statistics:
 class Tally:
     """Counts what the threads of a port do."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: Lock) -> None:
         """Begin with nothing."""
-        self._lock = threading.Lock()
+        self._lock = lock
         self._counts: Counter[str] = Counter()
 
     def add(self, name: str) -> None:

@@ -8,7 +8,6 @@ any more.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
@@ -170,7 +169,7 @@ class TransactionService:
         self._inactivity_ms = timeout_ms("inactivity_timeout_s", inactivity_timeout_s)
         self._manager = manager
         self._hears = on_timeout
-        self._lock = threading.Lock()
+        self._lock = manager.runtime.lock("transactions")
         self._open: set[Transaction] = set()
         self.now_ms = manager.now_ms
         if self._lifetime_ms or self._inactivity_ms:

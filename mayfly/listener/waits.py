@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -32,7 +31,7 @@ class Wait:
         self._number = next(numbers)
         self._is_pausing = False
         #: Set when the first wait has begun, or found something at once.
-        self.begun = threading.Event()
+        self.begun = core.runtime.event()
 
     @property
     def is_waiting(self) -> bool:

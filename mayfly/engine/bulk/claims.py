@@ -8,7 +8,6 @@ whoever has a lower one is refused from then on.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -45,7 +44,7 @@ class Claims:
         self._moved = MovedRows(core)
         self._due = DueRows(core, processor)
         self._consumers: dict[str, Consumer] = {}
-        self._attaching = threading.Lock()
+        self._attaching = core.runtime.lock("consumers")
 
     @property
     def instance_id(self) -> str:
@@ -57,7 +56,7 @@ class Claims:
         core = self._core
         by_id = {}
         for row in core.store.claimed.consumers():
-            by_id[row.id] = self._consumers[row.name] = Consumer(row)
+            by_id[row.id] = self._consumers[row.name] = self._consumer(row)
         for claim in core.store.claimed.claims():
             by_id[claim.consumer_id].claims.append(claim)
         for consumer in by_id.values():
@@ -91,8 +90,12 @@ class Claims:
             consumer = self._consumers.get(name)
             if consumer is None:
                 number = 1 + max((c.row.id for c in self._consumers.values()), default=0)
-                consumer = Consumer(ConsumerRow(number, name, queue.name, 0, 0, 0, 0, 0, 0))
+                row = ConsumerRow(number, name, queue.name, 0, 0, 0, 0, 0, 0)
+                consumer = self._consumer(row)
             return self._raise_epoch(consumer, queue.name)
+
+    def _consumer(self, row: ConsumerRow) -> Consumer:
+        return Consumer(row, self._core.runtime.lock("consumer"))
 
     def _raise_epoch(self, consumer: Consumer, queue: str) -> Standing:
         name = consumer.row.name

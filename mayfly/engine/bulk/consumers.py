@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import NamedTuple
 
 from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.lifetime.claims import claim_lapses_at_ms
+from mayfly.runtime import Lock
 from mayfly.store.claims import ClaimRow, ConsumerRow
 
 
@@ -39,10 +39,9 @@ class Standing(NamedTuple):
 class Consumer:
     """One consumer; what changes it holds ``lock``, so that its claims come one after the other."""
 
-    def __init__(self, row: ConsumerRow) -> None:
+    def __init__(self, row: ConsumerRow, lock: Lock) -> None:
         """Begin without open claims."""
-        self.row = row
-        self.lock = threading.Lock()
+        self.row, self.lock = row, lock
         #: The open claims, by number.
         self.claims: list[ClaimRow] = []
         #: When its reader was last heard of.

@@ -10,7 +10,6 @@ the last transaction ended. What comes again for a batch that is named, or older
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
@@ -19,6 +18,7 @@ from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.core import Core
 from mayfly.engine.work import Work
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.runtime import Lock
 from mayfly.store.stages import (
     QueryState,
     StagePlace,
@@ -101,7 +101,7 @@ class Stages:
         """Begin; the store's stages are there as they were."""
         self._core = core
         #: One query's commits run one after the other, whoever calls.
-        self._locks = [threading.Lock() for _ in range(_LOCK_COUNT)]
+        self._locks = [core.runtime.lock("stages") for _ in range(_LOCK_COUNT)]
         self._swept_ms: int | None = None
 
     def begin(self, place: StagePlace) -> StageWriter | None:
@@ -173,7 +173,7 @@ class Stages:
         _run(core, [forgotten(f"{JOB_PREFIX}*", before_ms)])
         return count
 
-    def _lock(self, query: str) -> threading.Lock:
+    def _lock(self, query: str) -> Lock:
         return self._locks[crc32(query.encode()) % _LOCK_COUNT]
 
     def _name(self, query: str, batch: int, stages: Sequence[tuple[int, str]]) -> QueryState:
