@@ -1,0 +1,21 @@
+"""docs/STORE.md: the commands on its first lines print what is shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from tests.cli.conftest import ROOT, Invoke
+
+
+def test_the_documented_commands_print_what_is_shown(mayfly: Invoke) -> None:
+    """A command without output shown must succeed; in what is shown … stands for anything."""
+    text = (ROOT / "docs/STORE.md").read_text("utf-8")
+    first, *_others = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    steps = re.findall(r"^\$ mayfly (.*)\n((?:[^$].*\n)*)", first, re.MULTILINE)
+    assert len(steps) == 5
+    for command, output in steps:
+        answer = mayfly(*shlex.split(command))
+        assert answer.exit_code == 0, answer.output
+        pattern = ".*".join(map(re.escape, output.split("…")))
+        assert not output or re.fullmatch(pattern, answer.stdout), command
