@@ -1,0 +1,128 @@
+"""The pages: short lines, plain sentences, purpose first, examples that run, links that lead on."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONTENTS = ROOT / "docs" / "README.md"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES.remove(ROOT / "docs" / "ARCHITECTURE.md")  # it is rewritten with the engine
+LINE_LIMIT, WORD_LIMIT = 100, 30
+
+#: Pages to look things up in, and the list of pages.
+WITHOUT_EXAMPLE = {"ARCHITECTURE", "CONTRIBUTING", "GLOSSARY", "LIFETIME", "PERFORMANCE", "RULES"}
+
+#: A sentence, or a clause behind a colon or semicolon, begins behind these.
+_BORDER = re.compile(r"(?<=[.!?])(?:\*\*|\))?\s+(?=[\x22A-Z`*\[(])|[:;]\s+")
+#: A subject that has not been named.
+_HEADLESS = re.compile(
+    r"(?:and |but |or |nor )?(?:of |to |for |by |with |from |on )?"
+    r"(?:who|whom|whose|what|whoever|whatever|that which|he who)\b(?!.*\?$)",
+    re.IGNORECASE,
+)
+
+
+class Paragraph(NamedTuple):
+    """Prose without its line ends; ``line`` is where it begins."""
+
+    line: int
+    text: str
+
+
+def prose(page: Path) -> list[Paragraph]:
+    """Return paragraphs and list items; code, tables and headings are none."""
+    found: list[Paragraph] = []
+    is_code, is_open = False, False
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        is_code ^= line.startswith("```")
+        if is_code or not line.strip() or line.startswith(("```", "|", "#", "    ")):
+            is_open = False
+            continue
+        bare = re.sub(r"^\s*(?:[*-]|\d+\.) ", "", line)
+        if is_open and bare == line:
+            found[-1] = Paragraph(found[-1].line, f"{found[-1].text} {line.strip()}")
+        else:
+            found.append(Paragraph(number, bare.strip()))
+        is_open = True
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def named(page: Path) -> str:
+    return page.stem
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_lines_are_short(page: Path) -> None:
+    """A row of a table is one line, however long."""
+    lines = enumerate(page.read_text("utf-8").splitlines(), 1)
+    long = [n for n, line in lines if len(line) > LINE_LIMIT and not line.startswith("|")]
+    assert long == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_sentences_are_short_and_begin_with_a_subject(page: Path) -> None:
+    """A rule of thumb: what it lets pass may be a riddle all the same."""
+    sentences = [(p.line, s) for p in prose(page) for s in _BORDER.split(p.text)]
+    assert [s for s in sentences if _HEADLESS.match(s[1])] == []
+    words = {s: sum(1 for word in s[1].split() if re.search("[A-Za-z]", word)) for s in sentences}
+    assert [s for s, count in words.items() if count > WORD_LIMIT] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_begins_with_its_purpose(page: Path) -> None:
+    title, blank, first, *_ = page.read_text("utf-8").splitlines()
+    assert title.startswith("# ")
+    assert not blank
+    assert re.match(r"[A-Z`*\[]", first), first
+
+
+def test_a_page_about_doing_something_has_an_example_that_a_test_runs() -> None:
+    """Such a test reads the page by its name, and runs code, a command or what a command prints."""
+    runs = re.compile(r"\bexec\(|shlex\.split\(|CliRunner|parse_rules\(|_lines\(|\.mqsc\(")
+    texts = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    runners = [text for text in texts if runs.search(text)]
+    for page in PAGES:
+        if page.stem in WITHOUT_EXAMPLE or page == CONTENTS:
+            continue
+        assert re.search(r"^```(?:python|console)?$", page.read_text("utf-8"), re.MULTILINE), page
+        assert any(page.name in text for text in runners), page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_to_a_page_and_a_heading(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        linked = (page.parent / file).resolve() if file else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+def test_the_contents_name_every_page_once() -> None:
+    linked = re.findall(r"^\| \[\w+\]\((\w+\.md)\)", CONTENTS.read_text("utf-8"), re.MULTILINE)
+    assert sorted(linked) == sorted(p.name for p in CONTENTS.parent.glob("*.md") if p != CONTENTS)
+
+
+# The checks, on prose that is bad on purpose
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Who holds it waits.", "A wait: what is due comes first.", "It is so. Of what is due, none."],
+)
+def test_a_sentence_without_a_subject_is_found(text: str) -> None:
+    assert [part for part in _BORDER.split(text) if _HEADLESS.match(part)]
+
+
+def test_a_question_is_a_sentence() -> None:
+    assert not _HEADLESS.match("Who may put?")
