@@ -387,6 +387,49 @@ def check_leftovers(source: Source) -> Problems:
             yield f"{source.path}:{number}: do it now, or leave it out"
 
 
+# One owner
+
+
+#: Of queues; and what maps keys to who hides a message.
+COUNTERS = frozenset(
+    "depth uncommitted pledged locked passing browse_locked claimed staged_for".split()
+)
+BY_KEY_OR_SIDE = frozenset({"hidden", "first", "present"})
+CHANGING_CALLS = frozenset({"pop", "popitem", "update", "setdefault", "clear"})
+
+
+def check_holding(source: Source) -> Problems:
+    """What is hidden and counted is changed by engine/holding alone (an own attribute may be)."""
+    is_owner = source.path.startswith("mayfly/engine/holding/")
+    if is_owner or not any("mayfly.engine" in name for _node, name in imports(source)):
+        return
+    own = {
+        id(t) for n in source.nodes if isinstance(n, ast.Assign | ast.AnnAssign) for t in _own(n)
+    }
+    for node in source.nodes:
+        changed = None
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            changed = node.attr if node.attr in COUNTERS and id(node) not in own else None
+        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            changed = _name_by_key(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = _name_by_key(node.func.value)
+            changed = name if node.func.attr in CHANGING_CALLS else None
+        if changed:
+            yield source.at(node, f"{changed}: engine/holding alone changes it")
+
+
+def _own(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [t for t in targets if isinstance(t, ast.Attribute) and ast.unparse(t.value) == "self"]
+
+
+def _name_by_key(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Attribute):
+        return node.attr if node.attr in BY_KEY_OR_SIDE else None
+    return "hidden" if ast.unparse(node) == "hidden" else None
+
+
 # Names and documentation
 
 
@@ -444,6 +487,7 @@ def run(check: Check, files: list[Source]) -> None:
         check_units,
         check_docstring,
         check_runtime,
+        check_holding,
     ],
     ids=lambda check: check.__name__.removeprefix("check_"),
 )
@@ -610,6 +654,31 @@ BAD: list[tuple[Check, str, str, list[int]]] = [
         "self._deadline = 1\nself.deadline_ms = 2\nself.expiry: E = e",
         [1],
     ),
+    (
+        check_holding,
+        "mayfly/engine/a.py",
+        """import mayfly.engine.b
+q.depth += 1
+q.present[0] -= 1
+core.hidden[k] = me
+del hidden[k]
+core.hidden.pop(k)""",
+        [2, 3, 4, 5, 6],
+    ),
+    (
+        check_holding,
+        "mayfly/channel/a.py",
+        "import mayfly.engine.b\nq.uncommitted, q.locked = 0, 1",
+        [2, 2],
+    ),
+    (
+        check_holding,
+        "mayfly/engine/a.py",
+        "import mayfly.engine.b\nself.locked = None\nprint(q.depth, q.first[0], hidden.get(k))",
+        [],
+    ),
+    (check_holding, "mayfly/engine/holding/a.py", "import mayfly.engine.b\nq.depth += 1", []),
+    (check_holding, "mayfly/store/a.py", "totals.claimed += 1", []),
     (check_docstring, "mayfly/a.py", "x = 1", [1]),
     (check_docstring, "mayfly/a.py", '"""What it is for."""', []),
     (check_file_name, "mayfly/store/utils.py", "", [1]),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mayfly.engine.browsing.marks import Marks
 from mayfly.engine.callbacks import Background, Callbacks
 from mayfly.engine.delay.staging_order import StagingOrder
+from mayfly.engine.holding import effect
+from mayfly.engine.holding.messages import Hold
 from mayfly.engine.objects.registry import Registry
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
 from mayfly.engine.settings import Settings
-from mayfly.engine.settling import settle_claiming, settle_moving, settle_unclaiming
 from mayfly.engine.waiting import Waits
 from mayfly.engine.work import Work
 from mayfly.lifetime.times import Clock
@@ -21,7 +21,6 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.store.keys import due_ms_of
-from mayfly.store.units import StoredMessage
 
 if TYPE_CHECKING:
     from mayfly.engine.triggering.triggering import Triggering
@@ -47,13 +46,11 @@ class Core(QueueOwner):
         #: Held while definitions change, so that they do so one after the other.
         self.administration = runtime.reentrant_lock("administration")
         self.registry = Registry(self)
+        self.target, self.note_due = self.registry.target, self._note_due
         #: What browsing handles have marked as seen.
         self.marks = Marks()
         #: Who hides what a pipeline is about to release from the staging queue; how much that is.
-        self.releasing, self.releasing_count = object(), 0
-        #: How many messages of a queue, by its number, consumers have claimed: part of its totals,
-        #: of ``locked`` and of no other counter.
-        self.claimed: Counter[int] = Counter()
+        self.releasing = Hold()
         #: Works found under the latch that somebody must run after leaving it.
         self.deferred: list[Work] = []
         #: Ends of sessions that were dropped without being closed, and of what else the collector
@@ -102,26 +99,6 @@ class Core(QueueOwner):
             raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
         if self.is_closing:
             raise mq_error(rc.MQRC_Q_MGR_STOPPING, f"queue manager {self.name} is closing")
-
-    def reserve(self, queue: LocalQueue) -> None:
-        """Count a put that is not effective yet."""
-        queue.depth += 1
-        queue.uncommitted += 1
-
-    def unreserve(self, work: Work) -> None:
-        """Take the arrivals of a work that does not take effect out of the counts again."""
-        self._unreserve(work)
-        for part in work.elsewhere.values():
-            self.unreserve(part)
-
-    def arrive(
-        self, work: Work, queue: LocalQueue, row: StoredMessage, *, persistent: bool
-    ) -> None:
-        """Add a reserved message to a work."""
-        if queue.home is not self:
-            work = work.at(queue.home)
-        work.unit.put(queue.number, row, persistent=persistent)
-        work.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
 
     def run(self, *works: Work) -> None:
         """Make works effective and return when they are durable; call it without the latch.
@@ -188,13 +165,6 @@ class Core(QueueOwner):
         """Let works run again after :meth:`pause`."""
         self._pausing = False
         self.latch.tell()
-
-    def reveal(self, queue: LocalQueue, key: int, side: int) -> None:
-        """Let a hidden message be seen again."""
-        self.hidden.pop(key, None)
-        queue.reveal(key, side)
-        if queue.is_staging:
-            self._note_due(key)
 
     def take_back(self, work: Work) -> None:
         """Undo a work that will not be run; call it with the latch held."""
@@ -283,68 +253,30 @@ class Core(QueueOwner):
         if self.store.unsettled_since_ms is None:
             self.must_wake = True
         self.store.apply(work.unit)
-        for queue, row, side in work.departures:
-            self.hidden.pop(row.k, None)
-            queue.present[side] -= 1
-            if self.marks.marked:
-                self.marks.forget((row.k,))
+        effect.take_effect(self, work)
+        if self.marks.marked:
+            self.marks.forget(row.k for _queue, row, _side in work.departures)
         for moving in work.moves:
-            settle_moving(self, moving)
+            self.triggering.note(moving.target, moving.new_keys)
             if self.waits.is_waited_on(moving.target.number):
                 offered[moving.target.number] = moving.target
-        for queue, change in work.staged:
-            queue.staged_for += change
-        for claiming in work.claims:
-            settle_claiming(self, claiming)
         for unclaiming in work.ended_claims:
-            settle_unclaiming(self, unclaiming)
+            self.triggering.note(unclaiming.queue, unclaiming.keys)
             if any(count for count, _key in unclaiming.returned):
                 offered[unclaiming.queue.number] = unclaiming.queue
-        for queue, row, side in work.arrivals:
-            queue.present[side] += 1
-            queue.uncommitted -= 1
-            queue.reveal(row.k, side)
+        for queue, row, _side in work.arrivals:
             if queue.trigger is not None:
                 self.triggering.note(queue, [row.k])
-            if queue.is_staging:
-                if self.hidden.get(row.k) is work:
-                    del self.hidden[row.k]
-                self._note_due(row.k)
-            elif self.waits.is_waited_on(queue.number):
+            if not queue.is_staging and self.waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
 
     def _take_back(self, work: Work, offered: dict[int, LocalQueue]) -> None:
-        for _queue, row, _side in work.arrivals:
-            if self.hidden.get(row.k) is work:
-                del self.hidden[row.k]
-        for queue, row, side in work.departures:
-            queue.depth += 1
-            self.reveal(queue, row.k, side)
+        for queue, row, _side in effect.take_back(self, work):
             self.triggering.note(queue, [row.k])
             offered[queue.number] = queue
-        for moving in work.moves:
-            moving.source.depth += len(moving.old_keys)
-            for key in moving.old_keys:
-                self.reveal(moving.source, key, PERSISTENT)
         for queue, keys, _volatile_count in work.claims:
-            queue.depth += len(keys)
-            queue.locked -= len(keys)
-            for key in keys:
-                del self.hidden[key]
-            for side in (VOLATILE, PERSISTENT):
-                # Whichever side each was on: reading starts early rather than late.
-                queue.reveal_all(keys, side)
             self.triggering.note(queue, keys)
             offered[queue.number] = queue
-        self._unreserve(work)
-
-    def _unreserve(self, work: Work) -> None:
-        for queue, _row, _side in work.arrivals:
-            queue.depth -= 1
-            queue.uncommitted -= 1
-        for moving in work.moves:
-            moving.target.depth -= len(moving.new_keys)
-            moving.target.uncommitted -= len(moving.new_keys)
 
     def _note_due(self, key: int) -> None:
         due_ms = due_ms_of(key)
@@ -360,7 +292,7 @@ class Core(QueueOwner):
 
     def _stages_nothing(self) -> bool:
         queue = self.registry.staging()
-        return queue is None or not queue.uncommitted
+        return queue is None or not (queue.uncommitted or queue.pledged)
 
     def _highest_staging_key(self, low: int, high: int) -> int | None:
         queue = self.registry.staging()

@@ -77,7 +77,7 @@ def verify(core: Core) -> Verification:
                 # Also what a get has taken whose thread has not run its work yet.
                 taken = hidden[queue.number] - queue.browse_locked
                 messages += _check_queue(core, queue, taken, problems)
-                problems.extend(_check_totals(queue, totals, core.claimed[queue.number]))
+                problems.extend(_check_totals(queue, totals))
             problems.extend(_check_claims(core))
             problems.extend(core.store.check())
         finally:
@@ -99,18 +99,14 @@ def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str])
 
 
 def _check_claims(core: Core) -> Iterator[str]:
-    counted = {
-        queue.name: core.claimed[queue.number]
-        for queue in core.registry.queues()
-        if core.claimed[queue.number]
-    }
+    counted = {queue.name: queue.claimed for queue in core.registry.queues() if queue.claimed}
     found = core.store.claimed.counts()
     if found != counted:
         yield f"{found} messages claimed, counted as {counted}"
 
 
-def _check_totals(queue: LocalQueue, totals: dict[int, Totals], claimed: int) -> Iterator[str]:
-    name, present = queue.name, queue.present
+def _check_totals(queue: LocalQueue, totals: dict[int, Totals]) -> Iterator[str]:
+    name, present, claimed = queue.name, queue.present, queue.claimed
     own = totals.get(queue.number)
     if own is None:
         yield f"{name}: no totals"

@@ -6,14 +6,12 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from mayfly.engine.core import Core
-from mayfly.engine.delay.staging import staged_identity
 from mayfly.engine.descriptors import Prepared
+from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.wrapping import header_bytes, wrapped
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import LifeRecord, State
 from mayfly.lifetime.window import Window, capped_from
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
@@ -169,8 +167,7 @@ def _in_transit(core: Core, remote: Remote, message: Outgoing) -> Outgoing:
 
 def arrive(core: Core, work: Work, path: Path, prepared: Prepared, row: StoredMessage) -> None:
     """Reserve room for a row and add it to a work."""
-    core.reserve(path.queue)
-    core.arrive(work, path.queue, row, persistent=prepared.persistent)
+    puts.arrive(core, work, path.queue, row, persistent=prepared.persistent)
 
 
 def send(core: Core, work: Work, path: Path, message: Outgoing) -> None:
@@ -184,39 +181,3 @@ def send(core: Core, work: Work, path: Path, message: Outgoing) -> None:
     check_room(core, path, size_bytes, persistent=prepared.persistent)
     capped = capped_from(window, core.now_ms(), path.cap_ms)
     arrive(core, work, path, prepared, new_row(core, path, message._replace(window=capped)))
-
-
-def life_of(
-    queue: LocalQueue,
-    row: StoredMessage,
-    descriptor: Descriptor,
-    ended_ms: int,
-    outcome: State,
-    *,
-    reason: int = 0,
-) -> LifeRecord:
-    """Return the record of a life that ends now."""
-    msg_id, correl_id, origin_id, body_bytes = (
-        staged_identity(row)
-        if queue.is_staging
-        else (row.msg_id, row.correl_id, row.origin_id, len(row.body))
-    )
-    return LifeRecord(
-        queue.definition.name,
-        msg_id,
-        correl_id,
-        origin_id,
-        row.put_ms,
-        row.put_ms if row.deliver_at_ms is None else row.deliver_at_ms,
-        row.expire_at_ms,
-        ended_ms,
-        outcome.value,
-        reason,
-        descriptor.priority,
-        descriptor.persistence,
-        body_bytes,
-        descriptor.report,
-        descriptor.reply_to_q,
-        row.backout_count,
-        descriptor.user_identifier,
-    )

@@ -7,21 +7,21 @@ from collections.abc import Iterable
 
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
-from mayfly.engine.delay.staging import count_staged, original_row
+from mayfly.engine.delay.staged_row import original_row
 from mayfly.engine.delivery import (
     Ids,
     Outgoing,
-    life_of,
     new_id,
     send,
 )
 from mayfly.engine.descriptors import Context, Prepared, prepare
+from mayfly.engine.holding import messages, puts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
 from mayfly.engine.work import Work
 from mayfly.lifetime.dead_letters import Refusal, behind_header
-from mayfly.lifetime.life import Event, LifeRecord, State, next_state
+from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
 from mayfly.lifetime.transmission import shorter_life_ms
 from mayfly.lifetime.window import Window, remaining_ms, window_at_put
@@ -31,7 +31,6 @@ from mayfly.mqi.errors import MQError
 from mayfly.store.units import StoredMessage
 
 _LOG = logging.getLogger("mayfly.disposal")
-_EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
 
 
 def discard_expired(
@@ -42,57 +41,32 @@ def discard_expired(
     The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
     """
     work = Work()
-    for queue, row, side in found:
-        descriptor = unpack_descriptor(row.descriptor)
-        remove(core, work, (queue, row, side), life_of(queue, row, descriptor, now_ms, _EXPIRED))
-        _report_expired(core, work, (queue, row), descriptor, now_ms)
+    for each in found:
+        messages.end(core, work, each, Event.DEADLINE_SEEN, now_ms)
+        _report_expired(core, work, each[:2], now_ms)
     return work
 
 
 def discard_late(
-    core: Core, work: Work, puts: Iterable[tuple[LocalQueue, StoredMessage]], now_ms: int
+    core: Core, work: Work, late: Iterable[tuple[LocalQueue, StoredMessage]], now_ms: int
 ) -> None:
     """Add to the work of a commit the ends of puts that expired before it, and their reports (E17).
 
     They are never part of their queues, where they have counted as uncommitted.
     """
-    for queue, row in puts:
-        queue.uncommitted -= 1
-        queue.depth -= 1
-        descriptor = unpack_descriptor(row.descriptor)
-        part = work if queue.home is core else work.at(queue.home)
-        life = life_of(queue, row, descriptor, now_ms, _EXPIRED)
-        part.unit.pass_through(queue.number, life)
-        _report_expired(core, work, (queue, row), descriptor, now_ms)
+    for queue, row in late:
+        puts.end_late(core, work, queue, row, now_ms)
+        _report_expired(core, work, (queue, row), now_ms)
 
 
 def _report_expired(
-    core: Core,
-    work: Work,
-    ended: tuple[LocalQueue, StoredMessage],
-    descriptor: Descriptor,
-    now_ms: int,
+    core: Core, work: Work, ended: tuple[LocalQueue, StoredMessage], now_ms: int
 ) -> None:
+    queue, row = ended
+    descriptor = unpack_descriptor(row.descriptor)
     if descriptor.report:
-        queue, row = ended
         original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
         send_report(core, work, Cause.EXPIRATION, original)
-
-
-def remove(
-    core: Core, work: Work, found: tuple[LocalQueue, StoredMessage, int], life: LifeRecord
-) -> None:
-    """Add the end of a visible message's life to a work."""
-    queue, row, side = found
-    home = queue.home
-    if home is not core:
-        work = work.at(home)
-    home.hidden[row.k] = work
-    queue.depth -= 1
-    work.unit.end(queue.number, row.k, life)
-    work.departures.append(found)
-    if queue.is_staging:
-        count_staged(core, work, row, -1, persistent=bool(side))
 
 
 def original_of(

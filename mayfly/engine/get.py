@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.delivery import life_of
-from mayfly.engine.disposal import discard_expired, original_of, remove, send_report
+from mayfly.engine.disposal import discard_expired, original_of, send_report
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.places import Place, place_for
 from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.holder import Holder
+from mayfly.engine.holding import messages
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.views import View, seen_as
@@ -20,7 +20,6 @@ from mayfly.engine.remote.wrapping import extended, seen_in_transit
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.reports import Cause
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -29,9 +28,6 @@ from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.properties.folders import Property
 from mayfly.store.units import StoredMessage
-
-_GOT = next_state(State.AVAILABLE, Event.GET)
-_CANCELLED = next_state(State.DELAYED, Event.CANCEL)
 
 
 class GetRequest(NamedTuple):
@@ -246,7 +242,9 @@ class Getter:
         result = seen(core, self._request, queue, row, now_ms)
         if result.stays:
             return result, None
-        self._advance(queue, row, side)
+        if self.takes_any:
+            # All before it was looked at, and is hidden.
+            messages.pass_over(queue, side, row.k)
         if self.holder.locked is not None:
             self.holder.forget_lock(row.k)
         return result, take_row(core, (queue, row, side), self._request, unit_of_work, now_ms)
@@ -277,7 +275,8 @@ class Getter:
                 self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):
             for _queue, row, side in expired:
-                self._advance(queue, row, side)
+                if self.takes_any:
+                    messages.pass_over(queue, side, row.k)
                 self.holder.forget_lock(row.k)
             core.deferred.append(discard_expired(core, expired, now_ms))
         return alive, own if alive is None else None
@@ -294,11 +293,6 @@ class Getter:
             if is_there and (selects is None or selects(row)):
                 return pending
         return None
-
-    def _advance(self, queue: LocalQueue, row: StoredMessage, side: int) -> None:
-        # Everything from queue.first up to this row was looked at and is hidden or is this row.
-        if self._request.match is ANY and row.k >= queue.first[side]:
-            queue.first[side] = row.k + 1
 
     def _take_own(self, own: Pending, now_ms: int) -> tuple[GetResult, Work | None]:
         result = seen(self._core, self._request, own.queue, own.row, now_ms)
@@ -356,9 +350,7 @@ def take_row(
         work = None
     else:
         work = Work()
-        outcome = _CANCELLED if queue.is_staging else _GOT
-        descriptor = unpack_descriptor(row.descriptor)
-        remove(core, work, found, life_of(queue, row, descriptor, now_ms, outcome))
+        messages.end(core, work, found, messages.GETS[queue.is_staging], now_ms)
     confirm_delivery(core, found, work, unit_of_work, now_ms)
     return work
 

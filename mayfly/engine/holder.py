@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mayfly.engine.core import Core
+from mayfly.engine.holding import messages
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.waiting import Waiter
 from mayfly.mqi import reasons as rc
@@ -59,17 +60,13 @@ class Holder:
 
     def lock(self, found: tuple[LocalQueue, StoredMessage, int]) -> None:
         """Hide a message from everybody else."""
-        queue, row, _side = found
-        queue.home.hidden[row.k] = self
-        queue.browse_locked += 1
+        messages.lock_for_browse(found, self)
         self.locked = found
 
     def forget_lock(self, key: int) -> None:
         """Unlock a message that leaves its queue under the same latch: nobody gets to see it."""
         if self.locked is not None and self.locked[1].k == key:
-            queue = self.locked[0]
-            queue.browse_locked -= 1
-            del queue.home.hidden[key]
+            messages.unlock(self.locked, self)
             self.locked = None
 
     def release_lock(self) -> None:
@@ -77,7 +74,5 @@ class Holder:
         if self.locked is not None:
             queue, row, side = self.locked
             self.forget_lock(row.k)
-            home = queue.home
-            assert isinstance(home, Core)
-            home.reveal(queue, row.k, side)
+            messages.show(queue, row.k, side)
             self._core.waits.offer(queue.number)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import life_of
+from mayfly.engine.holding import messages
 from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
-from mayfly.mqi.descriptor import unpack_descriptor
 
 _BATCH = 5_000
-_LOST = next_state(State.AVAILABLE, Event.RESTART)
 
 
 def lose_volatile(core: Core) -> None:
@@ -27,9 +24,6 @@ def _lose_batch(core: Core, queue: LocalQueue) -> bool:
         work, now_ms = Work(), core.now_ms()
         rows = core.store.volatile.in_order(queue.low, queue.high, _BATCH)
         for row in rows:
-            life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _LOST)
-            work.unit.end(queue.number, row.k, life)
-            work.departures.append((queue, row, VOLATILE))
-            queue.depth -= 1
+            messages.end_at_close(core, work, (queue, row, VOLATILE), now_ms)
     core.run(work)
     return bool(rows)

@@ -25,6 +25,7 @@ from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delivery import Identifier
 from mayfly.engine.expiry_scan import ExpiryScan
+from mayfly.engine.holding import many
 from mayfly.engine.home import check_manager_name
 from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.losing import lose_volatile
@@ -36,7 +37,7 @@ from mayfly.engine.own_time import OwnTime, follow_wall, own_time, say_when_ahea
 from mayfly.engine.pubsub.retained import load_retained
 from mayfly.engine.pubsub.subscription_administration import end_expired, load_subscriptions
 from mayfly.engine.pubsub.topic_administration import set_up_topics
-from mayfly.engine.queues import PERSISTENT, LocalQueue
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.shipments import Shipments
@@ -369,14 +370,13 @@ class Manager(Core):
         for number, totals in self.store.book.totals.items():
             if number < 0 and totals.present and self.registry.by_number(-number) is None:
                 gone = LocalQueue(QueueDefinition(QLOCAL, totals.queue), -number, self)
-                gone.staged_for = totals.present
+                many.load(gone, 0, totals.present)
                 self.registry.departed[gone.number] = gone
         for queue in self.registry.queues():
             totals = self.store.book.totals[queue.number]
-            queue.present[PERSISTENT] = queue.depth = totals.present
-            if queue.number:
-                # The totals of number 0 count what is on the staging queue, for others to come to.
-                queue.staged_for = self.store.book.totals[-queue.number].present
+            # The totals of number 0 count what is on the staging queue, for others to come to.
+            staged = self.store.book.totals[-queue.number].present if queue.number else 0
+            many.load(queue, totals.present, staged)
         self.claims.load()
         self.shipments.load()
         staging = self.registry.staging()

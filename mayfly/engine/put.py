@@ -8,7 +8,6 @@ from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import (
     Delayed,
-    count_staged,
     row_of_staged_body,
     staged_row,
     staging_path,
@@ -24,6 +23,7 @@ from mayfly.engine.delivery import (
 )
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import send_report
+from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.remote.direct_put import check_direct_put
 from mayfly.engine.remote.resolution import reply_address
@@ -251,10 +251,7 @@ def check_delay(core: Core, descriptor: Descriptor) -> None:
 def _work(core: Core, pending: Pending) -> Work:
     queue, row, persistent = pending
     work = Work()
-    core.reserve(queue)
-    core.arrive(work, queue, row, persistent=persistent)
-    if queue.is_staging:
-        count_staged(core, work, row, +1, persistent=persistent)
+    puts.arrive(core, work, queue, row, persistent=persistent)
     return work
 
 

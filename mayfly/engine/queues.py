@@ -5,7 +5,7 @@ Everything here is guarded by the queue manager's latch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
@@ -42,8 +42,12 @@ class QueueOwner:
     browsing handle, a channel, a claim, or a work on its way to the disk.
     """
 
-    #: Made before anything can happen.
+    #: Made before anything can happen, like what follows.
     store: Store
+    #: Returns the queue of a number for which messages are staged, even a deleted one.
+    target: Callable[[int], LocalQueue | None]
+    #: Is told of the key of each delayed message that can be seen from now on.
+    note_due: Callable[[int], None]
 
     def __init__(self, name: str, latch: EngineLock) -> None:
         """Begin without a store; everything but the store's files is under the latch."""
@@ -57,7 +61,7 @@ class QueueOwner:
 
 
 class LocalQueue:
-    """One queue that holds messages.
+    """One queue that holds messages; its counters are changed by ``engine/holding`` alone.
 
     ``depth`` is CURDEPTH: committed and uncommitted puts, less messages got in open units of work.
     ``present`` counts rows by side (VOLATILE, PERSISTENT), taken ones included, so that an empty
@@ -66,6 +70,7 @@ class LocalQueue:
 
     __slots__ = (
         "browse_locked",
+        "claimed",
         "definition",
         "depth",
         "exclusive_holder",
@@ -79,6 +84,7 @@ class LocalQueue:
         "number",
         "output_count",
         "passing",
+        "pledged",
         "present",
         "staged_for",
         "starts",
@@ -100,7 +106,12 @@ class LocalQueue:
         self.present = [0, 0]
         self.depth = 0
         self.uncommitted = 0
+        #: On the staging queue, what open units of work are to put, which is no part of the depth
+        #: before their commit (D12), or have given another delivery time.
+        self.pledged = 0
         self.locked = 0
+        #: How many of ``locked`` consumers have claimed: part of the totals, not of ``present``.
+        self.claimed = 0
         #: Put and got again by one open unit of work (P9): no longer part of the depth.
         self.passing = 0
         self.browse_locked = 0
@@ -134,30 +145,7 @@ class LocalQueue:
     @property
     def has_uncommitted_work(self) -> bool:
         """Whether a unit of work has put or got here and not ended."""
-        return bool(self.uncommitted or self.locked or self.passing)
-
-    def reveal(self, key: int, side: int) -> None:
-        """Note that a message has become visible, so that reading starts no later than there."""
-        if key < self.first[side]:
-            self.first[side] = key
-        if self.watchers:
-            for watcher in self.watchers:
-                watcher.lower(key)
-
-    def reveal_all(self, keys: Sequence[int], side: int) -> None:
-        """Note that messages have become visible."""
-        self.first[side] = min(self.first[side], *keys)
-        if self.watchers:
-            for watcher in self.watchers:
-                for key in keys:
-                    watcher.lower(key)
-
-    def reveal_from(self, low: int, side: int) -> None:
-        """Note that messages have become visible, the first of them with the key ``low``."""
-        self.first[side] = min(self.first[side], low)
-        if self.watchers:
-            for watcher in self.watchers:
-                watcher.lower_from(low)
+        return bool(self.uncommitted or self.pledged or self.locked or self.passing)
 
 
 #: A message, the queue it is on and its side.

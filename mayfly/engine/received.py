@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, stored_id
 from mayfly.engine.disposal import as_given, dead_letter, send_report
+from mayfly.engine.holding import puts
 from mayfly.engine.locking import assert_locked
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.put import PutRequest, put
@@ -104,7 +105,7 @@ def add_refusal(core: Core, work: Work, message: Refused, about: Original, error
     # R5: what cannot be reported on is not given up.
     is_settled = is_sent and (is_discarded or is_letter)
     if descriptor.persistence == MQPER_PERSISTENT and not is_settled:
-        core.unreserve(work)
+        puts.withdraw_all(work)
         raise error
     if not is_letter:
         _LOG.warning("message for %s dropped: %s", message.target, error)

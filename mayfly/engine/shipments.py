@@ -10,33 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import life_of
-from mayfly.engine.disposal import behind_transit, discard_expired, remove, send_report
+from mayfly.engine.disposal import behind_transit, discard_expired, send_report
 from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.handles import Handle
+from mayfly.engine.holding import messages
+from mayfly.engine.holding.messages import Hold
 from mayfly.engine.locking import assert_locked
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
 from mayfly.engine.received import Refused, add_refusal
 from mayfly.engine.session import Session
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_INPUT_EXCLUSIVE
-from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.channels import CHANNELS, ChannelRow, forget_channel, packed_keys, save_channel
 from mayfly.store.keys import queue_number_of
 from mayfly.store.units import StoredMessage
 
-_TRANSMITTED = next_state(State.AVAILABLE, Event.TRANSMIT)
-_EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
-_DEAD_LETTERED = next_state(State.AVAILABLE, Event.DEAD_LETTER)
-_DISCARDED = next_state(State.AVAILABLE, Event.DISCARD)
 
-
-class Shipment:
+class Shipment(Hold):
     """The messages of one batch, hidden until its end."""
 
     def __init__(self, core: Core, queue: LocalQueue) -> None:
@@ -95,7 +90,7 @@ class Shipment:
             going = [taken for taken in self._rows if not taken[2]]
             self._rows = [taken for taken in self._rows if taken[2]]
             for taken in going:
-                self._release(taken)
+                messages.let_go(taken, self)
             work = self._transmitted(going, core.now_ms())
         if going:
             core.run(work)
@@ -110,7 +105,7 @@ class Shipment:
         """End the life of a message that has none left, and send its report (E26, E19)."""
         core, work = self._core, Work()
         with core.latch:
-            self._leave(work, key, _EXPIRED, rc.MQRC_NONE)
+            self._leave(work, key, Event.DEADLINE_SEEN, rc.MQRC_NONE)
             send_report(core, work, Cause.EXPIRATION, original._replace(remaining_ms=0))
         core.run(work)
 
@@ -124,17 +119,15 @@ class Shipment:
         with core.latch:
             about = behind_transit(core, self.queue, message.original)
             is_letter = add_refusal(core, work, message, about, error)
-            self._leave(work, key, _DEAD_LETTERED if is_letter else _DISCARDED, error.reason)
+            event = Event.DEAD_LETTER if is_letter else Event.DISCARD
+            self._leave(work, key, event, error.reason)
         core.run(work)
 
-    def _leave(self, work: Work, key: int, outcome: State, reason: int) -> None:
+    def _leave(self, work: Work, key: int, event: Event, reason: int) -> None:
         found = next(taken for taken in self._rows if taken[1].k == key)
-        core, (queue, row, _side) = self._core, found
         self._rows.remove(found)
-        self._release(found)
-        descriptor = unpack_descriptor(row.descriptor)
-        life = life_of(queue, row, descriptor, core.now_ms(), outcome, reason=reason)
-        remove(core, work, found, life)
+        messages.let_go(found, self)
+        messages.end(self._core, work, found, event, self._core.now_ms(), reason=reason)
 
     def end(self, state: ChannelRow) -> None:
         """Their lives end here, as transmitted, durably together with the channel's state.
@@ -142,18 +135,12 @@ class Shipment:
         When that fails they stay hidden, for the partner has them. Raises MQRC_STORAGE_MEDIUM_FULL,
         MQRC_CONNECTION_BROKEN.
         """
-        core, rows = self._core, self._rows
+        core = self._core
         with core.latch:
-            self._let_go()
-            work = self._transmitted(rows, core.now_ms())
+            work = self._transmitted(self._rows, core.now_ms(), by=self)
             work.unit.statements.append(save_channel(state))
-        try:
-            core.run(work)
-        except BaseException:
-            with core.latch:
-                if not core.is_stopped:
-                    self._hold(rows)
-            raise
+        core.run(work)
+        self._rows = []
 
     def give_back(self, state: ChannelRow | None = None) -> None:
         """Put them back in their places, backout counts raised, durably with a channel's state.
@@ -172,47 +159,29 @@ class Shipment:
                 core.run(work)
         finally:
             with core.latch:
-                rows = self._rows
-                self._let_go()
-                for queue, row, side in rows:
-                    core.reveal(queue, row.k, side)
-                    core.triggering.note(queue, [row.k])
+                rows, self._rows = self._rows, []
+                for found in rows:
+                    messages.give_back(found, self)
+                    core.triggering.note(self.queue, [found[1].k])
                 core.triggering.look_at_arrivals()
                 core.waits.offer(self.queue.number)
             core.run_deferred()
 
     def _hold(self, found: Iterable[Found]) -> None:
         for taken in found:
-            self._core.hidden[taken[1].k] = self
-            self.queue.depth -= 1
-            self.queue.locked += 1
+            messages.hold(taken, self)
             self._rows.append(taken)
 
-    def _let_go(self) -> None:
-        """Leave it to the caller what becomes of them."""
-        for taken in self._rows:
-            self._release(taken)
-        self._rows = []
-
-    def _release(self, taken: Found) -> None:
-        del self._core.hidden[taken[1].k]
-        self.queue.depth += 1
-        self.queue.locked -= 1
-
-    def _transmitted(self, found: Iterable[Found], now_ms: int) -> Work:
+    def _transmitted(self, found: Iterable[Found], now_ms: int, by: Hold | None = None) -> Work:
         work = Work()
         for taken in found:
-            queue, row, _side = taken
-            descriptor = unpack_descriptor(row.descriptor)
-            life = life_of(queue, row, descriptor, now_ms, _TRANSMITTED)
-            remove(self._core, work, taken, life)
+            messages.end(self._core, work, taken, Event.TRANSMIT, now_ms, by=by)
         return work
 
     def _pass(self, found: Iterable[Found]) -> None:
         # Everything up to such a row was looked at, and is hidden or is one of these.
         for queue, row, side in found:
-            if row.k >= queue.first[side]:
-                queue.first[side] = row.k + 1
+            messages.pass_over(queue, side, row.k)
 
 
 def open_transmission_queue(session: Session, name: str) -> Handle:

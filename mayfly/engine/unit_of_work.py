@@ -11,22 +11,18 @@ from typing import Any, NamedTuple
 
 from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
-from mayfly.engine.delay.staging import count_staged, rekey
-from mayfly.engine.delivery import life_of
 from mayfly.engine.disposal import discard_late
+from mayfly.engine.holding import messages, puts
+from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.life import Event
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQPER_PERSISTENT
-from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
 
 _LOG = logging.getLogger("mayfly")
-_GOT = next_state(State.LOCKED, Event.COMMIT)
-_CANCELLED = next_state(State.LOCKED, Event.CANCEL)
 
 
 class Pending(NamedTuple):
@@ -45,8 +41,10 @@ class Taken(NamedTuple):
     side: int
 
 
-class UnitOfWork:
+class UnitOfWork(Hold):
     """The uncommitted puts and gets of one session."""
+
+    locks = True
 
     def __init__(self, core: Core, *, is_part: bool = False) -> None:
         """Begin an empty unit of work; one that is part of another leaves it the counting."""
@@ -103,10 +101,7 @@ class UnitOfWork:
         if pending.queue.home is not self._core:
             self.at(pending.queue.home).put(pending)
             return
-        if pending.queue.is_staging:
-            self._core.staging_order.uncommitted += 1
-        else:
-            self._core.reserve(pending.queue)
+        puts.reserve_in_unit(pending.queue)
         self._add(pending)
         self._operation_count += 1
 
@@ -136,23 +131,20 @@ class UnitOfWork:
         if queue.home is not self._core:
             self.at(queue.home).take(queue, row, side)
             return
-        self._core.hidden[row.k] = self
+        taken = Taken(queue, row, side)
+        messages.hold(taken, self)
         if self._core.marks.marked:
             # Backed out, it comes back without.
             self._core.marks.forget((row.k,))
-        queue.depth -= 1
-        queue.locked += 1
         if side:
             self._core.store.held_gets.note(row.k, row.backout_count)
-        self._takes.append(Taken(queue, row, side))
+        self._takes.append(taken)
         self._operation_count += 1
 
     def reschedule(self, taken: Taken, row: StoredMessage) -> None:
         """Add a new delivery time of a committed delayed message, which is hidden from now on."""
-        self._core.hidden[taken.row.k] = self
-        taken.queue.depth -= 1
-        taken.queue.locked += 1
-        self._core.staging_order.uncommitted += 1
+        messages.hold(taken, self)
+        puts.reserve_in_unit(taken.queue)
         self._rescheduled.append((taken, row))
         self._operation_count += 1
 
@@ -184,9 +176,7 @@ class UnitOfWork:
         del self._puts[pending.row.k]
         keys = self._keys[pending.queue.number]
         del keys[bisect_left(keys, pending.row.k)]
-        pending.queue.depth -= 1
-        pending.queue.uncommitted -= 1
-        pending.queue.passing += 1
+        puts.get_own(pending.queue)
         self._through.append(pending)
         self._operation_count += 1
 
@@ -276,18 +266,13 @@ class UnitOfWork:
         if self._is_empty_here():
             return
         with core.latch:
-            takes, puts, through = self._takes, self._puts.values(), self._through
-            core.staging_order.uncommitted -= len(self._rescheduled)
-            given_back = [*takes, *(taken for taken, _row in self._rescheduled)]
+            takes = self._takes
+            rescheduled = [taken for taken, _row in self._rescheduled]
+            for queue, _row, _side in (*self._puts.values(), *rescheduled):
+                puts.withdraw_from_unit(queue)
+            for pending in self._through:
+                puts.withdraw_own(pending.queue)
             self._clear()
-            for pending in puts:
-                if pending.queue.is_staging:
-                    core.staging_order.uncommitted -= 1
-                else:
-                    pending.queue.uncommitted -= 1
-                    pending.queue.depth -= 1
-            for pending in through:
-                pending.queue.passing -= 1
             work = Work()
             for taken in takes:
                 unit = work.unit
@@ -300,15 +285,13 @@ class UnitOfWork:
                 raise
             _LOG.error("backout counts on %s stay as they were: %s", core.name, error)
         finally:
-            self._give_back(given_back)
+            self._give_back([*takes, *rescheduled])
 
     def _locked(self) -> list[Taken]:
         """Return what it has locked until its commit is over."""
         return [*self._takes, *(taken for taken, _row in self._rescheduled)]
 
     def _let_go(self, takes: list[Taken]) -> None:
-        for taken in takes:
-            taken.queue.locked -= 1
         self._core.store.held_gets.settle([taken.row.k for taken in takes])
 
     def _give_back(self, takes: list[Taken]) -> None:
@@ -316,8 +299,7 @@ class UnitOfWork:
         with core.latch:
             self._let_go(takes)
             for taken in takes:
-                taken.queue.depth += 1
-                core.reveal(taken.queue, taken.row.k, taken.side)
+                messages.give_back(taken, self)
                 core.triggering.note(taken.queue, [taken.row.k])
             core.triggering.look_at_arrivals()
             for queue in {id(t.queue): t.queue for t in takes}.values():
@@ -329,30 +311,19 @@ class UnitOfWork:
         now_ms = core.now_ms()
         for queue, row, persistent in self._puts.values():
             if queue.is_staging:
-                core.staging_order.uncommitted -= 1
-                core.reserve(queue)
-                count_staged(core, work, row, +1, persistent=persistent)
+                puts.redeem(queue)
             elif row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
                 self._late.append((queue, row))
                 continue
-            core.arrive(work, queue, row, persistent=persistent)
+            puts.add_reserved(core, work, queue, row, persistent=persistent)
         for pending in self._through:
-            descriptor = unpack_descriptor(pending.row.descriptor)
-            life = life_of(pending.queue, pending.row, descriptor, now_ms, _GOT)
-            work.unit.pass_through(pending.queue.number, life)
-            pending.queue.passing -= 1
+            puts.end_own(work, pending.queue, pending.row, now_ms)
         for taken in self._takes:
-            queue, row = taken.queue, taken.row
-            outcome = _CANCELLED if queue.is_staging else _GOT
-            descriptor = unpack_descriptor(row.descriptor)
-            assert taken.side == (descriptor.persistence == MQPER_PERSISTENT)
-            work.unit.end(queue.number, row.k, life_of(queue, row, descriptor, now_ms, outcome))
-            work.departures.append(taken)
-            if queue.is_staging:
-                count_staged(core, work, row, -1, persistent=bool(taken.side))
-        core.staging_order.uncommitted -= len(self._rescheduled)
+            event = Event.CANCEL if taken.queue.is_staging else Event.COMMIT
+            messages.end(core, work, taken, event, now_ms, by=self)
         for taken, row in self._rescheduled:
-            rekey(core, work, taken, row)
+            puts.withdraw_from_unit(taken.queue)
+            messages.put_off(work, taken, row, by=self)
         work.unit.statements.extend(self._statements)
         work.effects.extend(self._effects)
         return work
@@ -390,7 +361,7 @@ def taken_by(unit_of_work: UnitOfWork) -> list[Taken]:
 def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
     """Let one take over what another has got, with the reports it owes; latch held."""
     for taken in held._takes:
-        unit_of_work._core.hidden[taken.row.k] = unit_of_work
+        messages.hand_over(taken, held, unit_of_work)
     unit_of_work._takes += held._takes
     for pending in held._puts.values():
         unit_of_work._add(pending)

@@ -267,7 +267,8 @@ def test_a_full_disk_under_a_unit_of_work_leaves_the_schedule_as_it_was(
                 unit.commit()
             disk.failing = ""
             assert plain.schedule.list() == before
-            assert (plain.schedule.audit(), qm.hidden, qm.staging_order.uncommitted) == ([], {}, 0)
+            pledged = qm.registry.queue("SYSTEM.DDELAY.LOCAL.QUEUE").pledged
+            assert (plain.schedule.audit(), qm.hidden, pledged) == ([], {}, 0)
             found = qm.verify()
             assert found.ok, found.problems
             advance(qm, 10)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from weakref import WeakSet
 
+from mayfly.engine.holding.messages import show
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.window import is_expired
 from mayfly.store.units import StoredMessage
@@ -99,7 +100,7 @@ class Marks:
             marked.handles.discard(holder)
             self._keys[holder].discard(key)
             self._drop_bare(key)
-            marked.queue.reveal(key, marked.side)
+            show(marked.queue, key, marked.side)
 
     def unmark_for_set(self, key: int) -> None:
         """End the mark of a set on a message; whoever may wait for it is to be told."""
@@ -108,7 +109,7 @@ class Marks:
             marked.marker = None
             self._sets[marked.queue.number].keys.discard(key)
             self._drop_bare(key)
-            marked.queue.reveal(key, marked.side)
+            show(marked.queue, key, marked.side)
 
     def forget(self, keys: Iterable[int]) -> None:
         """End all marks on messages that are got or leave their queue otherwise."""

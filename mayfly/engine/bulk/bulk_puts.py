@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from mayfly.engine.bulk.staged_rows import Kind, StagedRows, ids_of, kind_of, special_rows
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Prepared
+from mayfly.engine.holding.puts import reserve
 from mayfly.engine.objects.registry import Path
 from mayfly.lifetime.window import window_at_put
 from mayfly.store.keys import SEQUENCE_BITS, generated_id, id_hash, optional_id_hash, order_key
@@ -126,8 +127,7 @@ class Lane:
 
     def _reserve(self, keys: list[int]) -> None:
         self.keys.extend(keys)
-        self.queue.depth += len(keys)
-        self.queue.uncommitted += len(keys)
+        reserve(self.queue, len(keys))
 
     def _deadlines_of(self, lives_ms: list[int]) -> list[int | str]:
         known = self._deadlines

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import original_of, send_report
+from mayfly.engine.holding.many import give_back_claimed
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.work import Unclaiming, Work
 from mayfly.lifetime.reports import Cause, is_owed
@@ -69,4 +70,4 @@ def give_back(core: Core, work: Work, queue: LocalQueue, rows: Rows) -> None:
         work.unit.delta(queue.number).present_volatile += len(volatile)
     returned = sides.get(VOLATILE, (0, 0)), sides.get(PERSISTENT, (0, 0))
     keys = () if queue.trigger is None else core.store.claimed.keys(rows)
-    work.ended_claims.append(Unclaiming(queue, rows.message_count, returned, keys))
+    give_back_claimed(work, Unclaiming(queue, rows.message_count, returned, keys))

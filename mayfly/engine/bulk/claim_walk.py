@@ -8,6 +8,7 @@ from heapq import merge
 
 from mayfly.engine.core import Core
 from mayfly.engine.finding.alive import DISCARD_BATCH
+from mayfly.engine.holding.messages import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.lifetime.window import is_expired
 from mayfly.store.claims import OF_KEYS, heads
@@ -66,7 +67,7 @@ def walk(
     if up_to_sequence == ANY_SEQUENCE and is_settled:
         for side in (VOLATILE, PERSISTENT):
             # Everything before has been looked at and is hidden by now.
-            queue.first[side] = max(queue.first[side], last[side])
+            pass_over(queue, side, last[side] - 1)
     return found
 
 

@@ -8,7 +8,7 @@ their targets as the delay processor lets them go, by the same rules.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mayfly.engine.bulk.claim_holding import (
@@ -21,7 +21,8 @@ from mayfly.engine.bulk.claim_holding import (
 from mayfly.engine.bulk.consumers import Consumer
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.holding import many
+from mayfly.engine.queues import VOLATILE, LocalQueue
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -193,10 +194,8 @@ class DueRows(Holding):
                 for due, side in self._processor.of_keys(keys)
                 if core.hidden.get(due.k) is core.releasing
             ]
-            self._unhide(due.k for due, _side in dues)
-            for due, side in dues:
-                # Should it have to stay, it can be seen.
-                self._staging().reveal(due.k, side)
+            # Should one have to stay, it can be seen.
+            many.give_back(self._staging(), [due.k for due, _side in dues], core.releasing)
             works = self._processor.let_go(dues, now_ms)
         try:
             core.run(*works)
@@ -257,31 +256,14 @@ class DueRows(Holding):
 
     def _hide(self, keys: Sequence[int]) -> None:
         """Keep everybody else away from messages; latch held."""
-        core, staging = self._core, self._staging()
-        core.hidden.update(dict.fromkeys(keys, core.releasing))
-        staging.depth -= len(keys)
-        staging.locked += len(keys)
-        core.releasing_count += len(keys)
-
-    def _unhide(self, keys: Iterable[int]) -> None:
-        core, staging, count = self._core, self._staging(), 0
-        for key in keys:
-            del core.hidden[key]
-            count += 1
-        staging.depth += count
-        staging.locked -= count
-        core.releasing_count -= count
+        many.hold(self._staging(), keys, self._core.releasing)
 
     def _show(self, keys: Sequence[int]) -> None:
         """Let messages be seen again that are not released."""
         core = self._core
         with core.latch:
-            present = self._present(keys)
-            self._unhide(key for key in present if core.hidden.get(key) is core.releasing)
-            for key in present:
-                for side in (VOLATILE, PERSISTENT):
-                    # Whichever side it is on: reading starts early rather than late.
-                    core.reveal(self._staging(), key, side)
+            held = [k for k in self._present(keys) if core.hidden.get(k) is core.releasing]
+            many.give_back(self._staging(), held, core.releasing)
         core.run_deferred()
 
     def _staging(self) -> LocalQueue:

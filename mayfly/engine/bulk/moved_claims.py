@@ -13,16 +13,14 @@ from mayfly.engine.bulk.claim_holding import (
 from mayfly.engine.bulk.claim_walk import ANY_SEQUENCE, Walk, walk
 from mayfly.engine.bulk.consumers import Consumer
 from mayfly.engine.disposal import discard_expired
-from mayfly.engine.queues import PERSISTENT, LocalQueue
-from mayfly.engine.work import Claiming, Unclaiming, Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.engine.holding import many
+from mayfly.engine.queues import LocalQueue
+from mayfly.engine.work import Claiming, Work
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.claims import ClaimRow, Rows, save_claim, save_consumer, take
 from mayfly.store.units import EndedRows
-
-_GOT = next_state(State.LOCKED, Event.COMMIT)
 
 
 class MovedRows(Holding):
@@ -52,10 +50,7 @@ class MovedRows(Holding):
         core, count = self._core, consumer.message_count
         if count:
             queue = core.registry.queue(consumer.queue)
-            queue.present[PERSISTENT] -= count
-            queue.depth -= count
-            queue.locked += count
-            core.claimed[queue.number] += count
+            many.load_claimed(queue, count)
 
     def page(
         self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
@@ -94,7 +89,7 @@ class MovedRows(Holding):
     def _take(
         self, consumer: Consumer, queue: LocalQueue, found: Walk, now_ms: int
     ) -> tuple[ClaimRow, Work]:
-        core, row, work = self._core, consumer.row, Work()
+        row, work = consumer.row, Work()
         count = len(found.keys)
         claim = ClaimRow(
             row.id,
@@ -112,10 +107,7 @@ class MovedRows(Holding):
             # On disk from now on: a crash does not take them.
             work.unit.delta(queue.number).present_volatile -= len(found.volatile)
             work.unit.volatile_deletes += [(message.k,) for _place, message in found.volatile]
-        core.hidden.update(dict.fromkeys(found.keys, work))
-        queue.depth -= count
-        queue.locked += count
-        work.claims.append(Claiming(queue, found.keys, len(found.volatile)))
+        many.claim(work, Claiming(queue, found.keys, len(found.volatile)))
         return claim, work
 
     def _run(self, work: Work, *, settles: bool) -> None:
@@ -145,10 +137,9 @@ class MovedRows(Holding):
                 with core.latch:
                     core.take_back(work)
                 raise
-        work.unit.end_rows(
-            queue.number, EndedRows(*rows.range, queue.name, now_ms, _GOT.value, records)
-        )
-        work.ended_claims.append(Unclaiming(queue, rows.message_count))
+        outcome = many.end_claimed(work, queue, rows.message_count)
+        ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records)
+        work.unit.end_rows(queue.number, ended)
         self._close(consumer, group, work)
         return rows.message_count
 

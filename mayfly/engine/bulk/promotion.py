@@ -18,15 +18,16 @@ from mayfly.engine.bulk.staged_rows import (
     times_of,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, check_room, life_of, new_id, new_row, size_on
+from mayfly.engine.delivery import Ids, Outgoing, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, send_report
+from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.unit_of_work import Pending, UnitOfWork
-from mayfly.engine.work import Moving, Work
-from mayfly.lifetime.life import Event, LifeRecord, State, next_state
+from mayfly.engine.work import Work
+from mayfly.lifetime.life import LifeRecord
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
@@ -34,7 +35,6 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 
-_EXPIRED = next_state(State.AVAILABLE, Event.DEADLINE_SEEN)
 #: The queue manager is going: no fault of the row.
 _NOT_THE_ROW = (
     rc.MQRC_CONNECTION_BROKEN,
@@ -112,10 +112,9 @@ class Promotion(UnitOfWork):
         super().backout()
         with self._core.latch:
             for lane in self._lanes:
-                lane.queue.depth -= len(lane.keys)
-                lane.queue.uncommitted -= len(lane.keys)
+                puts.withdraw(lane.queue, len(lane.keys))
             for queue, _life in self._expired:
-                queue.passing -= 1
+                puts.withdraw_expired(queue)
             self._lanes, self._expired = [], []
 
     def _work(self) -> Work:
@@ -124,11 +123,9 @@ class Promotion(UnitOfWork):
             if lane.keys:
                 for bulk in lane.bulks():
                     work.unit.put_bulk(lane.queue.number, bulk)
-                # They come from no queue.
-                work.moves.append(Moving(lane.queue, lane.queue, [], lane.keys))
+                puts.arrive_in_bulk(work, lane.queue, lane.keys)
         for queue, life in self._expired:
-            work.unit.pass_through(queue.number, life)
-            queue.passing -= 1
+            puts.end_expired(work, queue, life)
         # From here on the work holds them, and takes them back when it fails.
         self._lanes, self._expired = [], []
         return work
@@ -220,11 +217,10 @@ class Promotion(UnitOfWork):
             own = Ids(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)
             message = new_row(core, path, Outgoing(prepared, window, own, body))
-            life = life_of(path.queue, message, prepared.descriptor, now_ms, _EXPIRED)
+            puts.hold_expired(path.queue)
+            life = puts.life_of_expired(path.queue, message, now_ms)
             self._expired.append((path.queue, life))
             self._expired_count += 1
-            # So that the queue is not deleted meanwhile.
-            path.queue.passing += 1
             original = Original(prepared.descriptor, own.msg_id, own.correl_id, body, 0)
             self._report(Cause.EXPIRATION, original)
 

@@ -10,6 +10,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.release import Release
 from mayfly.engine.delay.staging import why_unsuitable
 from mayfly.engine.disposal import discard_expired
+from mayfly.engine.holding.messages import pass_over
 from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
@@ -146,7 +147,7 @@ class DelayProcessor:
         queue = self._core.registry.staging()
         if queue is not None and not self._retry_at_ms:
             for side in (VOLATILE, PERSISTENT):
-                queue.first[side] = max(queue.first[side], key + 1)
+                pass_over(queue, side, key)
 
     def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Work]:
         """Return what sends due messages to their targets, or discards them; latch held.

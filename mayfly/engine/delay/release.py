@@ -14,14 +14,15 @@ from collections import Counter
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE
-from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, life_of, new_row, size_on
-from mayfly.engine.disposal import as_given, dead_letter, original_of, remove, send_report
+from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_row, size_on
+from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
+from mayfly.engine.holding import many, messages, puts
 from mayfly.engine.objects.registry import STAGING_QUEUE, Path
 from mayfly.engine.pubsub.delayed_copies import window_on
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import seen_in_transit
 from mayfly.engine.work import Moving, Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, is_owed
 from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
@@ -34,9 +35,6 @@ from mayfly.store.keys import order_key
 from mayfly.store.units import Move, StoredMessage
 
 _LOG = logging.getLogger("mayfly.delay")
-_RELEASED = next_state(State.DELAYED, Event.DUE)
-_DISCARDED = next_state(State.DELAYED, Event.DISCARD)
-_DEAD_LETTERED = next_state(State.DELAYED, Event.DEAD_LETTER)
 
 
 class _Lane:
@@ -82,7 +80,7 @@ class Release:
         queue = lane.path.queue
         if queue.depth >= lane.path.max_depth:
             return False
-        self._core.reserve(queue)
+        puts.reserve(queue)
         lane.old_keys.append(due.k)
         lane.new_keys.append(lane.base_key | self._core.store.sequence.next())
         lane.target_numbers[due.target_number] += 1
@@ -90,24 +88,22 @@ class Release:
 
     def take(self, found: Found) -> bool:
         """Release one message, or deal with its failure (D20); False when it must stay (D21)."""
-        core, (queue, row, _side) = self._core, found
+        core, (_queue, row, _side) = self._core, found
         descriptor = unpack_descriptor(row.descriptor)
         try:
             self._deliver(row, descriptor)
         except MQError as failure:
             # A work of its own: it may have to be undone alone (D22).
             own = Work()
-            outcome = self._dispose(own, found, descriptor, failure.reason)
-            if outcome is None:
-                core.unreserve(own)
+            event = self._dispose(own, found, descriptor, failure.reason)
+            if event is None:
+                puts.withdraw_all(own)
                 _LOG.warning("message for %s stays on staging: %s", row.target, failure)
                 return False
-            life = life_of(queue, row, descriptor, self._now_ms, outcome, reason=failure.reason)
-            remove(core, own, found, life)
+            messages.end(core, own, found, event, self._now_ms, reason=failure.reason)
             self._failures.append(own)
         else:
-            life = life_of(queue, row, descriptor, self._now_ms, _RELEASED)
-            remove(core, self._work, found, life)
+            messages.end(core, self._work, found, Event.DUE, self._now_ms)
         return True
 
     def works(self) -> list[Work]:
@@ -144,7 +140,7 @@ class Release:
         return None if hindered else _Lane(core, path, descriptor)
 
     def _add_lane(self, lane: _Lane) -> None:
-        core, work, count = self._core, self._work, len(lane.old_keys)
+        work, count = self._work, len(lane.old_keys)
         descriptor, target = lane.descriptor, lane.path.queue
         keys = ",".join([f'"{a}":{b}' for a, b in zip(lane.old_keys, lane.new_keys, strict=True)])
         work.unit.move(
@@ -155,7 +151,7 @@ class Release:
                 count,
                 self._staging.name,
                 self._now_ms,
-                _RELEASED.value,
+                many.RELEASED,
                 descriptor.priority,
                 descriptor.report,
                 descriptor.reply_to_q,
@@ -163,15 +159,10 @@ class Release:
                 HEADER_BYTES,
             ),
         )
-        # Reserved on their target already.
-        core.hidden.update(dict.fromkeys(lane.old_keys, work))
-        self._staging.depth -= count
-        work.moves.append(Moving(self._staging, target, lane.old_keys, lane.new_keys))
+        many.leave(work, Moving(self._staging, target, lane.old_keys, lane.new_keys))
         for number, staged in lane.target_numbers.items():
-            first_target = None if number is None else core.registry.target(number)
-            if number is not None and first_target is not None:
-                work.unit.delta(-number).present -= staged
-                work.staged.append((first_target, -staged))
+            if number is not None:
+                many.count_released(work, self._staging, number, staged)
 
     def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
         """Resolve the target a second time (D15) and put the original message there."""
@@ -199,7 +190,7 @@ class Release:
 
     def _dispose(
         self, work: Work, found: Found, descriptor: Descriptor, reason: int
-    ) -> State | None:
+    ) -> Event | None:
         """Discard or dead-letter as the report options say (D20); None when that fails (D21).
 
         A publication is discarded when its subscriber is gone (D23), when its topic says
@@ -208,25 +199,25 @@ class Release:
         core, (queue, row, _side) = self._core, found
         original = original_of(queue, row, descriptor, self._now_ms)
         if descriptor.report & MQRO_DISCARD_MSG or self._is_dropped(row, reason):
-            outcome = _DISCARDED
+            event = Event.DISCARD
         else:
             ids = Ids(original.msg_id, row.correl_id, row.shown_id)
             body = seen_in_transit(row, self._now_ms).body
             message = Outgoing(as_given(core, descriptor), _window(row), ids, body)
             try:
                 dead_letter(core, work, message, reason, row.target or STAGING_QUEUE)
-                outcome = _DEAD_LETTERED
+                event = Event.DEAD_LETTER
             except MQError as error:
                 _LOG.warning("dead-letter queue refuses a delayed message: %s", error)
                 if row.sub_id is None:
                     return None
-                outcome = _DISCARDED
+                event = Event.DISCARD
         # Of this one the rule is that it goes to the dead-letter queue, whatever it asks for (D22).
         is_sent = send_report(core, work, Cause.EXCEPTION, original, reason, always_kept=True)
         # A persistent message does not go while its report can reach no queue (D22).
         if not is_sent and descriptor.persistence == MQPER_PERSISTENT:
             return None
-        return outcome
+        return event
 
     def _is_dropped(self, row: StoredMessage, reason: int) -> bool:
         """Tell whether a message is the copy of a publication that nobody keeps."""

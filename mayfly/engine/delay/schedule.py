@@ -125,7 +125,7 @@ class Schedule:
         with core.latch:
             if queue is None:
                 staging = registry.staging()
-                return 0 if staging is None else staging.depth + core.releasing_count
+                return 0 if staging is None else staging.depth + core.releasing.count
             target = registry.resolve(queue).queue
             if target.home is core:
                 return target.staged_for

@@ -6,21 +6,16 @@ from abc import ABC, abstractmethod
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.receipts import Receipt
-from mayfly.engine.delay.staging import rekey
-from mayfly.engine.delivery import life_of
-from mayfly.engine.disposal import remove
+from mayfly.engine.holding import messages
 from mayfly.engine.queues import Found
 from mayfly.engine.unit_of_work import Taken, UnitOfWork
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.life import Event
 from mayfly.lifetime.window import LATEST_DUE_MS, due_at
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import due_ms_of, id_hash
 from mayfly.store.units import StoredMessage
-
-_CANCELLED = next_state(State.DELAYED, Event.CANCEL)
 
 
 class Change(ABC):
@@ -65,9 +60,7 @@ class Cancellation(Change):
             unit_of_work.check_room()
             unit_of_work.take(queue, row, side)
             return
-        descriptor = unpack_descriptor(row.descriptor)
-        life = life_of(queue, row, descriptor, self._core.now_ms(), _CANCELLED)
-        remove(self._core, work, found, life)
+        messages.end(self._core, work, found, Event.CANCEL, self._core.now_ms())
 
 
 class Rescheduling(Change):
@@ -142,9 +135,7 @@ class Rescheduling(Change):
         if unit_of_work is not None:
             unit_of_work.reschedule(Taken(queue, row, side), new)
             return
-        self._core.hidden[row.k] = work
-        queue.depth -= 1
-        rekey(self._core, work, found, new)
+        messages.put_off(work, found, new)
 
     def _new_due_ms(self, row: StoredMessage) -> int:
         due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms

@@ -15,9 +15,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import given_id
 from mayfly.engine.descriptors import Prepared
 from mayfly.engine.objects.registry import STAGING_QUEUE, Path
-from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
+from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import full_name
-from mayfly.engine.work import Work
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQIT_NONE, MQMDS_FIFO
@@ -70,7 +69,7 @@ def staging_path(core: Core, body_bytes: int) -> Path:
             f"MAXMSGL({staging.max_message_bytes})",
         )
     # What open units of work have put counts, though no depth shows it before the commit (D12).
-    if staging.queue.depth + core.staging_order.uncommitted >= staging.max_depth:
+    if staging.queue.depth + staging.queue.pledged >= staging.max_depth:
         raise mq_error(rc.MQRC_Q_FULL, f"{STAGING_QUEUE} holds MAXDEPTH({staging.max_depth})")
     return staging
 
@@ -207,48 +206,3 @@ def shown(core: Core, row: StoredMessage) -> StoredMessage:
         body=header + row.body,
         topic=None,
     )
-
-
-def staged_identity(row: StoredMessage) -> tuple[bytes, bytes, None, int]:
-    """Return what the record of a life on the staging queue says: MsgId, CorrelId, -, length."""
-    assert row.shown_id is not None
-    if row.target is None:
-        return row.shown_id, row.correl_id, None, len(row.body)
-    return row.shown_id, row.msg_id, None, HEADER_BYTES + len(row.body)
-
-
-def original_row(row: StoredMessage) -> StoredMessage:
-    """Return a row of the staging queue as the message its sender knows (D18)."""
-    assert row.shown_id is not None
-    return row if row.target is not None else row._replace(msg_id=row.shown_id)
-
-
-def rekey(core: Core, work: Work, found: Found, row: StoredMessage) -> None:
-    """Add a new delivery time of a hidden message to a work; its life on the queue goes on."""
-    queue, old, side = found
-    unit = work.unit
-    if side == PERSISTENT:
-        unit.deletes.append((old.k,))
-        unit.inserts.append(row)
-    else:
-        unit.volatile_deletes.append((old.k,))
-        unit.volatile_inserts.append(row)
-    core.reserve(queue)
-    # The store shows it before the work is settled; till then nobody may change it again.
-    core.hidden[row.k] = work
-    work.departures.append(found)
-    work.arrivals.append((queue, row, side))
-
-
-def count_staged(
-    core: Core, work: Work, row: StoredMessage, change: int, *, persistent: bool
-) -> None:
-    """Count a staged message for the queue it waits to reach; durable like its other totals."""
-    if row.target_number is None:
-        return
-    queue = core.registry.target(row.target_number)
-    if queue is not None:
-        delta = work.unit.delta(-row.target_number)
-        delta.present += change
-        delta.present_volatile += 0 if persistent else change
-        work.staged.append((queue, change))

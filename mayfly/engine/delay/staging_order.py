@@ -16,15 +16,13 @@ class StagingOrder:
 
     What the store holds is asked when a millisecond is first used, unless it is known to be free.
     Keys of open units of work are in no store yet, nor are those on their way to the disk: nothing
-    is forgotten while ``uncommitted`` is not zero or ``is_idle()`` is False.
+    is forgotten while ``is_idle()`` is False.
     """
 
     def __init__(
         self, highest_key: Callable[[int, int], int | None], is_idle: Callable[[], bool]
     ) -> None:
         """Ask ``highest_key(low, high)`` for the highest stored key of a range."""
-        #: What open units of work are to stage or have rescheduled, beside what the queue counts.
-        self.uncommitted = 0
         self._is_idle = is_idle
         self._highest_key = highest_key
         self._last: dict[int, int] = {}
@@ -44,7 +42,7 @@ class StagingOrder:
         order = last + 1
         if order >= 2**STAGING_ORDER_BITS:
             return self.next_key(due_ms + 1)
-        if len(self._last) > _KEPT and self.uncommitted == 0 and self._is_idle():
+        if len(self._last) > _KEPT and self._is_idle():
             self._last.clear()
         self._last[due_ms] = order
         return staging_key(due_ms, order)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import life_of
-from mayfly.engine.disposal import discard_expired, remove
+from mayfly.engine.disposal import discard_expired
 from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetRequest, GetResult, Getter, confirm_delivery, seen
@@ -16,21 +15,18 @@ from mayfly.engine.groups.members import Entry, Seen, extent_of, needed_by, retu
 from mayfly.engine.groups.position import Position
 from mayfly.engine.groups.reassembly import Whole, reassembled
 from mayfly.engine.holder import Holder
+from mayfly.engine.holding import messages
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import id_hash
 from mayfly.store.outlines import present
 from mayfly.store.units import StoredMessage
-
-_GOT = next_state(State.AVAILABLE, Event.GET)
 
 
 class Where(NamedTuple):
@@ -151,9 +147,7 @@ class GroupGetter(Getter):
             self._unit_of_work.take(queue, row, side)
             return work
         work = work or Work()
-        descriptor = unpack_descriptor(row.descriptor)
-        life = life_of(queue, row, descriptor, now_ms, _GOT)
-        remove(self._core, work, found, life)
+        messages.end(self._core, work, found, messages.GETS[queue.is_staging], now_ms)
         return work
 
     def _is_in_unit(self, taken: list[Entry]) -> bool:

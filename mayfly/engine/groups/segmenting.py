@@ -6,6 +6,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import size_on
 from mayfly.engine.descriptors import Context, Prepared
 from mayfly.engine.groups.fields import IN_SEGMENTS
+from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import (
     PutRequest,
@@ -89,8 +90,7 @@ def _put_all(core: Core, pendings: list[Pending], unit_of_work: UnitOfWork | Non
         return None
     work = Work()
     for queue, row, persistent in pendings:
-        core.reserve(queue)
-        core.arrive(work, queue, row, persistent=persistent)
+        puts.arrive(core, work, queue, row, persistent=persistent)
     return work
 
 

@@ -15,9 +15,8 @@ from mayfly.engine.attributes.attribute import (
 from mayfly.engine.attributes.definition import Definition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import life_of
-from mayfly.engine.disposal import remove
 from mayfly.engine.finding.search import ANY, in_order
+from mayfly.engine.holding import messages
 from mayfly.engine.objects.registry import (
     DEAD_LETTER_QUEUE,
     DEFAULT_OBJECTS,
@@ -26,7 +25,7 @@ from mayfly.engine.objects.registry import (
 )
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.life import Event
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import (
     MQMDS_FIFO,
@@ -34,13 +33,11 @@ from mayfly.mqi.constants import (
     MQQA_PUT_INHIBITED,
     MQQDT_TEMPORARY_DYNAMIC,
 )
-from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.selectors import MQQSGD_SHARED, MQTC_ON, MQUS_TRANSMISSION
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
 _CLEAR_BATCH = 1_000
-_CLEARED = next_state(State.AVAILABLE, Event.CLEAR)
 
 
 def define(
@@ -350,8 +347,7 @@ def _clear(core: Core, queue: LocalQueue) -> int:
         with core.latch:
             work, now_ms = Work(), core.now_ms()
             for row, side in in_order(core, queue, ANY, queue.low):
-                life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _CLEARED)
-                remove(core, work, (queue, row, side), life)
+                messages.end(core, work, (queue, row, side), Event.CLEAR, now_ms)
                 if len(work.departures) == _CLEAR_BATCH:
                     break
         if not work.departures:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
-from mayfly.engine.delay.staging import count_staged
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
+from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.delayed_copies import staged_copy
@@ -261,20 +261,18 @@ class _FanOut:
 
     def _take_back(self) -> None:
         """Give back the room of the copies made so far."""
-        self._core.unreserve(self.work)
+        puts.withdraw_all(self.work)
         for pending in self.staged:
             if self.is_in_unit:
-                self._core.staging_order.uncommitted -= 1
+                puts.withdraw_from_unit(pending.queue)
             else:
-                pending.queue.depth -= 1
-                pending.queue.uncommitted -= 1
+                puts.withdraw(pending.queue)
 
     def finish(self) -> None:
         """Complete the work of a publication that is final at once."""
         core, work = self._core, self.work
         for queue, row, persistent in self.staged:
-            core.arrive(work, queue, row, persistent=persistent)
-            count_staged(core, work, row, +1, persistent=persistent)
+            puts.add_reserved(core, work, queue, row, persistent=persistent)
         work.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
@@ -322,9 +320,9 @@ class _FanOut:
         copy = Outgoing(publication, self._window, self._ids(subscription), body)
         pending = staged_copy(self._core, subscription, self._topic, copy)
         if self.is_in_unit:
-            self._core.staging_order.uncommitted += 1
+            puts.reserve_in_unit(pending.queue)
         else:
-            self._core.reserve(pending.queue)
+            puts.reserve(pending.queue)
         self.staged.append(pending)
 
     def _ids(self, subscription: Subscription) -> Ids:

@@ -18,12 +18,12 @@ from mayfly.engine.delivery import (
     arrive,
     check_open,
     check_room,
-    life_of,
     new_row,
     size_on,
 )
-from mayfly.engine.disposal import as_given, discard_expired, remove
+from mayfly.engine.disposal import as_given, discard_expired
 from mayfly.engine.holder import Holder
+from mayfly.engine.holding import messages, puts
 from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
 from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
@@ -31,7 +31,7 @@ from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topic_strings import has_wildcards, levels_of, matches
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
 from mayfly.engine.work import Work
-from mayfly.lifetime.life import Event, State, next_state
+from mayfly.lifetime.life import Event
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import capped_from, is_expired, remaining_ms, window_at_put
 from mayfly.mqi import reasons as rc
@@ -42,7 +42,6 @@ from mayfly.selectors import MessageFields
 from mayfly.store.units import StoredMessage
 
 RETAINED_QUEUE = "SYSTEM.RETAINED.PUB.QUEUE"
-_CLEARED = next_state(State.AVAILABLE, Event.CLEAR)
 _PAGE = 1_000
 
 
@@ -157,7 +156,7 @@ def deliver_retained(core: Core, subscription: Subscription) -> int:
             for topic, row in _matching(core, subscription, now_ms):
                 _add_copy(core, work, subscription, topic, row)
         except MQError:
-            core.unreserve(work)
+            puts.withdraw_all(work)
             raise
         count = len(work.arrivals)
         is_done = not count or core.run_at_once(work)
@@ -228,16 +227,14 @@ def _found(core: Core, place: tuple[int, int]) -> Found | None:
 
 
 def _removal(core: Core, found: Found) -> Work:
-    queue, row, _side = found
-    now_ms = core.now_ms()
+    row, now_ms = found[1], core.now_ms()
     locker = core.hidden.get(row.k)
     if isinstance(locker, Holder):
         locker.forget_lock(row.k)
     if is_expired(row.expire_at_ms, now_ms):
         return discard_expired(core, [found], now_ms)
     work = Work()
-    life = life_of(queue, row, unpack_descriptor(row.descriptor), now_ms, _CLEARED)
-    remove(core, work, found, life)
+    messages.end(core, work, found, Event.CLEAR, now_ms)
     return work
 
 

@@ -70,7 +70,7 @@ class Present:
                     found.append(self._on_queue(home, side, each))
             for session in list(self._sessions):
                 found += self._uncommitted(session)
-        if core.claimed.total():
+        if any(queue.claimed for queue in core.registry.queues()):
             claimed = claimed_with_id(core.store.claimed, self._asked_id, MOST_STAYS)
             found += map(self._claimed, claimed)
         return found

@@ -1,0 +1,20 @@
+"""What a row of the staging queue says of its message: the original one, the one shown there."""
+
+from __future__ import annotations
+
+from mayfly.mqi.delay_header import HEADER_BYTES
+from mayfly.store.units import StoredMessage
+
+
+def staged_identity(row: StoredMessage) -> tuple[bytes, bytes, None, int]:
+    """Return what the record of a life on the staging queue says: MsgId, CorrelId, -, length."""
+    assert row.shown_id is not None
+    if row.target is None:
+        return row.shown_id, row.correl_id, None, len(row.body)
+    return row.shown_id, row.msg_id, None, HEADER_BYTES + len(row.body)
+
+
+def original_row(row: StoredMessage) -> StoredMessage:
+    """Return a row of the staging queue as the message its sender knows (D18)."""
+    assert row.shown_id is not None
+    return row if row.target is not None else row._replace(msg_id=row.shown_id)

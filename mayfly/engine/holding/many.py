@@ -1,0 +1,92 @@
+"""Many messages at a time: held by a pipeline, released to their target, claimed and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS
+from mayfly.engine.holding.messages import Hold, not_free, show, unhide
+from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.work import Claiming, Moving, Unclaiming, Work
+from mayfly.lifetime.life import Event
+
+#: How the lives end of those that are released together.
+RELEASED = OPEN_ENDS[True][Event.DUE]
+
+
+def hold(queue: LocalQueue, keys: Sequence[int], by: Hold) -> None:
+    """Hide messages that can be seen, many at a time."""
+    _hide_all(queue, keys, by)
+    queue.locked += len(keys)
+    by.count += len(keys)
+
+
+def give_back(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
+    """Let messages that are held be seen again, many at a time."""
+    for key in keys:
+        unhide(queue, key, by)
+        for side in (VOLATILE, PERSISTENT):
+            # Whichever side each is on: reading starts early rather than late.
+            show(queue, key, side)
+    queue.depth += len(keys)
+    queue.locked -= len(keys)
+    by.count -= len(keys)
+
+
+def leave(work: Work, moving: Moving) -> None:
+    """Add to a work that due messages leave the staging queue; they are reserved on their target.
+
+    Their lives end as released; the unit of the work has them.
+    """
+    source, _target, old_keys, _new_keys = moving
+    _hide_all(source, old_keys, work)
+    work.moves.append(moving)
+
+
+def count_released(work: Work, queue: LocalQueue, number: int, message_count: int) -> None:
+    """Count staged messages that need not wait any more for the queue of a number."""
+    target = queue.home.target(number)
+    if target is not None:
+        work.unit.delta(-number).present -= message_count
+        work.staged.append((target, -message_count))
+
+
+def claim(work: Work, claiming: Claiming) -> None:
+    """Add to a work that messages go from their queue to a claim, where they are LOCKED."""
+    queue, keys, _volatile_count = claiming
+    _hide_all(queue, keys, work)
+    queue.locked += len(keys)
+    work.claims.append(claiming)
+
+
+def end_claimed(work: Work, queue: LocalQueue, message_count: int) -> str:
+    """Add the end of claimed messages to a work; return what it is, for the unit that has them."""
+    work.ended_claims.append(Unclaiming(queue, message_count))
+    return LOCKED_ENDS[Event.COMMIT]
+
+
+def give_back_claimed(work: Work, unclaiming: Unclaiming) -> None:
+    """Add to a work that claimed messages go back to their queue."""
+    work.ended_claims.append(unclaiming)
+
+
+def load_claimed(queue: LocalQueue, message_count: int) -> None:
+    """Take what was claimed before a restart, and is on no queue, out of its counters."""
+    queue.present[PERSISTENT] -= message_count
+    queue.depth -= message_count
+    queue.locked += message_count
+    queue.claimed += message_count
+
+
+def load(queue: LocalQueue, message_count: int, staged_count: int) -> None:
+    """Take over what a store has for a queue that is opened, and what is staged for it."""
+    queue.present[PERSISTENT] = queue.depth = message_count
+    queue.staged_for = staged_count
+
+
+def _hide_all(queue: LocalQueue, keys: Sequence[int], by: object) -> None:
+    hidden = queue.home.hidden
+    if not hidden.keys().isdisjoint(keys):
+        raise not_free(queue, next(key for key in keys if key in hidden))
+    hidden.update(dict.fromkeys(keys, by))
+    queue.depth -= len(keys)

@@ -1,0 +1,186 @@
+"""Messages that can be seen: held, given back, shown, and what ends their lives.
+
+What hides a message is a :class:`Hold`, a browsing handle, or the work that ends its life; only who
+hides it may go on with it.
+"""
+
+from __future__ import annotations
+
+from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
+from mayfly.engine.holding.puts import count_staged, reserve
+from mayfly.engine.queues import PERSISTENT, Found, LocalQueue, QueueOwner
+from mayfly.engine.work import Work
+from mayfly.lifetime.life import Event, State, TransitionError
+from mayfly.store.units import StoredMessage
+
+#: What a get is in the life of a message, by whether its queue is the staging queue (D3).
+GETS = Event.GET, Event.CANCEL
+
+
+class Hold:
+    """Whoever keeps messages from all others: a unit of work, a channel's batch, a pipeline."""
+
+    #: Whether its messages are LOCKED: got under syncpoint, in the words of the life table. When a
+    #: work fails that ends them, what is LOCKED goes back to its place; what is not stays held.
+    locks = False
+    #: How many it has of those that it took many at a time.
+    count = 0
+
+
+def state_of(queue: LocalQueue, key: int) -> State:
+    """Return the state of a message that the store has: it follows from who hides it."""
+    holder = queue.home.hidden.get(key)
+    if isinstance(holder, Hold) and holder.locks:
+        return State.LOCKED
+    return State.DELAYED if queue.is_staging else State.AVAILABLE
+
+
+def hold(found: Found, by: Hold) -> None:
+    """Hide a message that can be seen; it is in its place in the store until its life ends."""
+    queue, row, _side = found
+    hidden = queue.home.hidden
+    if row.k in hidden:
+        raise not_free(queue, row.k)
+    hidden[row.k] = by
+    queue.depth -= 1
+    queue.locked += 1
+
+
+def give_back(found: Found, by: Hold) -> None:
+    """Let a message that is held be seen again, in its place, the same as before."""
+    let_go(found, by)
+    queue, row, side = found
+    show(queue, row.k, side)
+
+
+def hand_over(found: Found, by: Hold, to: Hold) -> None:
+    """Let another one hold a message from now on: a delivery becomes part of a unit of work."""
+    queue, row, _side = found
+    unhide(queue, row.k, by)
+    queue.home.hidden[row.k] = to
+
+
+def let_go(found: Found, by: Hold) -> None:
+    """Hold a message no more that leaves at the same moment: nobody is told of it."""
+    queue, row, _side = found
+    unhide(queue, row.k, by)
+    queue.depth += 1
+    queue.locked -= 1
+
+
+def end(
+    owner: QueueOwner,
+    work: Work,
+    found: Found,
+    event: Event,
+    now_ms: int,
+    *,
+    reason: int = 0,
+    by: Hold | None = None,
+) -> None:
+    """Add the end of a life to a work of an owner of queues: of a message that ``by`` holds.
+
+    Without ``by`` it is one that can be seen. What is held stays so until the work has taken
+    effect. ``reason`` is why it was dead-lettered or discarded.
+    """
+    queue, row, side = found
+    home, key, is_staging = queue.home, row.k, queue.is_staging
+    if home.hidden.get(key) is not by:
+        raise not_free(queue, key)
+    is_locked = by is not None and by.locks
+    outcome = (LOCKED_ENDS if is_locked else OPEN_ENDS[is_staging]).get(event)
+    if outcome is None:
+        raise TransitionError(f"{state_of(queue, key)}: a life does not end there by {event}")
+    if home is not owner:
+        work = work.at(home)
+    if by is None:
+        home.hidden[key] = work
+        queue.depth -= 1
+    life = life_of(queue, row, now_ms, outcome, reason)
+    assert life.persistent == side
+    work.unit.end(queue.number, key, life)
+    work.departures.append(found)
+    if is_staging:
+        count_staged(work, queue, row, -1, persistent=bool(side))
+
+
+def end_at_close(owner: QueueOwner, work: Work, found: Found, now_ms: int) -> None:
+    """Add the end of a non-persistent message that a restart loses; whoever has it is gone."""
+    queue, row, _side = found
+    holder = owner.hidden.pop(row.k, None)
+    if holder is not None:
+        queue.depth += 1
+        queue.locked -= isinstance(holder, Hold)
+    end(owner, work, found, Event.RESTART, now_ms)
+
+
+def put_off(work: Work, found: Found, row: StoredMessage, by: Hold | None = None) -> None:
+    """Add another delivery time of a delayed message to a work: ``row``, under another key.
+
+    Its life on the queue goes on. A unit of work that holds it gives it back there, at its commit.
+    """
+    queue, old, side = found
+    home, unit = queue.home, work.unit
+    if home.hidden.get(old.k) is not by:
+        raise not_free(queue, old.k)
+    if by is None:
+        home.hidden[old.k] = work
+        queue.depth -= 1
+    if side == PERSISTENT:
+        unit.deletes.append((old.k,))
+        unit.inserts.append(row)
+    else:
+        unit.volatile_deletes.append((old.k,))
+        unit.volatile_inserts.append(row)
+    reserve(queue)
+    # The store shows it before the work takes effect; till then nobody may change it again.
+    home.hidden[row.k] = work
+    work.departures.append(found)
+    work.arrivals.append((queue, row, side))
+
+
+def lock_for_browse(found: Found, holder: object) -> None:
+    """Hide a message from everybody but the handle that has browsed it (B5)."""
+    queue, row, _side = found
+    if row.k in queue.home.hidden:
+        raise not_free(queue, row.k)
+    queue.home.hidden[row.k] = holder
+    queue.browse_locked += 1
+
+
+def unlock(found: Found, holder: object) -> None:
+    """End the lock of a browse; nobody is told, as the message may leave at the same moment."""
+    queue, row, _side = found
+    unhide(queue, row.k, holder)
+    queue.browse_locked -= 1
+
+
+def show(queue: LocalQueue, key: int, side: int) -> None:
+    """Note that a message can be seen, so that reading starts no later than there."""
+    if key < queue.first[side]:
+        queue.first[side] = key
+    if queue.watchers:
+        for watcher in queue.watchers:
+            watcher.lower(key)
+    if queue.is_staging:
+        queue.home.note_due(key)
+
+
+def pass_over(queue: LocalQueue, side: int, key: int) -> None:
+    """Note that nothing can be seen up to a key, so that nobody walks there again."""
+    if key >= queue.first[side]:
+        queue.first[side] = key + 1
+
+
+def unhide(queue: LocalQueue, key: int, by: object) -> None:
+    """Hide a message no more; raises TransitionError unless ``by`` hides it."""
+    if queue.home.hidden.get(key) is not by:
+        raise not_free(queue, key)
+    del queue.home.hidden[key]
+
+
+def not_free(queue: LocalQueue, key: int) -> TransitionError:
+    """Return the error for a message that somebody else hides, or nobody."""
+    holder = queue.home.hidden.get(key)
+    who = "nobody" if holder is None else type(holder).__name__
+    return TransitionError(f"message {key} of {queue.name} is held by {who}, and not as expected")

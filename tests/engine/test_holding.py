@@ -1,0 +1,407 @@
+"""The life table and the messages: every edge is driven once, and what it lacks stops the test.
+
+A message is asked for its state as anybody asks (``why``); how a life has ended is in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from mayfly import QueueManager
+from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine.finding.search import ANY, in_order
+from mayfly.engine.holding import messages, puts
+from mayfly.engine.holding.messages import Hold
+from mayfly.engine.objects import administration
+from mayfly.engine.queues import Found
+from mayfly.engine.session import Session
+from mayfly.engine.shipments import Shipment
+from mayfly.engine.work import Work
+from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError, next_state
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.testing import VirtualClock
+from tests.spec.scene import DEAD, REPLIES, STAGING, alter, alter_manager, local, refused, take
+from tests.store.scene import failing_disk
+
+EDGES = [(state, event) for state, events in NEXT.items() for event in events]
+DELAY_MS = 5_000
+
+
+class Scene:
+    """A queue manager with Q1, a session outside of units of work and one that is transacted."""
+
+    def __init__(self, qm: QueueManager, clock: VirtualClock) -> None:
+        self.qm, self.clock = qm, clock
+        self.plain, self.unit = qm.session(), qm.session(transacted=True)
+
+    def put(self, session: Session, **more: Any) -> bytes:
+        """Put on Q1 and return the MsgId."""
+        return session.put("Q1", b"x", **more)
+
+    def state(self, msg_id: bytes, queue: str = "Q1") -> State | None:
+        """Return the state of a message on a queue, or how its life there ended."""
+        states = [State(s.state) for s in self.qm.why(msg_id).stays if s.queue == queue]
+        return states[-1] if states else None
+
+    def found(self, queue: str = "Q1") -> Found:
+        """Return the first message that can be seen."""
+        local_queue = self.qm.registry.queue(queue)
+        row, side = next(in_order(self.qm, local_queue, ANY, local_queue.low))
+        return local_queue, row, side
+
+    def pass_ms(self, passed_ms: int) -> None:
+        self.clock.advance(passed_ms)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    clock = VirtualClock()
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm)
+        local(qm, REPLIES)
+        alter_manager(qm, DEADQ=DEAD)
+        yield Scene(qm, clock)
+        found = qm.verify()
+        assert found.ok, found.problems
+
+
+def test_uncommitted_commit(scene: Scene) -> None:
+    msg_id = scene.put(scene.unit)
+    assert scene.state(msg_id) is State.UNCOMMITTED
+    scene.unit.commit()
+    assert scene.state(msg_id) is State.AVAILABLE
+
+
+def test_uncommitted_commit_delayed(scene: Scene) -> None:
+    msg_id = scene.put(scene.unit, delay_ms=DELAY_MS)
+    assert scene.state(msg_id, STAGING) is State.UNCOMMITTED
+    scene.unit.commit()
+    assert scene.state(msg_id, STAGING) is State.DELAYED
+
+
+def test_uncommitted_backout(scene: Scene) -> None:
+    msg_id = scene.put(scene.unit)
+    scene.unit.backout()
+    # WITHDRAWN: it was never part of the queue and leaves no record.
+    assert scene.state(msg_id) is None
+    assert scene.qm.curdepth("Q1") == 0
+
+
+def test_uncommitted_get_under_syncpoint(scene: Scene) -> None:
+    msg_id = scene.put(scene.unit)
+    assert scene.unit.get("Q1") is not None
+    assert scene.state(msg_id) is State.LOCKED
+    assert scene.qm.curdepth("Q1") == 0
+
+
+def test_delayed_due(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS)
+    scene.pass_ms(DELAY_MS)
+    assert (scene.state(msg_id, STAGING), scene.state(msg_id)) == (State.RELEASED, State.AVAILABLE)
+
+
+def test_delayed_cancel(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS)
+    scene.plain.schedule.cancel(msg_id)
+    assert scene.state(msg_id, STAGING) is State.CANCELLED
+
+
+def test_delayed_get_under_syncpoint(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS)
+    assert scene.unit.get(STAGING) is not None
+    assert scene.state(msg_id, STAGING) is State.LOCKED
+
+
+def test_delayed_deadline_seen(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS, time_to_live_ms=2 * DELAY_MS)
+    alter(scene.qm, STAGING, GET=c.MQQA_GET_INHIBITED)
+    scene.pass_ms(2 * DELAY_MS)
+    alter(scene.qm, STAGING, GET=c.MQQA_GET_ALLOWED)
+    scene.pass_ms(1)
+    assert scene.state(msg_id, STAGING) is State.EXPIRED
+
+
+def test_delayed_dead_letter(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS)
+    alter(scene.qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+    scene.pass_ms(DELAY_MS)
+    assert scene.state(msg_id, STAGING) is State.DEAD_LETTERED
+
+
+def test_delayed_discard(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS, report=c.MQRO_DISCARD_MSG)
+    alter(scene.qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
+    scene.pass_ms(DELAY_MS)
+    assert scene.state(msg_id, STAGING) is State.DISCARDED
+
+
+def test_delayed_clear(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS)
+    scene.qm.mqsc(f"CLEAR QLOCAL({STAGING})")
+    assert scene.state(msg_id, STAGING) is State.CLEARED
+
+
+def test_available_get(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain)
+    assert scene.plain.get("Q1") is not None
+    assert scene.state(msg_id) is State.GOT
+
+
+def test_available_get_under_syncpoint(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain)
+    assert scene.state(msg_id) is State.AVAILABLE
+    assert scene.unit.get("Q1") is not None
+    assert scene.state(msg_id) is State.LOCKED
+
+
+def test_available_transmit(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain)
+    shipment = taken_by_a_channel(scene)
+    assert messages.state_of(shipment.queue, shipment._rows[0][1].k) is State.AVAILABLE
+    shipment.end(scene.qm.shipments.state("C1"))
+    assert scene.state(msg_id) is State.TRANSMITTED
+
+
+def test_available_deadline_seen(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, time_to_live_ms=DELAY_MS)
+    scene.pass_ms(DELAY_MS)
+    assert scene.plain.get("Q1") is None
+    assert scene.state(msg_id) is State.EXPIRED
+
+
+@pytest.mark.parametrize("event", [Event.DEAD_LETTER, Event.DISCARD])
+def test_available_leaves_its_channel(scene: Scene, event: Event) -> None:
+    msg_id = scene.put(scene.plain)
+    shipment, work = taken_by_a_channel(scene), Work()
+    with scene.qm.latch:
+        shipment._leave(work, shipment._rows[0][1].k, event, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL)
+    scene.qm.run(work)
+    assert scene.state(msg_id) is next_state(State.AVAILABLE, event)
+
+
+def test_available_clear(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain)
+    scene.qm.mqsc("CLEAR QLOCAL(Q1)")
+    assert scene.state(msg_id) is State.CLEARED
+
+
+@pytest.mark.parametrize("delay_ms", [0, DELAY_MS], ids=["available", "delayed"])
+def test_restart_ends_what_is_not_persistent(tmp_path: Path, delay_ms: int) -> None:
+    clock = VirtualClock()
+    queue = STAGING if delay_ms else "Q1"
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        local(qm)
+        msg_id = qm.session().put("Q1", b"x", persistent=False, delay_ms=delay_ms)
+    with QueueManager("QM1", tmp_path, clock) as qm:
+        (stay,) = qm.why(msg_id).stays
+        assert (stay.queue, stay.state) == (queue, State.LOST_AT_RESTART)
+
+
+def test_locked_commit(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain)
+    scene.unit.get("Q1")
+    scene.unit.commit()
+    assert scene.state(msg_id) is State.GOT
+
+
+def test_locked_cancel(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS)
+    scene.unit.get(STAGING)
+    scene.unit.commit()
+    assert scene.state(msg_id, STAGING) is State.CANCELLED
+
+
+def test_locked_backout(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain)
+    scene.unit.get("Q1")
+    scene.unit.backout()
+    assert scene.state(msg_id) is State.AVAILABLE
+
+
+def test_locked_backout_delayed(scene: Scene) -> None:
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS)
+    scene.unit.get(STAGING)
+    scene.unit.backout()
+    assert scene.state(msg_id, STAGING) is State.DELAYED
+    scene.pass_ms(DELAY_MS)
+    assert scene.state(msg_id) is State.AVAILABLE
+
+
+def test_locked_withdraw(scene: Scene) -> None:
+    msg_id = scene.put(scene.unit)
+    scene.unit.get("Q1")
+    scene.unit.backout()
+    assert scene.state(msg_id) is None
+
+
+def test_each_edge_of_the_life_table_has_its_test() -> None:
+    """Three tests above drive two edges each; the rest are named by theirs."""
+    named = {(s, e) for s, e in EDGES if f"test_{s}_{e}" in globals()}
+    together = {
+        (State.AVAILABLE, Event.DEAD_LETTER),
+        (State.AVAILABLE, Event.DISCARD),
+        (State.AVAILABLE, Event.RESTART),
+        (State.DELAYED, Event.RESTART),
+    }
+    assert len(EDGES) == 25
+    assert named | together == set(EDGES)
+
+
+# What is not in the table
+
+
+def taken_by_a_channel(scene: Scene) -> Shipment:
+    shipment = Shipment(scene.qm, scene.qm.registry.queue("Q1"))
+    assert len(shipment.take(10)) == 1
+    return shipment
+
+
+def message_in(scene: Scene, state: State) -> tuple[Found, Hold | None]:
+    """Put a message and bring it into a state; return it, and who holds it."""
+    delay_ms = DELAY_MS if state is State.DELAYED else 0
+    scene.put(scene.plain, delay_ms=delay_ms)
+    found = scene.found(STAGING if delay_ms else "Q1")
+    assert messages.state_of(found[0], found[1].k) is not State.LOCKED
+    if state is not State.LOCKED:
+        return found, None
+    scene.unit.get("Q1")
+    return found, scene.unit.unit_of_work
+
+
+def happen(scene: Scene, found: Found, event: Event, holder: Hold | None) -> None:
+    """Let an event happen to a message, as the engine does."""
+    if event is Event.GET_UNDER_SYNCPOINT:
+        messages.hold(found, Hold())
+    elif event in (Event.BACKOUT, Event.BACKOUT_DELAYED) and holder is None:
+        messages.give_back(found, scene.unit.unit_of_work)
+    elif event is Event.WITHDRAW:
+        puts.withdraw_own(found[0])
+    else:
+        messages.end(scene.qm, Work(), found, event, scene.qm.now_ms(), by=holder)
+
+
+STORED = State.DELAYED, State.AVAILABLE, State.LOCKED
+MISSING = [(s, e) for s in STORED for e in Event if e not in NEXT[s]]
+
+
+@pytest.mark.parametrize(("state", "event"), MISSING, ids=lambda each: str(each))
+def test_a_pair_that_the_table_lacks_stops_at_that_place(
+    scene: Scene, state: State, event: Event
+) -> None:
+    found, holder = message_in(scene, state)
+    queue = found[0]
+    assert messages.state_of(queue, found[1].k) is state
+    before = queue.depth, queue.locked, dict(scene.qm.hidden)
+    with scene.qm.latch, pytest.raises(TransitionError):
+        happen(scene, found, event, holder)
+    assert (queue.depth, queue.locked, scene.qm.hidden) == before
+    scene.unit.backout()
+
+
+@pytest.mark.parametrize("event", [e for e in Event if e not in NEXT[State.UNCOMMITTED]])
+def test_nothing_else_happens_to_what_is_uncommitted(event: Event) -> None:
+    with pytest.raises(TransitionError):
+        next_state(State.UNCOMMITTED, event)
+
+
+def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:
+    queue = scene.qm.registry.queue("Q1")
+    with scene.qm.latch:
+        for again in (puts.withdraw, puts.get_own, puts.withdraw_own):
+            with pytest.raises(TransitionError):
+                again(queue)
+    assert (queue.depth, queue.uncommitted, queue.passing) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("event", [e for e in Event if NEXT[State.AVAILABLE].get(e) in OUTCOMES])
+def test_a_life_ends_once(scene: Scene, event: Event) -> None:
+    scene.put(scene.plain)
+    found, work = scene.found(), Work()
+    with scene.qm.latch:
+        messages.end(scene.qm, work, found, Event.CLEAR, scene.qm.now_ms())
+        with pytest.raises(TransitionError):
+            messages.end(scene.qm, Work(), found, event, scene.qm.now_ms())
+    scene.qm.run(work)
+    assert scene.qm.curdepth("Q1") == 0
+
+
+def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
+    scene.put(scene.plain)
+    found, mine, other = scene.found(), Hold(), Hold()
+    with scene.qm.latch:
+        messages.hold(found, mine)
+        for go_on in (messages.hold, messages.give_back, messages.lock_for_browse):
+            with pytest.raises(TransitionError):
+                go_on(found, other)
+        for by in (None, other):
+            with pytest.raises(TransitionError):
+                messages.end(scene.qm, Work(), found, Event.GET, 0, by=by)
+        messages.give_back(found, mine)
+        with pytest.raises(TransitionError):
+            messages.give_back(found, mine)
+    assert (scene.qm.curdepth("Q1"), scene.qm.counts("Q1").locked) == (1, 0)
+
+
+# What a failure leaves
+
+
+def test_what_a_channel_could_not_end_stays_with_it(tmp_path: Path) -> None:
+    """The partner has it: nobody else may see it, not even for a moment."""
+    with failing_disk() as disk, QueueManager("QM1", tmp_path, VirtualClock()) as qm:
+        disk.error = apsw.FullError
+        local(qm)
+        scene = Scene(qm, VirtualClock())
+        msg_id = scene.put(scene.plain, persistent=True)
+        shipment = taken_by_a_channel(scene)
+        queue, key = shipment.queue, shipment._rows[0][1].k
+        disk.failing = "write"
+        with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
+            shipment.end(scene.qm.shipments.state("C1"))
+        disk.failing = ""
+        assert qm.hidden[key] is shipment
+        assert (queue.depth, queue.locked, scene.plain.get("Q1")) == (0, 1, None)
+        shipment.end(scene.qm.shipments.state("C1"))
+        assert (queue.depth, queue.locked) == (0, 0)
+        assert scene.state(msg_id) is State.TRANSMITTED
+        found = qm.verify()
+        assert found.ok, found.problems
+
+
+def test_a_commit_that_fails_gives_back_what_it_had_locked(tmp_path: Path) -> None:
+    with failing_disk() as disk, QueueManager("QM1", tmp_path, VirtualClock()) as qm:
+        disk.error = apsw.FullError
+        local(qm)
+        scene = Scene(qm, VirtualClock())
+        msg_id = scene.put(scene.plain, persistent=True)
+        scene.unit.get("Q1")
+        disk.failing = "write"
+        with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
+            scene.unit.commit()
+        disk.failing = ""
+        assert (qm.curdepth("Q1"), qm.counts("Q1").locked, qm.hidden) == (1, 0, {})
+        assert scene.state(msg_id) is State.AVAILABLE
+
+
+def test_a_staging_queue_with_an_open_put_is_not_deleted(scene: Scene) -> None:
+    """D12 keeps such a put out of the depth; the queue is in use all the same."""
+    msg_id = scene.put(scene.unit, delay_ms=DELAY_MS)
+    assert (scene.qm.curdepth(STAGING), scene.qm.counts(STAGING).uncommitted) == (0, 0)
+    with refused(rc.MQRC_OBJECT_IN_USE):
+        administration.delete(scene.qm, QLOCAL, STAGING)
+    scene.unit.commit()
+    assert scene.state(msg_id, STAGING) is State.DELAYED
+
+
+def test_a_get_in_logical_order_takes_off_the_schedule(scene: Scene) -> None:
+    """D3: as every get from the staging queue does."""
+    msg_id = scene.put(scene.plain, delay_ms=DELAY_MS)
+    handle = scene.plain.open(STAGING, c.MQOO_INPUT_SHARED)
+    assert take(handle, c.MQGMO_LOGICAL_ORDER).message.correl_id == msg_id
+    handle.close()
+    assert scene.state(msg_id, STAGING) is State.CANCELLED
