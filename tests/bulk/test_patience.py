@@ -69,8 +69,9 @@ def test_any_other_client_says_at_once_that_nobody_answers(server: FlightServer)
 
 
 @pytest.mark.slow
-def test_patience_has_an_end() -> None:
+def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 5 < sum(RETRY_WAITS_SECONDS) < 10
+    monkeypatch.setattr(bulk_client, "RETRY_WAITS_SECONDS", (0.01, 0.02))
     with (
         held_port() as port,
         LedgerClient(f"grpc://127.0.0.1:{port}", token=TOKEN, is_patient=True) as client,

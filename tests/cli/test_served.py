@@ -263,7 +263,9 @@ def test_a_server_that_is_killed_leaves_nothing_in_the_way(tmp_path: Path) -> No
         assert (got.returncode, got.stdout, got.stderr) == (0, f"m{number}\n", "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)]
+)
 def test_serve_ends_though_a_session_is_silent(tmp_path: Path, number: signal.Signals) -> None:
     """A client whose printing is stuck holds a message: it is on its queue again afterwards."""
     with serving(tmp_path, "QM1") as (server, _served):

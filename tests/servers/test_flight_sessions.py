@@ -29,6 +29,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.served import ServedQueueManager
 from mayfly.served.session import ServedSession
 from mayfly.served.wire import packed, unpacked
+from mayfly.servers import flight as flight_server
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN, kept_books
@@ -263,8 +264,12 @@ def test_a_connection_that_breaks_backs_out_what_is_not_committed(
 
 @pytest.mark.slow
 def test_a_session_that_is_silent_does_not_hold_a_server_that_stops(
-    manager: QueueManager, server: FlightServer, served: ServedQueueManager
+    manager: QueueManager,
+    server: FlightServer,
+    served: ServedQueueManager,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(flight_server, "_STOP_SECONDS", 0.2)
     session = served.session(transacted=True)
     session.put("Q1", b"never")
     server.stop()

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from mayfly import QueueManager
+from mayfly.bulk import client as bulk_client
 from mayfly.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims
 from mayfly.bulk.claims import (
     STAGING_QUEUE,
@@ -275,7 +276,8 @@ def test_DDELAY_a_reader_of_the_staging_queue_renews_its_claims_until_it_stops(
         reader.stop()
 
 
-def test_nobody_there_names_the_url(token_file: Path) -> None:
+def test_nobody_there_names_the_url(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_client, "RETRY_WAITS_SECONDS", (0.01,))
     reader = QueueStreamReader(parse(url="grpc://127.0.0.1:1", tokenFile=str(token_file)))
     with pytest.raises(ServerNotReachable, match=r"no Mayfly server answers at grpc://127\.0"):
         reader.initialOffset()

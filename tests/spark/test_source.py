@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from mayfly.bulk import client as bulk_client
 from mayfly.bulk.errors import ServerNotReachable
 from mayfly.bulk.schema import LEDGER_ROW_BYTES_MAX
 from mayfly.lifetime.life import LifeRecord
@@ -181,7 +182,8 @@ def test_a_reader_travels_without_connection_or_token(
     assert batch.column("position").to_pylist() == [1, 2, 3]
 
 
-def test_nobody_there_names_the_url(token_file: Path) -> None:
+def test_nobody_there_names_the_url(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_client, "RETRY_WAITS_SECONDS", (0.01,))
     with pytest.raises(
         ServerNotReachable, match=r"no Mayfly server answers at grpc://127\.0\.0\.1:1: "
     ):
