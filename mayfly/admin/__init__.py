@@ -25,7 +25,8 @@ from mayfly.admin.operations import DEFINABLE, INQUIRABLE, alter, define, delete
 from mayfly.admin.topics import clear as clear_topic
 from mayfly.admin.values import allowed, checked, fold, named, number_of
 from mayfly.channel import channels_of
-from mayfly.engine import (
+from mayfly.engine import Manager, Value, check_name
+from mayfly.engine.face.administration import (
     AUTHREC,
     CHANNEL,
     GROUP,
@@ -44,11 +45,8 @@ from mayfly.engine import (
     Attribute,
     AuthorityKey,
     Entity,
-    Manager,
-    Value,
     authorities_of,
     check_entity,
-    check_name,
     check_profile,
     clear_queue,
     delete_authority,

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from mayfly.admin.model import ENTAUTH, Record
-from mayfly.engine import (
+from mayfly.engine import Manager, Value
+from mayfly.engine.face.administration import (
     AUTHREC,
     PRINCIPAL,
     AuthorityKey,
     Entity,
-    Manager,
-    Value,
     entities_of,
     granted,
     is_generic_profile,

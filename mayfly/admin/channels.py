@@ -9,19 +9,17 @@ from mayfly.admin.errors import AdminError, WrongObject, fixed_attribute, missin
 from mayfly.admin.model import CHANNEL_STATUS, CHSTATUS, NO, YES, Record
 from mayfly.admin.values import checked_all, named
 from mayfly.channel import ChannelStatus, addresses_of, channels_of
-from mayfly.engine import (
+from mayfly.engine import Manager, Value, find_channel
+from mayfly.engine.face.administration import (
     ANY_TLS,
     CHANNEL,
     RECEIVER_ONLY,
     SENDER_ONLY,
     Attribute,
-    Manager,
-    Value,
     alter_named,
     attributes_of,
     define_named,
     delete_named,
-    find_channel,
     view_channels,
     view_named,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayfly.engine import Attribute, Value
+from mayfly.engine import Value
+from mayfly.engine.face.administration import Attribute
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.command_reasons import (
     MQRCCF_ATTR_VALUE_ERROR,

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mayfly.channel import Status
-from mayfly.engine import (
+from mayfly.engine import Value
+from mayfly.engine.face.administration import (
     CHANNEL,
     QLOCAL,
     QMGR,
@@ -20,7 +21,6 @@ from mayfly.engine import (
     TOPIC,
     TOPIC_VALUES,
     Attribute,
-    Value,
     attributes_of,
 )
 from mayfly.mqi import constants as c

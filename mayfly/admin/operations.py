@@ -12,7 +12,8 @@ from typing import Protocol
 from mayfly.admin import channels, processes, queues, topics
 from mayfly.admin.filters import Filter
 from mayfly.admin.model import CHSTATUS, GROUP_STATUS, PUBSUB, QSTATUS, TPSTATUS, Record
-from mayfly.engine import (
+from mayfly.engine import Manager, Value
+from mayfly.engine.face.administration import (
     CHANNEL,
     PROCESS,
     QLOCAL,
@@ -20,8 +21,6 @@ from mayfly.engine import (
     QUEUE_KINDS,
     SUB,
     TOPIC,
-    Manager,
-    Value,
     view_members,
 )
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from mayfly.admin.model import Record
 from mayfly.admin.values import checked_all
-from mayfly.engine import (
+from mayfly.engine import Manager, Value
+from mayfly.engine.face.administration import (
     PROCESS,
-    Manager,
-    Value,
     alter_named,
     define_named,
     delete_named,

@@ -8,13 +8,12 @@ from collections.abc import Collection, Mapping
 from mayfly.admin.errors import UnknownModel
 from mayfly.admin.model import NO, PLATFORMS, PROCESSOR_STATUS, QSTATUS, YES, Record
 from mayfly.admin.values import checked_all
-from mayfly.engine import (
+from mayfly.engine import Manager, Value
+from mayfly.engine.face.administration import (
     DEFAULT_OBJECTS,
     QLOCAL,
     QMGR,
     STAGING_QUEUE,
-    Manager,
-    Value,
     alter_definition,
     define_queue,
     delete_queue,

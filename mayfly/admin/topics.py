@@ -16,16 +16,14 @@ from mayfly.admin.model import (
     Record,
 )
 from mayfly.admin.values import checked_all
-from mayfly.engine import (
+from mayfly.engine import Manager, Value, check_topic_string
+from mayfly.engine.face.administration import (
     CHANGEABLE_OF_SUBSCRIPTIONS,
     DEFAULT_TOPIC,
     SUB,
     TOPIC,
-    Manager,
-    Value,
     alter_subscription,
     alter_topic,
-    check_topic_string,
     clear_retained,
     define_subscription,
     define_topic,

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from mayfly.admin.errors import WrongValue, unknown_attribute
-from mayfly.engine import QLOCAL, Attribute, Value, attributes_of, check_name
+from mayfly.engine import Value, check_name
+from mayfly.engine.face.administration import QLOCAL, Attribute, attributes_of
 from mayfly.mqi.errors import MQError
 
 _NAME_LENGTH = 48

@@ -13,13 +13,8 @@ from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.engine import (
-    ChannelDefinition,
-    Manager,
-    channel_definitions,
-    find_channel,
-    manager_definition,
-)
+from mayfly.engine import Manager, find_channel, manager_definition
+from mayfly.engine.face.transit import ChannelDefinition, channel_definitions
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_LOCAL

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mayfly.channel.receiver import PROGRAM
-from mayfly.engine import Arrivals, Manager, open_transmission_queue
+from mayfly.engine import Arrivals, Manager
+from mayfly.engine.face.transit import open_transmission_queue
 
 
 class Intake(Arrivals):

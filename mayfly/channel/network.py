@@ -21,7 +21,7 @@ from mayfly.bulk.errors import (
 )
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
-from mayfly.engine import ChannelDefinition
+from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import pack_descriptor

@@ -7,17 +7,13 @@ from collections.abc import Iterable
 
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.parcels import original_of
-from mayfly.engine import (
+from mayfly.engine import Manager, PutRequest, Session, full_name, stored_id
+from mayfly.engine.face.transit import (
     ChannelDefinition,
-    Manager,
-    PutRequest,
     Refused,
-    Session,
-    full_name,
     put_received,
     refuse,
     report_expiration,
-    stored_id,
 )
 from mayfly.lifetime.transmission import counted_transit_ms
 from mayfly.mqi import reasons as rc

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine import ChannelDefinition
+from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.times import ms_of_seconds
 
 

@@ -14,7 +14,8 @@ from mayfly.channel.links import Link, end_link
 from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.engine import ChannelDefinition, Manager, find_channel
+from mayfly.engine import Manager, find_channel
+from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

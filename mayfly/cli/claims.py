@@ -13,7 +13,7 @@ from mayfly.bulk.batch_log import COMMITS, OFFSETS, LocalFiles, WrittenClaims, w
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
-from mayfly.engine import ClaimError, Claims, ConsumerStanding
+from mayfly.engine.face.bulk import ClaimError, Claims, ConsumerStanding
 from mayfly.queue_manager import QueueManager
 
 if TYPE_CHECKING:

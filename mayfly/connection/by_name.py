@@ -6,7 +6,8 @@ import threading
 from functools import partial
 
 from mayfly.connection.local import LocalConnection
-from mayfly.engine import HOME_VARIABLE, folder_in_home, managers_here
+from mayfly.engine import folder_in_home
+from mayfly.engine.face.programs import HOME_VARIABLE, managers_here
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.queue_manager import QueueManager

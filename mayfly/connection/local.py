@@ -18,17 +18,12 @@ from mayfly.connection.local_calls import LocalCalls
 from mayfly.connection.local_topics import LocalTopics
 from mayfly.connection.objects import OpenObjects, not_open_here
 from mayfly.connection.values import GetResult, Property, PutResult, Status
-from mayfly.engine import (
+from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session, full_name
+from mayfly.engine.face.programs import (
     ANY,
     DEFINITION_KINDS,
-    GetRequest,
-    Handle,
-    Match,
-    PutRequest,
-    Session,
     TopicHandle,
     check_get_options,
-    full_name,
     with_properties,
 )
 from mayfly.lifetime.window import life_ms_of_expiry

@@ -9,19 +9,8 @@ from typing import TypeVar
 from mayfly.connection.interface import OnDone, UnderWay
 from mayfly.connection.objects import OpenObjects
 from mayfly.connection.values import Delivery, Property, PutResult, Settlement
-from mayfly.engine import (
-    ANY,
-    GetRequest,
-    Later,
-    Match,
-    Message,
-    PutRequest,
-    Session,
-    TopicHandle,
-    UnitOfWork,
-    bury,
-    with_properties,
-)
+from mayfly.engine import GetRequest, Match, Message, PutRequest, Session, bury
+from mayfly.engine.face.programs import ANY, Later, TopicHandle, UnitOfWork, with_properties
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

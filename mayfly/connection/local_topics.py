@@ -6,14 +6,8 @@ from itertools import count
 
 from mayfly.connection.interface import Subscribed
 from mayfly.connection.objects import OpenObjects
-from mayfly.engine import (
-    Handle,
-    OpenSubscription,
-    Session,
-    SubscriptionWanted,
-    facts_of,
-    subscribe_as,
-)
+from mayfly.engine import Handle, Session
+from mayfly.engine.face.programs import OpenSubscription, SubscriptionWanted, facts_of, subscribe_as
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

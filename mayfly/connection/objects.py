@@ -7,10 +7,9 @@ from operator import index
 from typing import SupportsIndex, TypeAlias
 
 from mayfly.connection.values import Inquiry, Value
-from mayfly.engine import (
+from mayfly.engine import Handle, Session
+from mayfly.engine.face.programs import (
     DefinitionHandle,
-    Handle,
-    Session,
     TopicHandle,
     inquire,
     inquire_itself,

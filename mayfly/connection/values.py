@@ -6,27 +6,29 @@ how long the text of an attribute is, padded.
 
 from mayfly.engine import (
     AuditEntry,
-    Counts,
-    Delivery,
-    GetResult,
-    Inquiry,
     Message,
-    Property,
-    PropertyDescription,
-    PutResult,
     Receipt,
     Scheduled,
     ScheduleFilter,
-    Settlement,
-    Status,
-    SubscriptionFacts,
     Value,
     Verification,
     Whereabouts,
     stored_id,
+)
+from mayfly.engine.face.programs import (
+    Counts,
+    Delivery,
+    GetResult,
+    Inquiry,
+    PutResult,
+    Settlement,
+    Status,
+    SubscriptionFacts,
     text_length,
     token_of,
 )
+from mayfly.properties.folders import Description as PropertyDescription
+from mayfly.properties.folders import Property
 
 __all__ = [
     "AuditEntry",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine import MoveNumbers, Session
+from mayfly.engine import Session
+from mayfly.engine.face.transit import MoveNumbers
 from mayfly.everyplace.directory import awake
 from mayfly.everyplace.exchanges import Exchange
 from mayfly.everyplace.held import Held

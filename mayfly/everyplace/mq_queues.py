@@ -7,7 +7,8 @@ left of it on the other side, by the clock there.
 
 from __future__ import annotations
 
-from mayfly.engine import Manager, Message, MoveNumbers, Session
+from mayfly.engine import Manager, Message, Session
+from mayfly.engine.face.transit import MoveNumbers
 from mayfly.everyplace.directory import awake
 from mayfly.everyplace.errors import EveryplaceError
 from mayfly.everyplace.exchanges import Exchange

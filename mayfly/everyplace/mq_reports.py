@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Manager, Message, report_expiration
+from mayfly.engine import Manager, Message
+from mayfly.engine.face.transit import report_expiration
 from mayfly.everyplace.fields import MSG_CORREL_ID, MessageFields
 from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body
 from mayfly.everyplace.rules import QueueEntry, QueueRule

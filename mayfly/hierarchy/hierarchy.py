@@ -10,18 +10,8 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from mayfly.engine import (
-    PUBLICATIONS,
-    Arrivals,
-    Handle,
-    Manager,
-    Message,
-    Neighbours,
-    Session,
-    bury,
-    definitions_if_free,
-    manager_definition,
-)
+from mayfly.engine import Arrivals, Handle, Manager, Message, Session, bury, manager_definition
+from mayfly.engine.face.transit import PUBLICATIONS, Neighbours, definitions_if_free
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.publications import PUT_ASIDE, Publications, got
 from mayfly.hierarchy.telling import Telling

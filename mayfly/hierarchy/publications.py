@@ -10,17 +10,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from mayfly.engine import (
-    PUBLICATIONS,
-    GetRequest,
-    Handle,
-    Manager,
-    Message,
-    Session,
-    bury,
-    forward,
-    publish_from_neighbour,
-)
+from mayfly.engine import GetRequest, Handle, Manager, Message, Session, bury, forward
+from mayfly.engine.face.transit import PUBLICATIONS, publish_from_neighbour
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, NoMessage

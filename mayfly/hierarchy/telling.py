@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from mayfly.engine import Manager, SubscribedTopics, TopicChange, next_number
+from mayfly.engine import Manager
+from mayfly.engine.face.transit import SubscribedTopics, TopicChange, next_number
 from mayfly.hierarchy.announcements import WHOLE, Announcement
 
 

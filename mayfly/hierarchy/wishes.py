@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Neighbours
+from mayfly.engine.face.transit import Neighbours
 from mayfly.hierarchy.announcements import WHOLE, Announcement
 from mayfly.mqi.errors import MQError
 

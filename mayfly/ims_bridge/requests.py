@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine import Message, parts_of
+from mayfly.engine import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import structures
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.layout import Value, is_big_endian
+from mayfly.properties.folders import parts_of
 from mayfly.pymqi.headers import IIH
 
 IMS_FORMAT = c.MQFMT_IMS.decode().rstrip()

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
-from mayfly.engine import ClaimError, ClaimLimit, Manager, Match, browsable_page, browsable_ranges
+from mayfly.engine import Manager, Match
+from mayfly.engine.face.bulk import ClaimError, ClaimLimit, browsable_page, browsable_ranges
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.servers.flight_calls import (
     BAD_REQUEST,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.engine import TRANSACTION_ROWS, StagedRows, StageMissing
+from mayfly.engine.face.bulk import TRANSACTION_ROWS, StagedRows, StageMissing
 from mayfly.servers.flight_calls import (
     BAD_REQUEST,
     CallRefused,

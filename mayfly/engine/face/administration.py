@@ -1,0 +1,133 @@
+"""The face of the engine for administration: kinds of objects, what is defined, how it stands.
+
+Only ``mayfly.admin`` uses it; codecs such as MQSC, and people, use ``mayfly.admin``.
+"""
+
+from mayfly.engine.attributes import attributes_of
+from mayfly.engine.attributes.attribute import (
+    AUTHREC,
+    CHANNEL,
+    PROCESS,
+    QALIAS,
+    QLOCAL,
+    QMGR,
+    QMODEL,
+    QREMOTE,
+    QUEUE_KINDS,
+    SUB,
+    TOPIC,
+    Attribute,
+)
+from mayfly.engine.attributes.of_channels import ANY_TLS, RECEIVER_ONLY, SENDER_ONLY
+from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
+from mayfly.engine.authority.profiles import SELF, check_profile
+from mayfly.engine.authority.profiles import is_generic as is_generic_profile
+from mayfly.engine.authority.profiles import pattern_of as profile_pattern
+from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity
+from mayfly.engine.authority.records import RecordKey as AuthorityKey
+from mayfly.engine.authority.words import OBJECT_TYPES
+from mayfly.engine.authority.words import allowed_words as authorities_of
+from mayfly.engine.authority.words import spelled as spelled_authorities
+from mayfly.engine.objects.administration import alter as alter_definition
+from mayfly.engine.objects.administration import clear as clear_queue
+from mayfly.engine.objects.administration import define as define_queue
+from mayfly.engine.objects.administration import delete as delete_queue
+from mayfly.engine.objects.named import alter_named, define_named, delete_named, find_named
+from mayfly.engine.objects.registry import DEFAULT_OBJECTS, STAGING_QUEUE
+from mayfly.engine.objects.views import (
+    entities_of,
+    granted,
+    matches,
+    view_authority,
+    view_channels,
+    view_manager,
+    view_members,
+    view_named,
+    view_neighbours,
+    view_queue,
+    view_queue_status,
+    view_queues,
+    view_subscriptions,
+    view_topic_string,
+    view_topics,
+)
+from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine.pubsub.subscription_administration import (
+    CHANGEABLE as CHANGEABLE_OF_SUBSCRIPTIONS,
+)
+from mayfly.engine.pubsub.subscription_administration import (
+    alter_subscription,
+    define_subscription,
+    delete_subscription,
+)
+from mayfly.engine.pubsub.topic_administration import alter_topic, define_topic, delete_topic
+from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
+from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
+
+__all__ = [
+    "ANY_TLS",
+    "AUTHREC",
+    "Attribute",
+    "AuthorityKey",
+    "CHANGEABLE_OF_SUBSCRIPTIONS",
+    "CHANNEL",
+    "DEFAULT_OBJECTS",
+    "DEFAULT_TOPIC",
+    "Entity",
+    "GROUP",
+    "OBJECT_TYPES",
+    "PRINCIPAL",
+    "PROCESS",
+    "QALIAS",
+    "QLOCAL",
+    "QMGR",
+    "QMODEL",
+    "QREMOTE",
+    "QUEUE_KINDS",
+    "RECEIVER_ONLY",
+    "SELF",
+    "SENDER_ONLY",
+    "STAGING_QUEUE",
+    "SUB",
+    "TOPIC",
+    "TOPIC_VALUES",
+    "alter_definition",
+    "alter_named",
+    "alter_subscription",
+    "alter_topic",
+    "attributes_of",
+    "authorities_of",
+    "check_entity",
+    "check_profile",
+    "clear_queue",
+    "clear_retained",
+    "define_named",
+    "define_queue",
+    "define_subscription",
+    "define_topic",
+    "delete_authority",
+    "delete_named",
+    "delete_queue",
+    "delete_subscription",
+    "delete_topic",
+    "entities_of",
+    "find_named",
+    "granted",
+    "is_generic_profile",
+    "matches",
+    "profile_pattern",
+    "set_authority",
+    "spelled_authorities",
+    "view_authority",
+    "view_channels",
+    "view_manager",
+    "view_members",
+    "view_named",
+    "view_neighbours",
+    "view_queue",
+    "view_queue_status",
+    "view_queues",
+    "view_subscriptions",
+    "view_topic_string",
+    "view_topics",
+]

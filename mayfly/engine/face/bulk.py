@@ -1,0 +1,25 @@
+"""The face of the engine for many messages at once: claims, stages, a queue in ranges.
+
+Servers use it for pipelines, and commands to show and end claims.
+"""
+
+from mayfly.engine.bulk.bulk_browse import page as browsable_page
+from mayfly.engine.bulk.bulk_browse import ranges as browsable_ranges
+from mayfly.engine.bulk.claim_holding import Limit as ClaimLimit
+from mayfly.engine.bulk.claims import Claims
+from mayfly.engine.bulk.consumers import ClaimError
+from mayfly.engine.bulk.consumers import Standing as ConsumerStanding
+from mayfly.engine.bulk.staged_rows import StagedRows
+from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
+
+__all__ = [
+    "ClaimError",
+    "ClaimLimit",
+    "Claims",
+    "ConsumerStanding",
+    "StageMissing",
+    "StagedRows",
+    "TRANSACTION_ROWS",
+    "browsable_page",
+    "browsable_ranges",
+]

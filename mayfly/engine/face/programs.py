@@ -1,0 +1,60 @@
+"""The face of the engine for programs: verbs, what they are given and what they return.
+
+Only ``mayfly.connection`` uses it; facades and servers stand on ``mayfly.connection``.
+"""
+
+from mayfly.engine.callbacks import Later
+from mayfly.engine.counting import Counts
+from mayfly.engine.deliveries import Delivery, Settlement
+from mayfly.engine.finding.search import ANY
+from mayfly.engine.get import GetResult
+from mayfly.engine.home import HOME_VARIABLE
+from mayfly.engine.message import token_of
+from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
+from mayfly.engine.objects.inquire import Inquiry, inquire, inquire_itself, text_length
+from mayfly.engine.objects.set_attributes import set_attributes
+from mayfly.engine.open_managers import open_managers as managers_here
+from mayfly.engine.properties.putting import with_properties
+from mayfly.engine.pubsub.mqsub import SubscriptionFacts, SubscriptionWanted, facts_of, subscribe_as
+from mayfly.engine.pubsub.subscribing import OpenSubscription
+from mayfly.engine.pubsub.topic_handle import TopicHandle
+from mayfly.engine.put import PutResult
+from mayfly.engine.status import Status
+from mayfly.engine.unit_of_work import UnitOfWork
+from mayfly.engine.verb_options import check_get_options
+
+__all__ = [
+    # An open queue manager: what it is made with, where it lives, what it says of itself.
+    "Counts",
+    "HOME_VARIABLE",
+    # What is defined, and who may put.
+    "managers_here",
+    # Programs: a session, its open queues, what is put and got.
+    "ANY",
+    "DEFINITION_KINDS",
+    "DefinitionHandle",
+    "GetResult",
+    "Inquiry",
+    "PutResult",
+    "Status",
+    "TopicHandle",
+    "check_get_options",
+    "inquire",
+    "inquire_itself",
+    "set_attributes",
+    "text_length",
+    "token_of",
+    # Properties of messages.
+    "with_properties",
+    # Subscriptions.
+    "OpenSubscription",
+    "SubscriptionFacts",
+    "SubscriptionWanted",
+    "facts_of",
+    "subscribe_as",
+    # Verbs that end by callback, and messages that are held until they are settled.
+    "Delivery",
+    "Later",
+    "Settlement",
+    "UnitOfWork",
+]

@@ -1,0 +1,46 @@
+"""The face of the engine for what moves messages between queue managers, exactly once.
+
+Channels, the hierarchy of publish/subscribe and the way to and from MQ Everyplace use it.
+"""
+
+from mayfly.engine.arrival_order import next_number
+from mayfly.engine.attributes import ChannelDefinition
+from mayfly.engine.delivery import new_message_id
+from mayfly.engine.locking import definitions_if_free
+from mayfly.engine.move_numbers import MoveNumbers
+from mayfly.engine.objects.lookup import channel_definitions
+from mayfly.engine.pubsub.from_neighbours import publish_from_neighbour
+from mayfly.engine.pubsub.neighbours import Neighbours
+from mayfly.engine.pubsub.proxies import PUBLICATIONS
+from mayfly.engine.pubsub.subscribed_topics import SubscribedTopics, TopicChange
+from mayfly.engine.received import Refused, put_received, refuse, report_expiration
+from mayfly.engine.remote.unwrapping import out_of_transit
+from mayfly.engine.remote.wrapping import seen_in_transit
+from mayfly.engine.shipments import Shipment, open_transmission_queue
+
+__all__ = [
+    # An open queue manager: what it is made with, where it lives, what it says of itself.
+    "next_number",
+    # What is defined, and who may put.
+    "ChannelDefinition",
+    "channel_definitions",
+    "definitions_if_free",
+    # Programs: a session, its open queues, what is put and got.
+    "new_message_id",
+    # Messages go to another queue manager, in batches, and come from one, each exactly once.
+    "MoveNumbers",
+    "Refused",
+    "Shipment",
+    "open_transmission_queue",
+    "out_of_transit",
+    "put_received",
+    "refuse",
+    "report_expiration",
+    "seen_in_transit",
+    # Publish/subscribe with neighbours.
+    "Neighbours",
+    "PUBLICATIONS",
+    "SubscribedTopics",
+    "TopicChange",
+    "publish_from_neighbour",
+]
