@@ -7,7 +7,7 @@ class, reason code and detail. LostAnswer is one whose call may have taken effec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from mayfly.connection.values import (
@@ -78,8 +78,9 @@ class Connection(Protocol):
     One thread at a time uses it; any may close it, which ends its waits.
     """
 
-    #: The name of the queue manager.
+    #: The name of the queue manager, and the number of the conversation on it.
     name: str
+    number: int
     objects: Objects
     topics: Topics
     asynchronous: Asynchronous
@@ -296,7 +297,8 @@ class Asynchronous(Protocol):
     ) -> UnderWay:
         """Put a message; outside of syncpoint a persistent one is durable when it is told.
 
-        Messages have the order of the calls; those that are put meanwhile share a sync.
+        Messages have the order of the calls; those that are put meanwhile share a sync. Tells
+        MQRC_RESOURCE_PROBLEM when 10,000 of the queue manager's are on their way to the disk.
         """
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:
@@ -304,23 +306,22 @@ class Asynchronous(Protocol):
 
     def settle(
         self,
-        delivery: int,
+        deliveries: Iterable[int],
         settlement: Settlement,
         *,
         reason: int = 0,
+        within: int = 0,
         on_done: OnDone[None] | None = None,
     ) -> UnderWay:
-        """Settle a delivery by its number; without ``on_done`` it is done on return, or raises.
+        """Settle deliveries by their numbers, all with one sync or none.
 
-        ``reason`` stands in the MQDLH of one that is dead-lettered. Tells MQRC_HMSG_ERROR for a
-        number that is settled already, MQRC_STORAGE_MEDIUM_FULL (it is back on its queue), and why
-        the dead-letter queue does not take it: it is held as before then.
-        """
-
-    def join(self, delivery: int) -> None:
-        """Let the unit of work settle a delivery: taken at its commit, counted at its backout.
-
-        Raises MQRC_HMSG_ERROR, MQRC_SYNCPOINT_LIMIT_REACHED.
+        Without ``on_done`` they are settled on return, or it raises. ``reason`` stands in the MQDLH
+        of those that are dead-lettered. ``within`` is the number of a conversation on the same
+        queue manager, maybe this one: its unit of work takes them over, TAKEN at its commit and
+        counted at its backout. Tells MQRC_HMSG_ERROR for a number that is settled already,
+        MQRC_STORAGE_MEDIUM_FULL (they are back on their queues), MQRC_UOW_NOT_AVAILABLE for a
+        ``within`` that is none, MQRC_OPTIONS_ERROR for one with another settlement than TAKEN, and
+        why the dead-letter queue does not take a message: all are held as before then.
         """
 
 

@@ -52,7 +52,9 @@ class LocalConnection:
         self._objects = objects = OpenObjects(session)
         self.objects: Objects = objects
         self.topics: Topics = LocalTopics(session, objects)
-        self.asynchronous: Asynchronous = LocalCalls(session, objects)
+        calls = LocalCalls(session, objects)
+        self.asynchronous: Asynchronous = calls
+        self.number = calls.number
         self.schedule: ScheduleVerbs = session.schedule
         self._core, self._session, self._admin, self._release = core, session, admin, release
         self._handles = objects.handles

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import count
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from mayfly.connection.interface import OnDone, UnderWay
 from mayfly.connection.objects import OpenObjects
@@ -17,6 +19,9 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 
 _T = TypeVar("_T")
+_numbers = count(1)
+#: The sessions of the conversations of this process, by number.
+_sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
 
 
 class _Decided:
@@ -34,6 +39,8 @@ class LocalCalls:
         """Take the session and what is open on it."""
         self._session, self._objects = session, objects
         self._core = session.core
+        self.number = next(_numbers)
+        _sessions[self.number] = session
 
     def get(
         self,
@@ -82,6 +89,7 @@ class LocalCalls:
         """MQPUT to a queue or a topic."""
         later = Later()
         try:
+            self._core.background.check_room()
             target = self._objects.find(handle)
             if not isinstance(target, TopicHandle):
                 target = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_OUTPUT)
@@ -104,28 +112,39 @@ class LocalCalls:
 
     def settle(
         self,
-        delivery: int,
+        deliveries: Iterable[int],
         settlement: Settlement,
         *,
         reason: int = 0,
+        within: int = 0,
         on_done: OnDone[None] | None = None,
     ) -> UnderWay:
-        """Settle a delivery."""
-        later = None if on_done is None else Later()
-        to_dead_letters = partial(self._bury, reason)
-        settle = self._session.deliveries.settle
-        if on_done is None or later is None:
-            settle(delivery, settlement, bury=to_dead_letters)
-            return _DECIDED
+        """Settle deliveries."""
+        later = Later()
         try:
-            settle(delivery, settlement, bury=to_dead_letters, later=later)
+            if within:
+                self._move(deliveries, settlement, within)
+            else:
+                self._session.deliveries.settle(
+                    deliveries,
+                    settlement,
+                    bury=partial(self._bury, reason),
+                    later=None if on_done is None else later,
+                )
         except MQError as error:
+            if on_done is None:
+                raise
             return self._tell(on_done, error)
-        return self._end(later, on_done, None)
+        return _DECIDED if on_done is None else self._end(later, on_done, None)
 
-    def join(self, delivery: int) -> None:
-        """Let the unit of work settle a delivery."""
-        self._session.deliveries.move_into(self._session.unit_of_work, delivery)
+    def _move(self, deliveries: Iterable[int], settlement: Settlement, within: int) -> None:
+        session = _sessions.get(within)
+        if session is None or session.core is not self._core or not session.is_open:
+            said = f"conversation {within} is none of {self._core.name}"
+            raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
+        if settlement is not Settlement.TAKEN:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{settlement.value} within a unit of work")
+        self._session.deliveries.move_into(session.unit_of_work, deliveries)
 
     def _bury(self, reason: int, unit_of_work: UnitOfWork, message: Message) -> None:
         if not reason:

@@ -20,6 +20,8 @@ from mayfly.runtime import Lock, Runtime
 _LOG = logging.getLogger("mayfly")
 #: So long the background thread of a queue manager waits for more to do before it ends.
 _LINGER_SECONDS = 1.0
+#: So many puts may be on their way to the disk; one more is refused.
+MOST_PUTS_UNDER_WAY = 10_000
 
 #: What a verb ends with: None, or why it has failed.
 OnEnd: TypeAlias = Callable[[MQError | None], object]
@@ -79,6 +81,12 @@ class Background:
         self._ready = runtime.condition()
         self._jobs: list[tuple[Work | None, OnEnd]] = []
         self._has_thread = False
+
+    def check_room(self) -> None:
+        """Raise MQRC_RESOURCE_PROBLEM when the disk is too far behind for another put."""
+        if len(self._jobs) >= MOST_PUTS_UNDER_WAY:
+            said = f"{MOST_PUTS_UNDER_WAY} puts are on their way to the disk"
+            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
 
     def end_later(self, later: Later, on_end: OnEnd) -> None:
         """Tell ``on_end`` when what a verb has left is durable, or has failed; without the lock."""

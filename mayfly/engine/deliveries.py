@@ -6,7 +6,7 @@ settled. What is not settled when its session ends goes back counted (G8), after
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from itertools import count
 from typing import NamedTuple
@@ -77,29 +77,37 @@ class Deliveries:
 
     def settle(
         self,
-        number: int,
+        numbers: Iterable[int],
         settlement: Settlement,
         *,
         bury: Callable[[UnitOfWork, Message], None],
         later: Later | None = None,
     ) -> None:
-        """Settle one; ``bury`` puts its message on the dead-letter queue in its unit of work.
+        """Settle some as one; ``bury`` puts a message on the dead-letter queue in a unit of work.
 
-        Raises MQRC_HMSG_ERROR for a number that is not held (any more). Where the dead-letter queue
-        takes it not, it is held as before. Where the disk is full it is back on its queue.
+        Raises MQRC_HMSG_ERROR for a number that is not held (any more), and why the dead-letter
+        queue does not take a message: all are held as before then. On a full disk all go back.
         """
+        held, taken = self.new_unit(), {}
         with self._core.latch:
-            held = self._held.get(number)
-            if held is None:
-                raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")
-            del self._held[number]
+            for number in numbers:
+                taken[number] = self._unit_of(number)
+            for number in taken:
+                del self._held[number]
         if settlement is Settlement.DEAD_LETTERED:
+            letters = self.new_unit()
             try:
-                bury(held, self._message(held))
+                for unit in taken.values():
+                    bury(letters, self._message(unit))
             except MQError:
+                letters.backout()
                 with self._core.latch:
-                    self._held[number] = held
+                    self._held.update(taken)
                 raise
+            taken[0] = letters
+        with self._core.latch:
+            for unit in taken.values():
+                absorb(held, unit)
         if settlement in (Settlement.TAKEN, Settlement.DEAD_LETTERED):
             held.commit(later)
         elif settlement is Settlement.BACKED_OUT and later is not None:
@@ -107,18 +115,17 @@ class Deliveries:
         else:
             held.backout(counts=settlement is Settlement.BACKED_OUT)
 
-    def move_into(self, unit_of_work: UnitOfWork, number: int) -> None:
-        """Let a unit of work end a delivery: taken at its commit, counted at its backout.
+    def move_into(self, unit_of_work: UnitOfWork, numbers: Iterable[int]) -> None:
+        """Let a unit of work end deliveries: taken at its commit, counted at its backout.
 
-        Raises as :meth:`settle`, and MQRC_SYNCPOINT_LIMIT_REACHED: it is held as before then.
+        Raises as :meth:`settle`, and MQRC_SYNCPOINT_LIMIT_REACHED: they are held as before then.
         """
         with self._core.latch:
-            held = self._held.get(number)
-            if held is None:
-                raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")
-            unit_of_work.check_room()
-            del self._held[number]
-            absorb(unit_of_work, held)
+            moved = {number: self._unit_of(number) for number in numbers}
+            unit_of_work.check_room(len(moved))
+            for number, unit in moved.items():
+                del self._held[number]
+                absorb(unit_of_work, unit)
 
     def end(self) -> None:
         """Give back, counted, all that is not settled: their session ends."""
@@ -128,6 +135,12 @@ class Deliveries:
                 absorb(everything, held)
             self._held = {}
         everything.backout()
+
+    def _unit_of(self, number: int) -> UnitOfWork:
+        unit = self._held.get(number)
+        if unit is None:
+            raise mq_error(rc.MQRC_HMSG_ERROR, f"delivery {number} is not held here")
+        return unit
 
     def _message(self, held: UnitOfWork) -> Message:
         ((queue, row, _side),) = taken_by(held)

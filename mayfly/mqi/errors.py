@@ -19,6 +19,7 @@ A warning is a result, never an exception.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 import mayfly.mqi.reasons as rc
 from mayfly.mqi.constants import MQCC_FAILED
@@ -267,6 +268,26 @@ _REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {
 ERROR_CLASSES: dict[int, type[MQError]] = {
     reason: error for error, reasons in _REASONS_BY_CLASS.items() for reason in reasons
 }
+
+
+class Failure(NamedTuple):
+    """An error as plain data, which a program somewhere else makes an error of again."""
+
+    error_class: str
+    reason: int
+    detail: str
+
+
+def failure_of(error: MQError) -> Failure:
+    """Return an error as plain data."""
+    return Failure(type(error).__name__, error.reason, error.detail)
+
+
+def error_of(failure: Failure) -> MQError:
+    """Return the error to raise for a failure that came from somewhere else."""
+    if failure.error_class == LostAnswer.__name__:
+        return LostAnswer(failure.reason, failure.detail)
+    return mq_error(failure.reason, failure.detail)
 
 
 def mq_error(reason: int, detail: str = "") -> MQError:

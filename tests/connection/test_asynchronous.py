@@ -76,7 +76,7 @@ def test_what_is_wrong_is_told_and_not_raised(connection: Connection, queue: int
     asynchronous.get(queue + 1_000_000, on_done=told)
     asynchronous.get(queue, c.MQGMO_BROWSE_FIRST, on_done=told)
     asynchronous.put(queue, b"x", Descriptor(priority=-7), on_done=told)
-    asynchronous.settle(99, Settlement.TAKEN, on_done=told)
+    asynchronous.settle([99], Settlement.TAKEN, on_done=told)
     assert told.wait(4)
     assert told.reasons == [
         rc.MQRC_HOBJ_ERROR,
@@ -127,7 +127,7 @@ def test_a_callback_may_call_verbs_and_is_not_called_inside_of_itself(
         depth += 1
         deepest = max(deepest, depth)
         bodies.append(outcome.result.message.body)
-        connection.asynchronous.settle(outcome.number, Settlement.TAKEN)
+        connection.asynchronous.settle([outcome.number], Settlement.TAKEN)
         connection.asynchronous.get(queue, WAIT, on_done=again)
         depth -= 1
 

@@ -75,7 +75,7 @@ def test_each_settlement_has_its_depth_backout_count_and_outcome(
     msg_id = put(connection, queue, b"1", descriptor=descriptor)
     delivery, told = got(connection, queue), Told()
     on_done = told if is_told else None
-    connection.asynchronous.settle(delivery.number, settlement, reason=2001, on_done=on_done)
+    connection.asynchronous.settle([delivery.number], settlement, reason=2001, on_done=on_done)
     assert not is_told or told.wait() == [None]
     assert seen(connection, queue) == left
     assert [end.outcome for end in ends(queue_manager, "Q1")] == outcomes
@@ -87,7 +87,7 @@ def test_each_settlement_has_its_depth_backout_count_and_outcome(
         [(msg_id, (2001).to_bytes(4, "little"))] if settlement is DEAD_LETTERED else []
     )
     with refused(rc.MQRC_HMSG_ERROR):
-        connection.asynchronous.settle(delivery.number, TAKEN)
+        connection.asynchronous.settle([delivery.number], TAKEN)
     assert queue_manager.verify().ok
 
 
@@ -98,11 +98,11 @@ def test_deliveries_are_settled_in_any_order_and_beside_the_unit_of_work(
         put(connection, queue, b"%d" % number)
     held = [got(connection, queue) for _ in range(3)]
     assert connection.get(queue, c.MQGMO_SYNCPOINT).message.body == b"3"
-    connection.asynchronous.settle(held[2].number, TAKEN)
-    connection.asynchronous.settle(held[0].number, RETURNED)
+    connection.asynchronous.settle([held[2].number], TAKEN)
+    connection.asynchronous.settle([held[0].number], RETURNED)
     connection.backout()
     assert seen(connection, queue) == [(b"0", 0), (b"3", 1)]
-    connection.asynchronous.settle(held[1].number, BACKED_OUT)
+    connection.asynchronous.settle([held[1].number], BACKED_OUT)
     assert seen(connection, queue) == [(b"0", 0), (b"1", 1), (b"3", 1)]
 
 
@@ -115,9 +115,9 @@ def test_a_settled_delivery_confirms_itself(
     put(connection, queue, b"1", descriptor=asks)
     first = got(connection, queue)
     assert queue_manager.counts("REPLY").live == 0
-    connection.asynchronous.settle(first.number, RETURNED)
+    connection.asynchronous.settle([first.number], RETURNED)
     assert queue_manager.curdepth("REPLY") == 0
-    connection.asynchronous.settle(got(connection, queue).number, TAKEN)
+    connection.asynchronous.settle([got(connection, queue).number], TAKEN)
     assert queue_manager.counts("REPLY").live == 1
 
 
@@ -128,9 +128,9 @@ def test_what_the_dead_letter_queue_does_not_take_is_held_as_before(
     delivery = got(connection, queue)
     assert queue_manager.mqsc("ALTER QLOCAL(DEAD) PUT(DISABLED)").ok
     with refused(rc.MQRC_PUT_INHIBITED):
-        connection.asynchronous.settle(delivery.number, DEAD_LETTERED, reason=2001)
+        connection.asynchronous.settle([delivery.number], DEAD_LETTERED, reason=2001)
     assert queue_manager.counts("Q1").locked == 1
-    connection.asynchronous.settle(delivery.number, TAKEN)
+    connection.asynchronous.settle([delivery.number], TAKEN)
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"]
 
 
@@ -142,8 +142,8 @@ def test_E15_what_expires_while_it_is_held_can_be_taken_and_given_back_is_discar
     first, second = got(connection, queue), got(connection, queue)
     clock.advance(5_000)
     assert queue_manager.counts("Q1").locked == 2
-    connection.asynchronous.settle(first.number, TAKEN)
-    connection.asynchronous.settle(second.number, RETURNED)
+    connection.asynchronous.settle([first.number], TAKEN)
+    connection.asynchronous.settle([second.number], RETURNED)
     with refused(rc.MQRC_NO_MSG_AVAILABLE):
         connection.get(queue)
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got", "expired"]
@@ -155,16 +155,63 @@ def test_the_unit_of_work_settles_what_joins_it(
     for number in range(2):
         put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
     first, second = got(connection, queue), got(connection, queue)
-    connection.asynchronous.join(first.number)
+    connection.asynchronous.settle([first.number], TAKEN, within=connection.number)
     connection.backout()
     assert seen(connection, queue) == [(b"0", 1)]
-    connection.asynchronous.join(second.number)
+    connection.asynchronous.settle([second.number], TAKEN, within=connection.number)
     with refused(rc.MQRC_HMSG_ERROR):
-        connection.asynchronous.settle(second.number, TAKEN)
+        connection.asynchronous.settle([second.number], TAKEN)
     put(connection, queue, b"answer", options=c.MQPMO_SYNCPOINT)
     connection.commit()
     assert seen(connection, queue) == [(b"0", 1), (b"answer", 0)]
     assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got"]
+
+
+@pytest.mark.parametrize("settlement", [TAKEN, BACKED_OUT, DEAD_LETTERED])
+def test_several_are_settled_by_one_transaction_or_none(
+    tmp_path: Path, settlement: Settlement
+) -> None:
+    with QueueManager("QM1", tmp_path / "QM1") as manager:
+        assert manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)").ok
+        connection = LocalConnection(manager.session(), manager)
+        queue = connection.open("Q1", BOTH_WAYS).handle
+        for number in range(20):
+            put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
+        numbers = [got(connection, queue).number for _ in range(20)]
+        with refused(rc.MQRC_HMSG_ERROR):
+            connection.asynchronous.settle([*numbers, 99], settlement, reason=2001)
+        assert manager.counts("Q1").locked == 20
+        before, told = manager.store.group.batch_count, Told()
+        connection.asynchronous.settle(numbers, settlement, reason=2001, on_done=told)
+        assert told.wait() == [None]
+        assert manager.store.group.batch_count - before == 1
+        left = [(b"%d" % n, 1) for n in range(20)] if settlement is BACKED_OUT else []
+        assert seen(connection, queue) == left
+        assert manager.curdepth("DEAD") == 20 * (settlement is DEAD_LETTERED)
+        assert manager.verify().ok
+        connection.close()
+
+
+def test_another_conversation_settles_what_is_moved_into_its_unit_of_work(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    """As a transaction of AMQP, which has a number and takes in deliveries of any link."""
+    transaction = LocalConnection(queue_manager.session("anna"), queue_manager)
+    for number in range(3):
+        put(connection, queue, b"%d" % number)
+    held = [got(connection, queue).number for _ in range(3)]
+    with refused(rc.MQRC_OPTIONS_ERROR):
+        connection.asynchronous.settle(held, RETURNED, within=transaction.number)
+    with refused(rc.MQRC_UOW_NOT_AVAILABLE):
+        connection.asynchronous.settle(held, TAKEN, within=10**9)
+    connection.asynchronous.settle(held[:2], TAKEN, within=transaction.number)
+    connection.commit()
+    assert queue_manager.counts("Q1").locked == 3
+    transaction.commit()
+    assert [end.outcome for end in ends(queue_manager, "Q1")] == ["got", "got"]
+    connection.asynchronous.settle(held[2:], TAKEN, within=transaction.number)
+    transaction.close(commit=False)
+    assert seen(connection, queue) == [(b"2", 1)]
 
 
 def test_the_end_of_a_connection_gives_back_counted_what_is_not_settled(
@@ -202,7 +249,7 @@ def test_a_queue_manager_that_crashes_counts_the_deliveries_it_lost(tmp_path: Pa
         for number in range(3):
             put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
         taken, _left = got(connection, queue), got(connection, queue)
-        connection.asynchronous.settle(taken.number, TAKEN)
+        connection.asynchronous.settle([taken.number], TAKEN)
         manager.crash()
     with QueueManager("QM1", folder) as manager, manager.session() as session:
         found = [(m.body, m.backout_count) for m in session.browse("Q1")]

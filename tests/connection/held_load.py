@@ -1,0 +1,27 @@
+"""A process that is killed with deliveries; ``python -m tests.connection.held_load FOLDER``.
+
+Of eight messages it settles four, each in another way, and holds two; two it never gets. Then it
+says ``ready`` and waits.
+"""
+
+import sys
+
+from mayfly import QueueManager
+from mayfly.connection import LocalConnection, Settlement
+from tests.connection.conftest import BOTH_WAYS
+from tests.connection.scene import got
+
+
+def main() -> None:
+    manager = QueueManager("QM1", sys.argv[1])
+    connection = LocalConnection(manager.session(), manager)
+    queue = connection.open("Q1", BOTH_WAYS).handle
+    numbers = [got(connection, queue).number for _ in range(6)]
+    for number, settlement in zip(numbers, Settlement, strict=False):
+        connection.asynchronous.settle([number], settlement, reason=2001)
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
