@@ -105,6 +105,13 @@ class Runtime:
     #: Makes an event. A commit makes one: as an attribute it costs no call of its own.
     event: Callable[[], Event] = threading.Event
 
+    def __init__(self, *, vfs: str | None = None) -> None:
+        """Take the file system under SQLite by the name that it is registered with; None: default.
+
+        SQLite's checksums lie over it, and over one file system in a process.
+        """
+        self.vfs = vfs
+
     def lock(self, _name: str) -> PlainLock:
         """Return a new lock; locks of one name guard the same thing in different objects."""
         return threading.Lock()

@@ -15,11 +15,15 @@ from pathlib import Path
 import apsw
 from apsw import sqlite_extra
 
+from mayfly.mqi.errors import StoreError
+
 _EXTENSION, _VFS = "cksumvfs", "cksmvfs"
 _RESERVED_BYTES = 8
 #: Where a database says how many bytes of each page are reserved.
 _RESERVED_AT = 20
 _LOADING = threading.Lock()
+#: What the checksums lie over, once they are loaded.
+_lies_over = [""]
 
 
 def is_available() -> bool:
@@ -43,22 +47,46 @@ def is_protected(database: Path) -> bool:
     return header[_RESERVED_AT:] == bytes((_RESERVED_BYTES,))
 
 
-def checksum_vfs() -> str:
+def checksum_vfs(vfs: str | None, folder: Path) -> str:
     """Return the name of the VFS to open a protected database with, and load it unless it is.
 
-    Connections of other code in this process keep the VFS that they have by default.
+    It lies over ``vfs``, None for the default of the process, and over one file system in a
+    process: a folder for which that is another one is refused with StoreError. Connections of other
+    code in this process keep the VFS that they have by default.
     """
     with _LOADING:
         known = apsw.vfs_names()
+        if vfs is not None and vfs not in known:
+            raise StoreError(f"{folder}: SQLite knows no file system {vfs!r}", folder)
+        default = known[0]
+        wanted = default if vfs is None else vfs
         if _VFS not in known:
-            loading = apsw.Connection(":memory:")
-            try:
-                sqlite_extra.load(loading, _EXTENSION)
-            finally:
-                loading.close()
-            # The extension makes itself the default.
-            apsw.set_default_vfs(known[0])
+            _load_over(wanted)
+            apsw.set_default_vfs(default)
+        elif _lies_over[0] != wanted:
+            raise StoreError(
+                f"{folder}: this process reads its stores through the file system "
+                f"{_lies_over[0]!r}; one through {wanted!r} needs a process of its own",
+                folder,
+            )
     return _VFS
+
+
+def _load_over(vfs: str) -> None:
+    """Load the extension, which takes what is the default for what lies below it."""
+    apsw.set_default_vfs(vfs)
+    loading = apsw.Connection(":memory:")
+    try:
+        sqlite_extra.load(loading, _EXTENSION)
+    finally:
+        loading.close()
+    # The extension makes itself the default; the caller says what is.
+    _lies_over[:] = [vfs]
+
+
+def is_checked(connection: apsw.Connection) -> bool:
+    """Return True if a connection verifies the checksums of the pages that it reads."""
+    return connection.open_vfs == _VFS
 
 
 def protect(connection: apsw.Connection) -> None:

@@ -54,7 +54,7 @@ class Database:
         if folder is None:
             self.writer = self.reader = self.ledger_reader = _memory_connection()
         else:
-            self._open_folder(folder, accepts_older=accepts_older)
+            self._open_folder(folder, runtime.vfs, accepts_older=accepts_older)
         try:
             self.instance_id = str(self._meta("instance_id", runtime.random_bytes(16).hex()))
         except BaseException:
@@ -123,19 +123,19 @@ class Database:
         if self._lock is not None:
             self._lock.release()
 
-    def _open_folder(self, folder: Path, *, accepts_older: bool) -> None:
+    def _open_folder(self, folder: Path, vfs: str | None, *, accepts_older: bool) -> None:
         self._lock = lock = FolderLock(folder)
         file = folder / DATABASE_FILE
         try:
             lock.make_private(DATABASE_FILE)
             self.ballast = Ballast(folder)
             try:
-                self.writer = open_writer(file, accepts_older=accepts_older)
+                self.writer = open_writer(file, vfs, accepts_older=accepts_older)
             except (apsw.FullError, NoRoomToMigrate) as error:
                 missing_bytes = error.missing_bytes if isinstance(error, NoRoomToMigrate) else 0
                 if missing_bytes > self.ballast.size_bytes or not self.ballast.give_up():
                     raise
-                self.writer = open_writer(file, accepts_older=accepts_older)
+                self.writer = open_writer(file, vfs, accepts_older=accepts_older)
             self.reader, self.ledger_reader = self.connect(), self.connect()
             self._index = _with_room(Path(f"{file}-shm"))
         except BaseException as error:

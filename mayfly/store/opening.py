@@ -12,7 +12,13 @@ from pathlib import Path
 import apsw
 
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
-from mayfly.store.checksums import checksum_vfs, is_available, is_protected, protect
+from mayfly.store.checksums import (
+    checksum_vfs,
+    is_available,
+    is_checked,
+    is_protected,
+    protect,
+)
 from mayfly.store.damage import rows_of
 from mayfly.store.identity import (
     IDENTITY_FILE,
@@ -53,8 +59,10 @@ def connect(file: Path, vfs: str | None) -> apsw.Connection:
     return connection
 
 
-def open_writer(file: Path, *, accepts_older: bool) -> apsw.Connection:
+def open_writer(file: Path, vfs: str | None, *, accepts_older: bool) -> apsw.Connection:
     """Return the connection that writes; ``accepts_older`` asks nothing of the database's age.
+
+    ``vfs`` names the file system below SQLite and its checksums; None is the default.
 
     Raises StoreDamaged, NewerSchema, StoreError for a folder without what it needs, errors of apsw
     and OSError.
@@ -68,7 +76,7 @@ def open_writer(file: Path, *, accepts_older: bool) -> apsw.Connection:
     else:
         check_header(log)
     was_cut_off = log.exists() and log.stat().st_size > 0
-    writer = connect(file, _vfs_of(file, is_new=is_new))
+    writer = connect(file, _vfs_of(file, vfs, is_new=is_new))
     try:
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         if not is_new:
@@ -100,19 +108,19 @@ def _check_nothing_is_lost(
         raise StoreError(f"{file} is empty: there is nothing to accept", file.parent)
 
 
-def _vfs_of(file: Path, *, is_new: bool) -> str | None:
+def _vfs_of(file: Path, vfs: str | None, *, is_new: bool) -> str | None:
     """Return the VFS for a database; a protected one is never opened without its checksums."""
     if is_new or not is_protected(file):
         if is_new and not is_available():
             _LOG.warning("%s gets no checksums: this apsw comes without cksumvfs", file)
-        return checksum_vfs() if is_new and is_available() else None
+        return checksum_vfs(vfs, file.parent) if is_new and is_available() else vfs
     if not is_available():
         raise StoreError(
             f"the pages of {file} have checksums, and this apsw comes without cksumvfs: "
             "install one that has it",
             file.parent,
         )
-    return checksum_vfs()
+    return checksum_vfs(vfs, file.parent)
 
 
 def _check(writer: apsw.Connection, file: Path, log: Path, expected: Identity | None) -> None:
@@ -128,7 +136,7 @@ def _check(writer: apsw.Connection, file: Path, log: Path, expected: Identity | 
             folder,
         )
     found = identity_of(writer)
-    if found.is_protected and writer.open_vfs != checksum_vfs():
+    if found.is_protected and not is_checked(writer):
         # The first page in the log hides that of the file, which says how it must be opened.
         raise StoreDamaged(f"{file} is damaged: its header is none", folder)
     if expected is not None:

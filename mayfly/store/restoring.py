@@ -81,7 +81,7 @@ def _copy(file: Path, new: Path) -> bool:
     new.unlink(missing_ok=True)
     make_file(new)
     is_protected = is_available()
-    source = connect(file, checksum_vfs() if is_protected else None)
+    source = connect(file, checksum_vfs(None, file.parent) if is_protected else None)
     try:
         if is_protected:
             protect(source)

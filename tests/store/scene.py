@@ -19,14 +19,23 @@ from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage, Unit
 
 NUMBER = 1
+#: The name of a disk of the tests with SQLite.
+DISK = "mayfly-disk"
+#: The name that the checksum extension has with SQLite.
+CHECKSUMS = "cksmvfs"
 NOW_MS = 1_700_000_000_000
 #: A transaction that has not come so far after this never will.
 GATE_SECONDS = 120.0
 
 
-def opened(folder: Path | None, now_ms: Callable[[], int] = lambda: NOW_MS) -> Store:
+def opened(
+    folder: Path | None,
+    now_ms: Callable[[], int] = lambda: NOW_MS,
+    *,
+    runtime: Runtime | None = None,
+) -> Store:
     """Open a store that has the queue Q1 under number 1."""
-    runtime = Runtime()
+    runtime = Runtime() if runtime is None else runtime
     store = Store(folder, runtime.engine_lock(), now_ms, runtime)
     store.book.totals.open_queue(NUMBER, "Q1")
     return store
@@ -34,7 +43,7 @@ def opened(folder: Path | None, now_ms: Callable[[], int] = lambda: NOW_MS) -> S
 
 def raw(folder: Path) -> apsw.Connection:
     """Open the database of a folder by hand; what is written gets its checksums."""
-    return connect(folder / DATABASE_FILE, checksum_vfs())
+    return connect(folder / DATABASE_FILE, checksum_vfs(None, folder))
 
 
 def new_row(store: Store, body: bytes = b"body") -> StoredMessage:
@@ -134,11 +143,11 @@ def gate() -> Iterator[Gate]:
 class Disk(apsw.VFS):
     """A real file system layer under SQLite whose calls fail while ``failing`` names them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_default: bool = True) -> None:
         self.failing = ""
         self.error: type[apsw.Error] = apsw.IOError
         self.calls: list[str] = []
-        super().__init__("mayfly-disk", "unix", makedefault=True)
+        super().__init__(DISK, "unix", makedefault=is_default)
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         return DiskFile(self, name, flags)
@@ -181,5 +190,5 @@ def failing_disk() -> Iterator[Disk]:
 
 def forget_checksum_vfs() -> None:
     """Let the next store load the checksums anew, on top of the file system there is by then."""
-    name = checksum_vfs()
-    apsw.unregister_vfs(name)
+    if CHECKSUMS in apsw.vfs_names():
+        apsw.unregister_vfs(CHECKSUMS)
