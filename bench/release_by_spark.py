@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from bench.figures import Figure, at_least, seconds_of
 from bench.messaging import BODY
 from mayfly import QueueManager
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.session import create_session
 from mayfly.testing import VirtualClock

@@ -13,7 +13,6 @@ from mayfly.engine.face.administration import (
     DEFAULT_OBJECTS,
     QLOCAL,
     QMGR,
-    STAGING_QUEUE,
     alter_definition,
     define_queue,
     delete_queue,
@@ -22,6 +21,7 @@ from mayfly.engine.face.administration import (
     view_queue_status,
     view_queues,
 )
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import ObjectError
 
 #: What one queue does not take over from another that it is to be like.

@@ -21,8 +21,6 @@ from mayfly.bulk.schema import MESSAGE
 ATTACH, CLAIM, END, EDGES = "attach", "claim", "end-claims", "claim-edges"
 END_WRITTEN, QUIESCE, RENEW = "end-written-claims", "quiesce-claims", "renew-claims"
 MARK, RELEASE, CONSUMERS, RANGES = "claim-mark", "release-claims", "consumers", "browse-ranges"
-#: Where delayed messages wait; claims on it lapse unless they are renewed.
-STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 #: The verbs of tickets.
 CLAIMED_VERB, BROWSE_VERB = "claimed", "browse"
 

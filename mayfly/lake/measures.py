@@ -8,12 +8,12 @@ from __future__ import annotations
 from mayfly.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, State
 from mayfly.lifetime.reports import Cause
+from mayfly.mqi.delay_header import STAGING_QUEUE
 
 #: A message that waited a minute for its getter is worth a look, unless told otherwise.
 LATE_AFTER_MS = 60_000
 OWED_NAMES: tuple[str, ...] = tuple(f"owed_{cause.name.lower()}" for cause in Cause)
 COUNT_NAMES = ("lives", *OUTCOME_CODES, "late", *OWED_NAMES)
-STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 
 IS_LIFE = f"kind = {KIND_LIFE}"
 IS_BALANCE = f"kind = {KIND_BALANCE}"

@@ -15,8 +15,8 @@ from plotly.subplots import make_subplots
 
 from mayfly.lake.course import Course, QueueShare
 from mayfly.lake.errors import PlotError
-from mayfly.lake.measures import STAGING_QUEUE
 from mayfly.lifetime.spelling import spelled_duration
+from mayfly.mqi.delay_header import STAGING_QUEUE
 
 _COLORS = {"got": "#2f7fb8", "expired": "#d1482f", "other": "#c3ccd8"}
 #: The widest is drawn first: where percentiles are equal, each is seen behind the next.

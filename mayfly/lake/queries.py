@@ -12,11 +12,11 @@ from mayfly.lake.measures import (
     IS_BALANCE,
     IS_LIFE,
     RANKS,
-    STAGING_QUEUE,
     conditions,
     ended_in,
 )
 from mayfly.lifetime.life import State
+from mayfly.mqi.delay_header import STAGING_QUEUE
 
 #: Return in SQL the exact percentiles of an expression at some ranks, null where it has no value.
 Percentiles = Callable[[str, Sequence[float]], str]

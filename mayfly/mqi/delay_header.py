@@ -13,6 +13,8 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.structures import DDH, DDH_FORMAT
 
+#: Where delayed messages wait until their delivery time.
+STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 FORMAT = DDH_FORMAT.decode().rstrip()
 HEADER_BYTES = DDH.length(1)
 

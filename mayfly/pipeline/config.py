@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from mayfly.bulk.claims import STAGING_QUEUE
 from mayfly.bulk.client import check_url
 from mayfly.lifetime.life import State
 from mayfly.lifetime.window import LONGEST_LIFE_MS
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.parts import (
     AVAILABLE_NOW,

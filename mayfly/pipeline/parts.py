@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from mayfly.bulk.claims import STAGING_QUEUE
+from mayfly.mqi.delay_header import STAGING_QUEUE
 
 AVAILABLE_NOW = "available now"
 

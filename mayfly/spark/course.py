@@ -10,10 +10,10 @@ from pyspark.sql import functions as f
 from mayfly.lake.course import PLOT_RANKS, Course, course_from, step_between
 from mayfly.lake.errors import PartError, PlotError
 from mayfly.lake.files import Lease, Snapshot, check_complete, existing_lake
-from mayfly.lake.measures import STAGING_QUEUE
 from mayfly.lake.part import DAY_MS, EVERYTHING, HOUR_MS, LakePart
 from mayfly.lake.queries import QUEUES_MAX, SPAN, STAGED, WORST_QUEUES, course_of_lives
 from mayfly.lifetime.life import OUTCOMES, State
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.spark.lake import rows_of
 from mayfly.spark.report import exact_percentiles
 from mayfly.spark.sketches import merged, sketch_lake, stored_cells

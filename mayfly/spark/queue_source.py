@@ -32,7 +32,6 @@ from pyspark.sql.types import StructType
 
 from mayfly.bulk.batch_log import ClaimOffset, claim_offset
 from mayfly.bulk.claims import (
-    STAGING_QUEUE,
     Attached,
     ConsumerFenced,
     ConsumerUnknown,
@@ -43,6 +42,7 @@ from mayfly.bulk.errors import BulkError
 from mayfly.bulk.schema import MESSAGE
 from mayfly.lifetime.claims import CLAIM_RENEWAL_MS
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.spark.errors import CheckpointError, OptionError
 from mayfly.spark.options import Given
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mayfly.lifetime.life import LEDGER_COLUMNS, LifeRecord
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.store.book import Book
@@ -15,7 +16,7 @@ from mayfly.store.messages import limited
 
 _PAGE = f"SELECT {', '.join(LEDGER_COLUMNS)} FROM ledger WHERE position > ? ORDER BY position"
 _OUTCOME = (
-    "SELECT outcome FROM ledger WHERE correl_id = ? AND queue = 'SYSTEM.DDELAY.LOCAL.QUEUE' "
+    f"SELECT outcome FROM ledger WHERE correl_id = ? AND queue = '{STAGING_QUEUE}' "
     "ORDER BY position DESC LIMIT 1"
 )
 _FIRST = "SELECT min(position) FROM ledger"

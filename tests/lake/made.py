@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from mayfly.lake.measures import STAGING_QUEUE
 from mayfly.lifetime.life import OUTCOMES, LifeRecord, State
 from mayfly.mqi import constants as c
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 

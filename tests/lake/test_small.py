@@ -18,9 +18,9 @@ from mayfly.cli.progress import seconds_told
 from mayfly.lake import small
 from mayfly.lake.course import STEPS_MS, QueueShare, step_between
 from mayfly.lake.errors import LakeError, PartError, PlotError
-from mayfly.lake.measures import STAGING_QUEUE
 from mayfly.lake.part import LakePart, part_between
 from mayfly.lake.plot import draw_course
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from tests.bulk.books import START_MS, life
 from tests.lake.made import small_lake
 from tests.spark.lakes import write_lake

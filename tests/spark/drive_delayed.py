@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mayfly import QueueManager
-from mayfly.engine.objects.registry import STAGING_QUEUE
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 

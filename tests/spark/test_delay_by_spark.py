@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly import QueueManager
 from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.objects.registry import STAGING_QUEUE
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN

@@ -12,7 +12,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.bulk.claims import QueueClient
-from mayfly.engine.objects.registry import STAGING_QUEUE
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 from tests.spark.test_queue_source_kill import Journal, Reader, process, read_until_killed

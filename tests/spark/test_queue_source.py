@@ -19,13 +19,13 @@ from mayfly import QueueManager
 from mayfly.bulk import client as bulk_client
 from mayfly.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims
 from mayfly.bulk.claims import (
-    STAGING_QUEUE,
     ClaimsReleased,
     ConsumerFenced,
     ConsumerOfOtherQueue,
 )
 from mayfly.bulk.errors import ServerNotReachable
 from mayfly.lifetime.claims import CLAIM_LAPSE_MS
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.checkpoints import Folder
 from mayfly.spark.errors import CheckpointError, OptionError

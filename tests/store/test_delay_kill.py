@@ -11,9 +11,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine.delay.receipts import Receipt, receipt_from_ledger
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.queues import PERSISTENT
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.testing import VirtualClock
 from tests.store.delay_load import CANCELLED_IN_BULK, LONG_MS, QUEUES, STEP, THREADS
 from tests.store.kills import run_and_kill

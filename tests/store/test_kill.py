@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, State
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
 from tests.store.kills import run_and_kill

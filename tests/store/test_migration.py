@@ -10,9 +10,9 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.structures import DDH
 from mayfly.store.database import DATABASE_FILE
 from mayfly.store.migrations import SCHEMA_VERSION

@@ -14,8 +14,8 @@ import pytest
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine.bulk.claim_holding import Limit
 from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.lifetime.life import KIND_BALANCE, LifeRecord, State
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import StoreError
 from mayfly.store.ballast import BALLAST_BYTES, BALLAST_FILE
 from mayfly.store.book import INSERT_LIFE

@@ -24,7 +24,8 @@ from mayfly.engine.bulk.due_claims import DueRows
 from mayfly.engine.bulk.moved_claims import MovedRows
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
-from mayfly.engine.objects.registry import STAGING_QUEUE, check_name
+from mayfly.engine.objects.registry import check_name
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.claims import ConsumerRow
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.lifetime.claims import claim_lapses_at_ms
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.runtime import Lock
 from mayfly.store.claims import ClaimRow, ConsumerRow
 

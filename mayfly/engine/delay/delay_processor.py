@@ -11,13 +11,13 @@ from mayfly.engine.delay.release import Release
 from mayfly.engine.delay.staging import why_unsuitable
 from mayfly.engine.disposal import discard_expired
 from mayfly.engine.holding.messages import pass_over
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.engine.work import Work
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.delayed import Due
 from mayfly.store.keys import STAGING_LOW, due_ms_of, staging_key
 

@@ -17,7 +17,7 @@ from mayfly.engine.delay.staging import CAP_AT_RELEASE
 from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_row, size_on
 from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
 from mayfly.engine.holding import many, messages, puts
-from mayfly.engine.objects.registry import STAGING_QUEUE, Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.delayed_copies import window_on
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import seen_in_transit
@@ -27,7 +27,7 @@ from mayfly.lifetime.reports import Cause, is_owed
 from mayfly.lifetime.window import Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQPER_PERSISTENT, MQQDT_TEMPORARY_DYNAMIC, MQRO_DISCARD_MSG
-from mayfly.mqi.delay_header import HEADER_BYTES
+from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.delayed import Due

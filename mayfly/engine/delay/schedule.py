@@ -31,12 +31,12 @@ from mayfly.engine.delay.schedule_query import (
     scheduled,
 )
 from mayfly.engine.delivery import Identifier, stored_id
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.queues import Found
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.keys import due_ms_of

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import given_id
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.objects.registry import STAGING_QUEUE, Path
+from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.lifetime.window import LATEST_DUE_MS, Window
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQIT_NONE, MQMDS_FIFO
-from mayfly.mqi.delay_header import FORMAT, HEADER_BYTES, read_delay_header
+from mayfly.mqi.delay_header import FORMAT, HEADER_BYTES, STAGING_QUEUE, read_delay_header
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.structures import DDH

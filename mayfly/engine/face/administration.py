@@ -33,7 +33,7 @@ from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import delete as delete_queue
 from mayfly.engine.objects.named import alter_named, define_named, delete_named, find_named
-from mayfly.engine.objects.registry import DEFAULT_OBJECTS, STAGING_QUEUE
+from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
     entities_of,
     granted,
@@ -87,7 +87,6 @@ __all__ = [
     "RECEIVER_ONLY",
     "SELF",
     "SENDER_ONLY",
-    "STAGING_QUEUE",
     "SUB",
     "TOPIC",
     "TOPIC_VALUES",

@@ -20,7 +20,6 @@ from mayfly.engine.holding import messages
 from mayfly.engine.objects.registry import (
     DEAD_LETTER_QUEUE,
     DEFAULT_OBJECTS,
-    STAGING_QUEUE,
     check_name,
 )
 from mayfly.engine.queues import LocalQueue
@@ -33,6 +32,7 @@ from mayfly.mqi.constants import (
     MQQA_PUT_INHIBITED,
     MQQDT_TEMPORARY_DYNAMIC,
 )
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.selectors import MQQSGD_SHARED, MQTC_ON, MQUS_TRANSMISSION
 

@@ -26,6 +26,7 @@ from mayfly.mqi.constants import (
     MQQA_GET_INHIBITED,
     MQQA_PUT_INHIBITED,
 )
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
@@ -33,7 +34,6 @@ from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
 
-STAGING_QUEUE = "SYSTEM.DDELAY.LOCAL.QUEUE"
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 DEFAULT_OBJECTS: dict[str, str] = {
     QLOCAL: "SYSTEM.DEFAULT.LOCAL.QUEUE",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from mayfly.engine.objects.registry import STAGING_QUEUE
 from mayfly.engine.whereabouts.answer import Relation, Stay, Step
 from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_duration, spelled_moment
 from mayfly.lifetime.window import is_due, is_expired
 from mayfly.mqi.causes import cause_name
 from mayfly.mqi.constants import MQRO_EXPIRATION
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.store.keys import GENERATED_PREFIX, key_of_delayed_id
 
 #: A life that ended so goes on elsewhere, so that it is not the end of the story.
