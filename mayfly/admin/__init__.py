@@ -15,6 +15,7 @@ from mayfly.admin.model import (
     GROUP_STATUS,
     PUBSUB,
     QSTATUS,
+    SETTING,
     TPSTATUS,
     ObjectType,
     Record,
@@ -22,6 +23,9 @@ from mayfly.admin.model import (
     object_type,
 )
 from mayfly.admin.operations import DEFINABLE, INQUIRABLE, alter, define, delete, inquire
+from mayfly.admin.settings import alter as alter_setting
+from mayfly.admin.settings import reset as reset_setting
+from mayfly.admin.settings import value_of as setting_value
 from mayfly.admin.topics import clear as clear_topic
 from mayfly.admin.values import allowed, checked, fold, named, number_of
 from mayfly.channel import channels_of
@@ -80,6 +84,7 @@ __all__ = [
     "QUEUE_KINDS",
     "SELF",
     "SEQUENCE",
+    "SETTING",
     "SUB",
     "TOPIC",
     "TPSTATUS",
@@ -118,5 +123,8 @@ __all__ = [
     "named",
     "number_of",
     "object_type",
+    "alter_setting",
+    "reset_setting",
     "set_authority",
+    "setting_value",
 ]

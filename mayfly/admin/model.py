@@ -33,6 +33,8 @@ CHSTATUS: Final = "CHSTATUS"
 ENTAUTH: Final = "ENTAUTH"
 PUBSUB: Final = "PUBSUB"
 GROUP_STATUS: Final = "GROUP"
+#: Mayfly's own: what the folder keeps beside objects.
+SETTING: Final = "SETTING"
 
 NO, YES = 0, 1
 _NO_YES: Final = (("NO", NO), ("YES", YES))
@@ -142,6 +144,7 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _number("EXPIRED"),
         _word("DDELAY", PROCESSOR_STATUS.items()),
     ),
+    SETTING: (_text("VALUE"), _text("DEFAULT")),
     TPSTATUS: (
         _text("ADMIN"),
         *(attributes_of(TOPIC)[keyword] for keyword in TOPIC_VALUES),

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from mayfly.admin import channels, processes, queues, topics
+from mayfly.admin import channels, processes, queues, settings, topics
 from mayfly.admin.filters import Filter
-from mayfly.admin.model import CHSTATUS, GROUP_STATUS, PUBSUB, QSTATUS, TPSTATUS, Record
+from mayfly.admin.model import CHSTATUS, GROUP_STATUS, PUBSUB, QSTATUS, SETTING, TPSTATUS, Record
 from mayfly.engine import Manager, Value
 from mayfly.engine.face.administration import (
     CHANNEL,
@@ -86,6 +86,7 @@ _INQUIRE: dict[str, Callable[[Manager, str], Sequence[Record]]] = {
     TPSTATUS: lambda manager, topic: [topics.inquire_topic_string(manager, topic)],
     CHSTATUS: channels.inquire_status,
     PUBSUB: lambda manager, _pattern: topics.inquire_neighbours(manager),
+    SETTING: settings.inquire,
     GROUP_STATUS: lambda manager, _pattern: _members(manager),
 }
 #: The kinds of objects that can be defined, and of what can be inquired about.

@@ -12,6 +12,7 @@ from mayfly.cli.outcomes import EXIT_CODES, Commands
 
 #: Command or group of commands -> the first sentence of its help; its module has the same name.
 COMMANDS = {
+    "create": "Make a queue manager, as crtmqm does.",
     "mqsc": "Run MQSC commands, as runmqsc does.",
     "put": "Put one message on a queue and print its id.",
     "get": "Take the next message off a queue and print it.",

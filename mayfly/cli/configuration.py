@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from mayfly.engine import PLATFORMS, SETTINGS, Configuration, SettingValue
+from mayfly.engine import PLATFORMS, Configuration, SettingValue, setting_value
 
 
 class Given(NamedTuple):
@@ -22,18 +22,10 @@ def setting_of(text: str) -> Given:
     name, equals, typed = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE, as in expiry.max_check=always")
-    setting = next((setting for setting in SETTINGS if setting.name == name), None)
-    if setting is None:
-        known = ", ".join(setting.name for setting in SETTINGS)
-        raise typer.BadParameter(f"unknown setting {name!r}; known are {known}")
-    if setting.choices is None:
-        if not typed.isdecimal() or not int(typed):
-            raise typer.BadParameter(f"{name}: {typed!r} is not a positive number")
-        return Given(name, int(typed))
-    words = {str(choice).lower(): choice for choice in setting.choices}
-    if typed.lower() not in words:
-        raise typer.BadParameter(f"{name}: {typed!r} is not one of {', '.join(words)}")
-    return Given(name, words[typed.lower()])
+    try:
+        return Given(name, setting_value(name, typed))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 PlatformOption = Annotated[

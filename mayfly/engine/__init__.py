@@ -31,7 +31,7 @@ from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.session import Session
-from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue
+from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue, setting_value
 from mayfly.engine.watch import Signal, wait_for
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 
@@ -43,6 +43,7 @@ __all__ = [
     "PLATFORMS",
     "SETTINGS",
     "SettingValue",
+    "setting_value",
     "Verification",
     "check_manager_name",
     "come_back",

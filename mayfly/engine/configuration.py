@@ -1,19 +1,21 @@
 """Platform, command level and settings of a queue manager: given at its start, kept by its folder.
 
 What is given is kept: a later start that gives nothing has the same. The platform is chosen when a
-queue manager is made and never changes. Command level and settings change when they are given.
+queue manager is made and never changes. Command level and settings change when they are given, at a
+start or while the queue manager runs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.core import Core
 from mayfly.engine.settings import PLATFORMS, Settings, SettingValue, check_settings
+from mayfly.engine.work import Work
 from mayfly.mqi.errors import StoreError
 from mayfly.store.configuration import read_configuration, write_configuration
 from mayfly.store.store import Store
@@ -64,18 +66,57 @@ def configure(core: Core, given: Configuration) -> None:
     core.settings = Settings(now.settings, os.environ, core.platform)
 
 
+def reconfigure(core: Core, given: Configuration, forgotten: Collection[str] = ()) -> None:
+    """Change the configuration of a running queue manager, durably; it acts on later calls.
+
+    ``forgotten`` are settings, or ``command_level``, that have their default again. Raises
+    ValueError for another platform and for what :func:`checked_configuration` refuses,
+    MQRC_STORAGE_MEDIUM_FULL.
+    """
+    core.check_running()
+    given = checked_configuration(*given)
+    _check_platform(given, core.platform)
+    with core.administration:
+        stored = read_configuration(core.store.persistent)
+        kept = _known(stored, core.store)
+        level = kept.command_level if given.command_level is None else given.command_level
+        settings = {**kept.settings, **given.settings}
+        now = Configuration(
+            kept.platform,
+            None if "command_level" in forgotten else level,
+            {name: value for name, value in settings.items() if name not in forgotten},
+        )
+        work = Work()
+        work.unit.statements.append(write_configuration(_stored_form(now)))
+        core.run(work)
+        with core.latch:
+            core.command_level = COMMAND_LEVEL if now.command_level is None else now.command_level
+            core.settings = core.settings.changed(now.settings)
+            core.must_wake = True
+    # A level at which delivery delay is known lets staged messages go again (D30).
+    core.run_deferred()
+
+
+def _check_platform(given: Configuration, made_for: str | None) -> None:
+    if given.platform is not None and made_for not in (None, given.platform):
+        raise ValueError(
+            f"platform {given.platform!r}: this queue manager was made for {made_for!r}, "
+            "and a platform does not change"
+        )
+
+
+def _stored_form(configuration: Configuration) -> dict[str, Any]:
+    return {name: value for name, value in configuration._asdict().items() if value}
+
+
 def _kept(store: Store, given: Configuration, *, is_new: bool) -> Configuration:
     stored = read_configuration(store.persistent)
     kept = _known(stored, store)
-    if given.platform is not None and kept.platform not in (None, given.platform):
-        raise ValueError(
-            f"platform {given.platform!r}: this queue manager was made for {kept.platform!r}, "
-            "and a platform does not change"
-        )
+    _check_platform(given, kept.platform)
     platform = given.platform or kept.platform or (DEFAULT_PLATFORM if is_new else None)
     level = kept.command_level if given.command_level is None else given.command_level
     now = Configuration(platform, level, {**kept.settings, **given.settings})
-    wanted = {name: value for name, value in now._asdict().items() if value}
+    wanted = _stored_form(now)
     if wanted != stored:
         unit = Unit()
         unit.statements.append(write_configuration(wanted))

@@ -87,7 +87,7 @@ MAX_EXPIRY_VARIABLE = "AMQ_ENFORCE_MAX_EXPIRY_ERROR"
 class Settings:
     """The settings of one queue manager, resolved against the environment at its start.
 
-    ``values`` holds each setting that was given; one that was not has its platform's default.
+    ``given`` holds each setting that was given; one that was not has its platform's default.
     """
 
     def __init__(
@@ -95,12 +95,14 @@ class Settings:
     ) -> None:
         """Check the given values; raises ValueError naming an unknown setting or a wrong value."""
         check_settings(values)
-        defaults = {setting.name: setting.default for setting in SETTINGS}
-        chosen = {**defaults, **PLATFORMS[platform], **values}
+        chosen = {**defaults_on(platform), **values}
+        self.given: Mapping[str, SettingValue] = dict(values)
         #: Every setting with the value in force.
         self.in_force: Mapping[str, SettingValue] = chosen
         # The value of the variable does not matter, even empty text or "False" enforces (E3).
         enforced = MAX_EXPIRY_VARIABLE in environment
+        self._environment = {MAX_EXPIRY_VARIABLE: ""} if enforced else {}
+        self._platform = platform
         max_check = chosen["expiry.max_check"]
         self.is_maximum_enforced = max_check == "always" or (max_check == "env" and enforced)
         #: The longest life that a put may ask for (E3).
@@ -114,6 +116,31 @@ class Settings:
         self.expiry_conflict = str(chosen["xqh.expiry_conflict"])
         self.ledger_retention_count = int(chosen["ledger.retention_count"])
 
+    def changed(self, values: Mapping[str, SettingValue]) -> Settings:
+        """Return other settings under the environment of the start; raises ValueError."""
+        return Settings(values, self._environment, self._platform)
+
+
+def defaults_on(platform: str) -> dict[str, SettingValue]:
+    """Return every setting with its default on a platform."""
+    return {**{setting.name: setting.default for setting in SETTINGS}, **PLATFORMS[platform]}
+
+
+def setting_value(name: str, text: str) -> SettingValue:
+    """Return the value of a setting that somebody typed, in either case.
+
+    Raises ValueError naming an unknown setting or what the value can be.
+    """
+    setting = _known(name)
+    if setting.choices is None:
+        if not (text.isascii() and text.isdecimal()) or not int(text):
+            raise ValueError(f"{name}: {text!r} is not a positive number")
+        return int(text)
+    words = {str(choice).lower(): choice for choice in setting.choices}
+    if text.lower() not in words:
+        raise ValueError(f"{name}: {text!r} is not one of {', '.join(words)}")
+    return words[text.lower()]
+
 
 def check_settings(values: Mapping[str, SettingValue]) -> None:
     """Raise ValueError naming an unknown setting or a wrong value."""
@@ -122,11 +149,16 @@ def check_settings(values: Mapping[str, SettingValue]) -> None:
 
 
 def _check(name: str, value: SettingValue) -> None:
-    setting = _BY_NAME.get(name)
-    if setting is None:
-        raise ValueError(f"unknown setting {name!r}; known are {', '.join(_BY_NAME)}")
+    setting = _known(name)
     if setting.choices is None:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"setting {name}: {value!r} is not a positive number")
     elif not any(value == choice and type(value) is type(choice) for choice in setting.choices):
         raise ValueError(f"setting {name}: {value!r} is not one of {setting.choices}")
+
+
+def _known(name: str) -> Setting:
+    setting = _BY_NAME.get(name)
+    if setting is None:
+        raise ValueError(f"unknown setting {name!r}; known are {', '.join(_BY_NAME)}")
+    return setting

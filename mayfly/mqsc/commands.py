@@ -22,6 +22,7 @@ from mayfly.admin import (
     QREMOTE,
     QSTATUS,
     QUEUE_KINDS,
+    SETTING,
     SUB,
     TOPIC,
     TPSTATUS,
@@ -30,7 +31,7 @@ from mayfly.admin import (
     WrongObject,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.mqsc import authority, channels
+from mayfly.mqsc import authority, channels, configuration
 from mayfly.mqsc.display import Selection, selection
 from mayfly.mqsc.grammar import Command, MqscSyntaxError, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
@@ -275,7 +276,11 @@ _OF_MANAGER = {
 }
 _ACTIONS: dict[str, dict[str, _Action]] = {
     "DEFINE": dict.fromkeys(DEFINABLE, _define),
-    "ALTER": {**dict.fromkeys(DEFINABLE, _alter), QMGR: _alter_manager},
+    "ALTER": {
+        **dict.fromkeys(DEFINABLE, _alter),
+        QMGR: _alter_manager,
+        SETTING: configuration.alter,
+    },
     "DISPLAY": {
         **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display),
         QSTATUS: _display_status,
@@ -289,6 +294,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         QMGR: _display_manager,
         AUTHREC: authority.display_records,
         ENTAUTH: authority.display_entity,
+        SETTING: configuration.display,
     },
     "DELETE": {**dict.fromkeys(DEFINABLE, _delete), AUTHREC: authority.delete_record},
     "SET": {AUTHREC: authority.set_record},
@@ -296,6 +302,6 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
     "PING": {QMGR: _ping, CHANNEL: channels.ping},
     "START": {CHANNEL: channels.start},
     "STOP": {CHANNEL: channels.stop},
-    "RESET": {CHANNEL: channels.reset},
+    "RESET": {CHANNEL: channels.reset, SETTING: configuration.reset},
     "RESOLVE": {CHANNEL: channels.resolve},
 }

@@ -21,6 +21,7 @@ from mayfly.admin import (
     PUBSUB,
     QMGR,
     QSTATUS,
+    SETTING,
     SUB,
     TOPIC,
     TPSTATUS,
@@ -52,6 +53,7 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     CHSTATUS: (CHANNEL, "CHLTYPE"),
     PUBSUB: ("QMNAME",),
     GROUP_STATUS: ("QMNAME",),
+    SETTING: (SETTING,),
     AUTHREC: (),
     ENTAUTH: (),
 }

@@ -28,6 +28,7 @@ from mayfly.engine.authority.records import RecordKey as AuthorityKey
 from mayfly.engine.authority.words import OBJECT_TYPES
 from mayfly.engine.authority.words import allowed_words as authorities_of
 from mayfly.engine.authority.words import spelled as spelled_authorities
+from mayfly.engine.configuration import COMMAND_LEVEL, reconfigure
 from mayfly.engine.objects.administration import alter as alter_definition
 from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
@@ -63,6 +64,7 @@ from mayfly.engine.pubsub.subscription_administration import (
 from mayfly.engine.pubsub.topic_administration import alter_topic, define_topic, delete_topic
 from mayfly.engine.pubsub.topics import BASE_VALUES as TOPIC_VALUES
 from mayfly.engine.pubsub.topics import DEFAULT_TOPIC
+from mayfly.engine.settings import defaults_on
 
 __all__ = [
     "ANY_TLS",
@@ -71,6 +73,7 @@ __all__ = [
     "AuthorityKey",
     "CHANGEABLE_OF_SUBSCRIPTIONS",
     "CHANNEL",
+    "COMMAND_LEVEL",
     "DEFAULT_OBJECTS",
     "DEFAULT_TOPIC",
     "Entity",
@@ -100,6 +103,7 @@ __all__ = [
     "check_profile",
     "clear_queue",
     "clear_retained",
+    "defaults_on",
     "define_named",
     "define_queue",
     "define_subscription",
@@ -115,6 +119,7 @@ __all__ = [
     "is_generic_profile",
     "matches",
     "profile_pattern",
+    "reconfigure",
     "set_authority",
     "spelled_authorities",
     "view_authority",

@@ -1,0 +1,89 @@
+"""What the folder of a queue manager keeps beside objects: platform, command level, settings.
+
+They are Mayfly's own; IBM MQ keeps the like in qm.ini (docs/SETTINGS.md). Names count in any case.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mayfly.admin.errors import AdminError
+from mayfly.admin.model import SETTING, Record
+from mayfly.engine import SETTINGS, Configuration, Manager, SettingValue, setting_value
+from mayfly.engine.face.administration import (
+    COMMAND_LEVEL,
+    defaults_on,
+    matches,
+    reconfigure,
+)
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.command_reasons import MQRCCF_ATTR_VALUE_ERROR, MQRCCF_ATTR_VALUE_FIXED
+from mayfly.mqi.errors import mq_error
+
+_FIELDS = _PLATFORM, _LEVEL = "platform", "command_level"
+_VALUE: Final = "VALUE"
+_NAMES: Final = (*_FIELDS, *(setting.name for setting in SETTINGS))
+
+
+def inquire(manager: Manager, pattern: str) -> list[Record]:
+    """Return the settings whose names match, with the value in force and the default."""
+    settings, defaults = manager.settings, defaults_on(manager.platform)
+    rows: dict[str, tuple[SettingValue, SettingValue]] = {
+        _PLATFORM: (manager.platform, manager.platform),
+        _LEVEL: (manager.command_level, COMMAND_LEVEL),
+        **{name: (value, defaults[name]) for name, value in settings.in_force.items()},
+    }
+    return [
+        Record(SETTING, name, {_VALUE: _text(value), "DEFAULT": _text(default)})
+        for name, (value, default) in rows.items()
+        if matches(name, pattern.lower())
+    ]
+
+
+def alter(manager: Manager, name: str, value: SettingValue) -> None:
+    """Set what has a name; durable on return, it acts on later calls.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME; AdminError for a wrong value, and for another platform: a queue
+    manager is made for one.
+    """
+    found = _known(name)
+    fields: dict[str, Any] = {found: value} if found in _FIELDS else {"settings": {found: value}}
+    try:
+        reconfigure(manager, Configuration(**fields))
+    except ValueError as error:
+        reason = MQRCCF_ATTR_VALUE_FIXED if found == _PLATFORM else MQRCCF_ATTR_VALUE_ERROR
+        raise AdminError(reason, _VALUE, value, str(error)) from error
+
+
+def reset(manager: Manager, name: str) -> None:
+    """Let what has a name be as when it was never given; the platform stays in any case.
+
+    Raises MQRC_UNKNOWN_OBJECT_NAME.
+    """
+    found = _known(name)
+    if found != _PLATFORM:
+        reconfigure(manager, Configuration(), (found,))
+
+
+def value_of(name: str, text: str) -> SettingValue:
+    """Return the value that a text means for a name; raises as :func:`alter`."""
+    found = _known(name)
+    if found == _PLATFORM:
+        return text.lower()
+    if found == _LEVEL:
+        return int(text) if text.isascii() and text.isdecimal() else text
+    try:
+        return setting_value(found, text)
+    except ValueError as error:
+        raise AdminError(MQRCCF_ATTR_VALUE_ERROR, _VALUE, text, str(error)) from error
+
+
+def _known(name: str) -> str:
+    found = name.lower()
+    if found not in _NAMES:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, f"setting {name} is not known")
+    return found
+
+
+def _text(value: SettingValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
