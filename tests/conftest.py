@@ -3,12 +3,14 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from mayfly import QueueManager
+from mayfly.connection import Connection, LocalConnection
 from tests.workers import file_of, one_spark_worker, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
@@ -22,6 +24,24 @@ settings.load_profile("mayfly")
 # Hundreds of processes that tests start import the same modules; each would compile them anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+#: Connects a user, None for who opened it, to a queue manager.
+Connect = Callable[[QueueManager, str | None], Connection]
+
+
+@pytest.fixture(params=["local"])
+def connect() -> Connect:
+    """Connect in each way that there is; tests of rules that take this run in all of them.
+
+    Tests that connect by a name, as pymqi's, need nothing of it: their way is ``connect`` of
+    ``mayfly.connection``.
+    """
+
+    def connect_locally(manager: QueueManager, user: str | None) -> Connection:
+        return LocalConnection(manager.session(user), manager)
+
+    return connect_locally
 
 
 @pytest.fixture(autouse=True, scope="session")

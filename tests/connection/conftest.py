@@ -7,17 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection, LocalConnection
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
+from tests.conftest import Connect
 
 BOTH_WAYS = c.MQOO_INPUT_SHARED | c.MQOO_OUTPUT | c.MQOO_BROWSE
 
 
 @pytest.fixture
-def connection(queue_manager: QueueManager) -> Iterator[Connection]:
+def connection(connect: Connect, queue_manager: QueueManager) -> Iterator[Connection]:
     """A connection of ``anna`` to ``QM1``, which has the queues ``Q1`` and ``DEAD``."""
     assert queue_manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)").ok
-    connected: Connection = LocalConnection(queue_manager.session("anna"), queue_manager)
+    connected: Connection = connect(queue_manager, "anna")
     yield connected
     connected.close(commit=False)
 

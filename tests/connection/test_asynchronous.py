@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection, Delivery, LocalConnection, PutResult, Settlement
+from mayfly.connection import Connection, Delivery, PutResult, Settlement
 from mayfly.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
+from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import JOIN_SECONDS, PERSISTENT, VOLATILE, Told, got, put
 
@@ -96,11 +97,11 @@ def test_what_is_wrong_is_told_and_not_raised(connection: Connection, queue: int
         ("inhibit", rc.MQRC_GET_INHIBITED),
     ],
 )
-def test_the_end_of_what_a_get_stands_on_is_told(end: str, reason: int) -> None:
+def test_the_end_of_what_a_get_stands_on_is_told(connect: Connect, end: str, reason: int) -> None:
     told = Told()
     manager = QueueManager("QM2", clock=VirtualClock())
     assert manager.mqsc("DEFINE QLOCAL(Q2)").ok
-    connection = LocalConnection(manager.session(), manager)
+    connection = connect(manager, None)
     handle = connection.open("Q2", BOTH_WAYS).handle
     connection.asynchronous.get(handle, WAIT, on_done=told)
     ends: dict[str, Callable[[], object]] = {
@@ -170,12 +171,12 @@ def test_a_selector_that_must_look_far_goes_on_in_the_background(
 
 @pytest.mark.parametrize("descriptor", [VOLATILE, PERSISTENT], ids=["volatile", "persistent"])
 def test_puts_are_told_in_their_order_and_there_when_they_are(
-    tmp_path: Path, descriptor: Descriptor
+    connect: Connect, tmp_path: Path, descriptor: Descriptor
 ) -> None:
     """Those that are put while a transaction is on its way share the next one and its sync."""
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
-        connection = LocalConnection(manager.session(), manager)
+        connection = connect(manager, None)
         queue, told = connection.open("Q1", BOTH_WAYS).handle, Told()
         before = manager.store.group.batch_count
         for number in range(200):
@@ -190,11 +191,12 @@ def test_puts_are_told_in_their_order_and_there_when_they_are(
 
 
 def test_a_commit_is_told_when_it_is_durable_and_the_next_unit_begins_at_once(
+    connect: Connect,
     tmp_path: Path,
 ) -> None:
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
-        connection = LocalConnection(manager.session(), manager)
+        connection = connect(manager, None)
         queue, told = connection.open("Q1", BOTH_WAYS).handle, Told()
         put(connection, queue, b"1", descriptor=PERSISTENT, options=c.MQPMO_SYNCPOINT)
         connection.asynchronous.commit(told)
@@ -208,7 +210,7 @@ def test_a_commit_is_told_when_it_is_durable_and_the_next_unit_begins_at_once(
 
 
 def test_cancel_and_delivery_race_and_exactly_one_of_them_wins(
-    queue_manager: QueueManager, connection: Connection, queue: int
+    connect: Connect, queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     """Two threads, for each message: what is cancelled leaves it, what is not has it."""
     rounds = 300
@@ -228,7 +230,7 @@ def test_cancel_and_delivery_race_and_exactly_one_of_them_wins(
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    other = LocalConnection(queue_manager.session(), queue_manager)
+    other = connect(queue_manager, None)
     theirs = other.open("Q1", BOTH_WAYS).handle
     for number in range(rounds):
         standing.append(connection.asynchronous.get(queue, WAIT, on_done=told))

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.connection import Connection, LocalConnection, Settlement
+from mayfly.connection import Connection, Settlement
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock
+from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
 from tests.connection.scene import PERSISTENT, Told, got, put
 from tests.spec.scene import ends, refused
@@ -169,11 +170,11 @@ def test_the_unit_of_work_settles_what_joins_it(
 
 @pytest.mark.parametrize("settlement", [TAKEN, BACKED_OUT, DEAD_LETTERED])
 def test_several_are_settled_by_one_transaction_or_none(
-    tmp_path: Path, settlement: Settlement
+    connect: Connect, tmp_path: Path, settlement: Settlement
 ) -> None:
     with QueueManager("QM1", tmp_path / "QM1") as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(DEAD)\nALTER QMGR DEADQ(DEAD)").ok
-        connection = LocalConnection(manager.session(), manager)
+        connection = connect(manager, None)
         queue = connection.open("Q1", BOTH_WAYS).handle
         for number in range(20):
             put(connection, queue, b"%d" % number, descriptor=PERSISTENT)
@@ -193,10 +194,10 @@ def test_several_are_settled_by_one_transaction_or_none(
 
 
 def test_another_conversation_settles_what_is_moved_into_its_unit_of_work(
-    queue_manager: QueueManager, connection: Connection, queue: int
+    connect: Connect, queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     """As a transaction of AMQP, which has a number and takes in deliveries of any link."""
-    transaction = LocalConnection(queue_manager.session("anna"), queue_manager)
+    transaction = connect(queue_manager, "anna")
     for number in range(3):
         put(connection, queue, b"%d" % number)
     held = [got(connection, queue).number for _ in range(3)]
@@ -215,9 +216,9 @@ def test_another_conversation_settles_what_is_moved_into_its_unit_of_work(
 
 
 def test_the_end_of_a_connection_gives_back_counted_what_is_not_settled(
-    queue_manager: QueueManager, connection: Connection, queue: int
+    connect: Connect, queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
-    other = LocalConnection(queue_manager.session("otto"), queue_manager)
+    other = connect(queue_manager, "otto")
     theirs = other.open("Q1", BOTH_WAYS).handle
     for number in range(3):
         put(connection, queue, b"%d" % number)
@@ -229,10 +230,10 @@ def test_the_end_of_a_connection_gives_back_counted_what_is_not_settled(
 
 
 def test_a_connection_that_is_dropped_gives_back_counted_what_is_not_settled(
-    queue_manager: QueueManager, connection: Connection, queue: int
+    connect: Connect, queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:
     put(connection, queue, b"1")
-    dropped = LocalConnection(queue_manager.session("otto"), queue_manager)
+    dropped = connect(queue_manager, "otto")
     got(dropped, dropped.open("Q1", BOTH_WAYS).handle)
     del dropped
     gc.collect()
@@ -240,11 +241,13 @@ def test_a_connection_that_is_dropped_gives_back_counted_what_is_not_settled(
     assert seen(connection, queue) == [(b"1", 1)]
 
 
-def test_a_queue_manager_that_crashes_counts_the_deliveries_it_lost(tmp_path: Path) -> None:
+def test_a_queue_manager_that_crashes_counts_the_deliveries_it_lost(
+    connect: Connect, tmp_path: Path
+) -> None:
     folder = tmp_path / "QM1"
     with QueueManager("QM1", folder) as manager:
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
-        connection = LocalConnection(manager.session(), manager)
+        connection = connect(manager, None)
         queue = connection.open("Q1", BOTH_WAYS).handle
         for number in range(3):
             put(connection, queue, b"%d" % number, descriptor=PERSISTENT)

@@ -8,7 +8,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import ConnectionBroken, ResourceError
+from mayfly.mqi.errors import ConnectionBroken, LostAnswer, ResourceError
 from mayfly.store import group_commit
 from mayfly.store.store import Store
 from mayfly.testing import VirtualClock
@@ -201,10 +201,12 @@ def test_an_io_error_at_commit_stops_the_queue_manager(tmp_path: Path) -> None:
         session = manager.session()
         kept = session.put("Q1", b"kept")
         disk.failing = "sync .db-wal"
-        for body in (b"unknown", b"refused"):
+        for body, error in ((b"unknown", LostAnswer), (b"refused", ConnectionBroken)):
             with pytest.raises(ConnectionBroken) as stopped:
                 session.put("Q1", body)
             assert stopped.value.reason == rc.MQRC_CONNECTION_BROKEN
+            # What has begun may have been kept, what comes later was not.
+            assert type(stopped.value) is error
         disk.failing = ""
         with pytest.raises(ConnectionBroken):
             manager.session()
