@@ -1,1 +1,1 @@
-"""Which receive timeout and transaction lifetime are safe for a queue, and what others would do."""
+"""Safe receive timeouts and transaction lifetimes for a queue; effects of other settings."""

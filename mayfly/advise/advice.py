@@ -1,4 +1,4 @@
-"""The advice: what is wrong with a setting, which one is safe, and what both would have done."""
+"""The advice: problems of a setting, a safe one, and the effects of both on recorded messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayfly.advise.simulate import Simulated, simulate
 from mayfly.lifetime.columns import Ints
 from mayfly.lifetime.times import SECOND_MS
 
-#: What is left of the lifetime after the longest on_message: for the commit, and for a slow day.
+#: Margin of the lifetime after the longest on_message: for the commit, and for a slow day.
 MARGIN_MS = 1_000
 #: Idle rollbacks an hour that each session may cost.
 IDLE_PER_HOUR = 60
@@ -25,14 +25,14 @@ _UNLIMITED = (
 
 
 class Outlook(NamedTuple):
-    """What the formula expects of a setting, and what the simulation found."""
+    """The effects of a setting: expected by the formula, found by the simulation."""
 
     estimate: Estimate
     simulated: Simulated
 
 
 class Advice(NamedTuple):
-    """What is wrong with the present setting (L10), what is recommended, and why.
+    """Problems of the present setting (L10), the recommended one, and its reasons.
 
     Without recorded arrivals there is no summary and no outlook, without a present receive timeout
     no ``before``.
@@ -60,9 +60,9 @@ def advise(
 ) -> Advice:
     """Judge a setting, recommend one, and try both on recorded arrivals where there are any.
 
-    ``durations`` is how long on_message takes; ``seed`` deals its times out to the messages. The
-    longest is theirs, unless one is known that is longer. Raises AdviseError for a value that makes
-    no sense, with its name.
+    ``durations`` are the times of on_message; ``seed`` deals them out to the messages. The longest
+    on_message is the longest of them, unless a longer one is given. Raises AdviseError for a value
+    that makes no sense, with its name.
     """
     check_setting(present)
     longest_ms = durations.longest_ms if longest_on_message_ms is None else longest_on_message_ms
@@ -104,8 +104,8 @@ def recommend(
 
     The receive timeout is lifetime - longest on_message - margin: the longest that is safe, since a
     shorter one only costs more idle rollbacks. Where that is so short that sessions would roll back
-    more often than ``idle_per_hour`` each, the lifetime is raised. What is safe and no shorter
-    stays as it is.
+    more often than ``idle_per_hour`` each, the lifetime is raised. A present timeout that is safe
+    and no shorter stays as it is.
     """
     check_bounds(
         longest_on_message_ms=longest_on_message_ms,
@@ -152,7 +152,7 @@ def _without_lifetime(
 
 
 def _tried(before: Outlook | None, after: Outlook) -> str:
-    """Return what the simulation has found of the recommendation, and of what is set now."""
+    """Return the simulations of the recommended setting and of the present one, in words."""
     found = after.simulated
     said = (
         f"tried on {found.messages:,} messages: {found.needless:,} of {found.taken:,} transactions "
@@ -164,7 +164,7 @@ def _tried(before: Outlook | None, after: Outlook) -> str:
 
 
 def _overload(setting: Setting, busy_share: float) -> list[str]:
-    """Return what no timeout can mend: more work than the sessions have time for."""
+    """Return a warning of more work than the sessions have time for: no timeout mends that."""
     if busy_share < 1:
         return []
     needed = math.floor(busy_share * setting.max_sessions) + 1
@@ -216,7 +216,7 @@ def _shortest_ms(idle_per_hour: int) -> int:
 
 
 def _price(room_ms: int) -> str:
-    """Return what a raised lifetime costs, and what would spare it."""
+    """Return the price of a raised lifetime, and the setting that would avoid it, in words."""
     price = ", and a transaction that hangs is found that much later"
     if room_ms <= 0:
         return price
@@ -233,7 +233,7 @@ def _is_safe(present: Setting, longest_on_message_ms: int) -> str:
 
 
 def _rounded(timeout_ms: int, shortest_ms: int) -> int:
-    """Return a timeout in whole seconds where that is no less than it may be."""
+    """Return a timeout in whole seconds, unless that falls below the least allowed."""
     whole_ms = timeout_ms // SECOND_MS * SECOND_MS
     return whole_ms if whole_ms >= shortest_ms else timeout_ms
 

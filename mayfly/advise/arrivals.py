@@ -1,4 +1,4 @@
-"""When messages became available on one queue, and how they came: gaps, rate, bursts."""
+"""Arrivals of messages on one queue: the moments at which they could be got; gaps, rate, bursts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LISTED_QUEUES = 10
 class Arrivals(NamedTuple):
     """The messages of one queue by the time at which they could be got first.
 
-    ``expire_at_ms`` is NEVER_MS for one without a deadline. ``rank`` says who is taken first when
-    several wait: the higher priority, then who came first, as MSGDLVSQ(PRIORITY).
+    ``expire_at_ms`` is NEVER_MS for one without a deadline. Of several that wait the one with the
+    lowest ``rank`` is taken first: higher priority, then earlier arrival, as MSGDLVSQ(PRIORITY).
     """
 
     queue: str
@@ -39,7 +39,7 @@ class ArrivalSummary(NamedTuple):
     """The arrival process in numbers; gaps are those between one message and the next.
 
     ``gap_variation`` is their standard deviation in units of their mean: 0 for a clock, 1 for
-    independent arrivals (Poisson), more for bursts. What all came at once has no gaps.
+    independent arrivals (Poisson), more for bursts. Arrivals in one millisecond have no gaps.
     """
 
     queue: str

@@ -25,7 +25,7 @@ _PROPERTY = re.compile(r"([^\s:=]+)\s*[=:\s]\s*(.*)")
 
 
 def read_config(file: Path) -> dict[str, int]:
-    """Return what a file says, by the names of `Setting` and ``longest_on_message_ms``.
+    """Return the settings in a file, by the names of `Setting` and ``longest_on_message_ms``.
 
     Raises AdviseError, with the file, the key and the value; OSError when it cannot be read.
     """
@@ -47,7 +47,7 @@ def read_config(file: Path) -> dict[str, int]:
         if key in KEYS:
             found[KEYS[key]] = _number(key, value, file)
         elif key.isupper() or "." in key:
-            # A port has any name, and with it the property that ends with it any case.
+            # The name of a port may have any case, and so has a property that ends with it.
             is_switch = key.upper() == _SWITCH
             properties[key] = _number(key, value, file) if is_switch else str(value)
         else:
@@ -56,7 +56,7 @@ def read_config(file: Path) -> dict[str, int]:
 
 
 def _of_port(properties: dict[str, str | int], file: Path) -> dict[str, int]:
-    # Late: the listener brings the whole queue manager along.
+    # Imported late: the listener loads the whole queue manager.
     from mayfly.listener.settings import of_listener_port
 
     try:

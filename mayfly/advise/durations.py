@@ -1,4 +1,4 @@
-"""How long on_message takes: one time, percentiles, or a sample of times that were measured."""
+"""Durations of on_message: one time, percentiles, or a sample of measured times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 
 
 class Durations(NamedTuple):
-    """Times of on_message: at each ``share`` (rising from 0 to 1) so many take at most ``at_ms``.
+    """Times of on_message as quantiles: a ``share`` of them (from 0 to 1) takes at most ``at_ms``.
 
     Between two shares they grow evenly. ``longest_ms`` is the longest there can be.
     """
@@ -35,7 +35,7 @@ class Durations(NamedTuple):
         return self.at_ms[-1]
 
     def drawn(self, count: int, seed: int) -> Ints:
-        """Return a time for each of so many messages, the same for the same seed."""
+        """Return a time for each of ``count`` messages, the same for the same seed."""
         return self.at(np.random.default_rng(seed).random(count))
 
     def at(self, shares: np.typing.NDArray[np.float64]) -> Ints:

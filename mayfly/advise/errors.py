@@ -1,4 +1,4 @@
-"""What can be wrong with what the advisor is asked."""
+"""Errors of the advisor's input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a setting does to transactions, by formula: before anything is simulated.
+"""The effects of a setting on transactions by a formula, without simulation.
 
 Arrivals are taken as independent (Poisson) with rate r while the port has nothing to do. N sessions
 wait; the one that has waited longest takes the message and begins anew, as does one whose receive
@@ -6,8 +6,8 @@ is over. The ages a1 < … < aN of their transactions then have the density C ex
 0 < a1 < … < aN < timeout: it solves the balance of ageing, arrivals and timeouts for every N. So
 the age of the transaction that takes a message is Erlang(N, r), cut off at the timeout; on_message
 does not fit when that age is at least lifetime - on_message; and receives end empty at the density
-of that age at the timeout. What is rolled back comes again, to another session that waits: with
-several sessions the rate is the higher by that.
+of that age at the timeout. A message that is rolled back comes again, to another waiting session:
+with several sessions that raises the rate.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from mayfly.lifetime.columns import Ints
 
 #: Times of on_message that stand for all of them.
 _QUANTILES = 200
-#: Steps until rate and rollbacks, each of which follows from the other, have settled.
+#: Steps of the iteration: rate and rollbacks each follow from the other, and settle within these.
 _STEPS = 20
 
 
 class Estimate(NamedTuple):
-    """What is expected of a setting.
+    """The expected effects of a setting.
 
-    ``waited_share`` of the messages find a session waiting, ``hit_share`` are rolled back
-    needlessly when they are taken first. ``busy_share`` is the work there is for each session.
+    ``waited_share`` of the messages find a session waiting. ``hit_share`` of them are rolled back
+    needlessly when first taken. ``busy_share`` is the work for each session in units of its time:
+    above 1 there is more than it can do.
     """
 
     hit_share: float
@@ -41,11 +42,11 @@ class Estimate(NamedTuple):
 
 
 def estimate(arrivals: Arrivals, setting: Setting, on_message_ms: Ints) -> Estimate:
-    """Return what the formula expects, from the times at which messages came.
+    """Return the expected effects of a setting, from the moments of the arrivals.
 
     Right for independent arrivals: for one session under any load, for several when on_message is
-    short beside the gaps and few are rolled back. Bursts count as what comes while there is work;
-    for several sessions that is a rough guess.
+    short beside the gaps and few are rolled back. Bursts count as arrivals during work; for several
+    sessions that is a rough guess.
     """
     idle_ms = _idle_periods(arrivals.available_ms, on_message_ms / setting.max_sessions)
     span_ms, count = arrivals.span_ms, len(arrivals.available_ms)
@@ -65,7 +66,7 @@ def estimate(arrivals: Arrivals, setting: Setting, on_message_ms: Ints) -> Estim
 
 
 def late_share(sessions: int, rate: float, from_ms: int, timeout_ms: int) -> float:
-    """Return how many of the messages waited for come at age ``from_ms`` or later; 0 to 1.
+    """Return the share, 0 to 1, of waited-for messages that come at age ``from_ms`` or later.
 
     ``rate`` is arrivals a millisecond.
     """
@@ -109,14 +110,14 @@ def _hit_share(setting: Setting, rate: float, on_message_ms: Ints) -> float:
             setting.max_sessions, rate, setting.lifetime_ms - int(time_ms), setting.timeout_ms
         )
         if time_ms < setting.lifetime_ms
-        else 0.0  # It never fits: that is not the receive timeout's doing.
+        else 0.0  # on_message never fits, whatever the receive timeout.
         for time_ms in times_ms
     ]
     return float(np.average(shares, weights=weights))
 
 
 def _idle_periods(available_ms: Ints, service_ms: np.typing.NDArray[np.float64]) -> Ints:
-    """Return how long a port that serves in turn had nothing to do, each time before a message."""
+    """Return, for each message, the idle time of a port that serves in turn before its arrival."""
     done_before_ms = np.concatenate([[0.0], np.cumsum(service_ms)[:-1]])
     # The end of message i is the latest start of a busy period before it, and the work since.
     free_ms = np.maximum.accumulate(available_ms - done_before_ms) + np.cumsum(service_ms)

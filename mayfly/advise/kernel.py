@@ -36,8 +36,8 @@ _NOBODY = -1
 class Messages(NamedTuple):
     """The messages in the order in which they came, and the heap of those that wait.
 
-    ``rank`` says who is taken first of those that wait, ``by_rank`` who has which rank.
-    ``backouts`` counts rollbacks, ``needless`` those that another receive timeout had spared it.
+    ``rank`` orders the messages that wait, lowest first; ``by_rank`` is its inverse. ``backouts``
+    counts the rollbacks of a message, ``needless`` those that another receive timeout had avoided.
     """
 
     available_ms: Numbers
@@ -51,7 +51,7 @@ class Messages(NamedTuple):
 
 
 class Sessions(NamedTuple):
-    """When each session's transaction began, what it works on (nobody: it waits) and until when."""
+    """Begin of each session's transaction, the message in work (_NOBODY: it waits), and its end."""
 
     begin_ms: Numbers
     message: Numbers
@@ -59,7 +59,7 @@ class Sessions(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The setting; after ``give_up_ms`` nothing that is rolled back is tried again."""
+    """The setting; after ``give_up_ms`` a message that is rolled back is not tried again."""
 
     timeout_ms: int
     lifetime_ms: int
@@ -68,7 +68,7 @@ class Rules(NamedTuple):
 
 
 def listen(messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers) -> None:
-    """Let the sessions take and work on the messages; what happened is left in ``counts``."""
+    """Let the sessions take and work on the messages; the events are counted in ``counts``."""
     arrival_count, arrival = len(messages.available_ms), 0
     while True:
         now_ms = _next_end(sessions)
@@ -121,7 +121,7 @@ def _end_work(
 def _receive(
     now_ms: int, messages: Messages, sessions: Sessions, rules: Rules, counts: Numbers
 ) -> None:
-    """Hand what waits to the sessions that wait, the longest first."""
+    """Hand waiting messages to waiting sessions, the one that has waited longest first."""
     while counts[WAITING] > 0:
         session = _longest_waiting(now_ms, sessions, rules.timeout_ms)
         if session == _NOBODY:
@@ -140,7 +140,7 @@ def _receive(
             sessions.message[session] = message
             sessions.until_ms[session] = now_ms + messages.on_message_ms[message]
         elif is_timed_out(now_ms - sessions.begin_ms[session], rules.lifetime_ms):
-            # Moving it away is part of the transaction, which is late already.
+            # Moving the message away for BOTHRESH is part of the transaction, late already.
             sessions.begin_ms[session] = now_ms
             _stand(messages.rank[message], messages.waiting, counts)
         else:
@@ -149,7 +149,7 @@ def _receive(
 
 
 def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
-    """Return the session whose present receive began first, or nobody when all work."""
+    """Return the session whose present receive began first, _NOBODY when all work."""
     chosen, longest_ms = _NOBODY, -1
     for session in range(len(sessions.begin_ms)):
         if sessions.message[session] != _NOBODY:
@@ -162,12 +162,12 @@ def _longest_waiting(now_ms: int, sessions: Sessions, timeout_ms: int) -> int:
 
 
 def empty_receives(waited_ms: int, timeout_ms: int) -> int:
-    """Return how many receives in a row were over before; at the very end of one a message wins."""
+    """Return the number of receives over before a moment; at the very end of one a message wins."""
     return max(waited_ms - 1, 0) // timeout_ms
 
 
 def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
-    """Let one more wait."""
+    """Add a message to the heap of those that wait."""
     place = counts[WAITING]
     counts[WAITING] += 1
     while place > 0:
@@ -180,7 +180,7 @@ def _stand(rank: int, heap: Numbers, counts: Numbers) -> None:
 
 
 def _leave(heap: Numbers, counts: Numbers) -> None:
-    """Take the first out of those that wait."""
+    """Take the message of the lowest rank off the heap."""
     counts[WAITING] -= 1
     count = counts[WAITING]
     rank = heap[count]
@@ -197,7 +197,7 @@ def _leave(heap: Numbers, counts: Numbers) -> None:
 
 
 class Kernel(NamedTuple):
-    """The loop, as it is or compiled, and what a column must be for it."""
+    """The loop, plain or compiled, with the function that makes a column for it."""
 
     listen: Callable[[Messages, Sessions, Rules, Numbers], None]
     column: Callable[[Ints], Numbers]
@@ -228,7 +228,7 @@ def compiled() -> Kernel:
 
 
 def kernel_for(message_count: int, session_count: int) -> Kernel:
-    """Return the loop that is the faster for so much; their answers are equal."""
+    """Return the loop that is faster for this amount of work; both give the same answer."""
     is_small = message_count * session_count < COMPILED_FROM_COUNT
     if is_small or importlib.util.find_spec("numba") is None:
         return PLAIN

@@ -15,10 +15,10 @@ _BOTHRESH_MAX = 999_999_999
 
 
 class Setting(NamedTuple):
-    """How a port is set: NON.ASF.RECEIVE.TIMEOUT, the total transaction lifetime, the sessions.
+    """The settings of a port: NON.ASF.RECEIVE.TIMEOUT, total transaction lifetime, sessions.
 
-    A timeout of None is not decided yet. A lifetime of 0 is none: no transaction times out.
-    BOTHRESH 0: a message comes back for ever.
+    A timeout of None is not decided yet. A lifetime of 0 is no limit: no transaction times out.
+    With BOTHRESH 0 a message comes back for ever.
     """
 
     receive_timeout_ms: int | None = None
@@ -69,21 +69,21 @@ def check_setting(setting: Setting) -> None:
 
 
 def spoken(duration_ms: int) -> str:
-    """Return a duration as people say it: ``104 s``, ``1.5 s``, ``20 ms``."""
+    """Return a duration as text: ``104 s``, ``1.5 s``, ``20 ms``."""
     if duration_ms < SECOND_MS:
         return f"{duration_ms} ms"
     return f"{duration_ms / SECOND_MS:,.3f}".rstrip("0").rstrip(".") + " s"
 
 
 def problems_of(setting: Setting, longest_on_message_ms: int) -> list[str]:
-    """Return what L10 has against a setting, with numbers; nothing when it is safe or undecided.
+    """Return the problems that L10 finds, with numbers; none when a setting is safe or undecided.
 
     Safe is a receive timeout below the lifetime that leaves *more* than the longest on_message:
     with exactly as much, a message at the very end of a receive is done when its transaction ends.
     """
     if setting.receive_timeout_ms is None:
         return []
-    # Late: the listener brings the whole queue manager along.
+    # Imported late: the listener loads the whole queue manager.
     from mayfly.listener.timeouts import check_timeouts
 
     return check_timeouts(

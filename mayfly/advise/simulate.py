@@ -1,4 +1,4 @@
-"""Run a listener over arrivals under one setting, and say what happened to its transactions."""
+"""A listener simulated over arrivals under one setting: the outcomes of its transactions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from mayfly.advise.settings import Setting
 from mayfly.lifetime.columns import Ints
 from mayfly.replay.kernel import NEVER_MS
 
-#: Beyond so many a BOTHRESH is taken for none.
+#: A BOTHRESH above this is taken for none.
 _ATTEMPTS_MAX = 100
 
 
 class Simulated(NamedTuple):
-    """What the sessions did from the first arrival to the last, and until all work was done.
+    """Counts of the transactions from the first arrival until all work was done.
 
     ``taken`` counts transactions with a message: ``committed``, rolled back ``needless`` (L11: the
-    message came so late in the receive that on_message did not fit into what was left) or
-    ``overlong`` (on_message takes the whole lifetime: no receive timeout helps).
-    ``messages_hit`` were rolled back needlessly once or more. ``requeued`` are past BOTHRESH,
-    ``expired`` was found too late, ``left`` was still being rolled back at the end.
+    message came so late in the receive that on_message did not fit into the rest of the lifetime)
+    or ``overlong`` (on_message takes the whole lifetime: no receive timeout helps).
+    ``messages_hit`` were rolled back needlessly once or more. ``requeued`` messages are past
+    BOTHRESH, ``expired`` ones were found too late, ``left`` ones were still rolled back at the end.
     """
 
     messages: int
@@ -58,8 +58,8 @@ def simulate(
 
     All sessions begin their first receive at the first arrival. A message that is there at the very
     end of a receive is taken; a transaction that ends at its lifetime to the millisecond is rolled
-    back. What is still rolled back long after the last arrival, and has no BOTHRESH, is given up:
-    it would be for ever.
+    back. A message that is still rolled back long after the last arrival, and has no BOTHRESH, is
+    given up: it would come back for ever.
     """
     count = len(arrivals.available_ms)
     chosen = with_kernel or kernel.kernel_for(count, setting.max_sessions)
@@ -77,7 +77,7 @@ def simulate(
 
 
 def give_up_ms(last_ms: int, longest_ms: int, setting: Setting) -> int:
-    """Return when what is rolled back is not tried again: never where BOTHRESH ends that."""
+    """Return the moment after which a rollback is not tried again: never where BOTHRESH ends it."""
     if 0 < setting.bothresh <= _ATTEMPTS_MAX:
         return NEVER_MS
     attempts = min(setting.bothresh, _ATTEMPTS_MAX) + 1

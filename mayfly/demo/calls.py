@@ -1,8 +1,8 @@
-"""The calls of a day as a stream of Spark: each comes when its moment has come on this machine.
+"""The calls of a day as a stream of Spark: each comes at its moment of the machine's clock.
 
-The day runs a fixed number of times as fast as it did. A row says when its call may be got and when
-it expires, in moments of the machine's clock: a batch that comes late shortens the wait of its
-calls and shifts nothing.
+The day runs a fixed number of times as fast as the real one. A row has the delivery time and the
+deadline of its call as moments of the machine's clock. So a batch that comes late shortens the wait
+of its calls and shifts nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mayfly.spark.source import MayflyDataSource
 FORMAT = "boarding-calls"
 _MOMENT = "at_ms"
 _PATH, _OFFSET = "path", "calls"
-#: What the sink is to put.
+#: Columns for the sink.
 _COLUMNS = pa.schema(
     [
         pa.field("queue", pa.string()),
@@ -42,9 +42,9 @@ _COLUMNS = pa.schema(
         pa.field("payload", pa.binary()),
     ]
 )
-#: So often Spark looks whether calls are due; a batch that takes longer delays the next.
+#: Interval of the batches; one that takes longer delays the next.
 _TRIGGER = "250 milliseconds"
-#: One that puts calls, with workers that read and write, and one that brings rows into the lake.
+#: Two streams run at once: one puts calls, one brings rows into the lake.
 _TASKS_AT_ONCE = 2
 _OVERLAP_SECONDS = 1.0
 
@@ -57,11 +57,11 @@ class Compression(NamedTuple):
     factor: int
 
     def on_the_wall(self, day_ms: int) -> int:
-        """Return when a moment of the day is there on the machine's clock, rounded down."""
+        """Return a moment of the day as one of the machine's clock, rounded down."""
         return self.begin_ms + (day_ms - self.day_begin_ms) // self.factor
 
     def in_the_day(self, at_ms: int) -> int:
-        """Return what moment of the day it is at a moment of the machine's clock."""
+        """Return a moment of the machine's clock as one of the day."""
         return self.day_begin_ms + (at_ms - self.begin_ms) * self.factor
 
     def minutes(self, duration_ms: int) -> float:
@@ -72,9 +72,9 @@ class Compression(NamedTuple):
 def write_calls(
     flights: Sequence[Flight], compression: Compression, reports: str, path: Path
 ) -> None:
-    """Write the calls, in put order, where the stream waits for them: the day has begun.
+    """Write the calls, in put order, to the file that the stream waits for: the day begins.
 
-    ``reports`` names the queue that expirations are reported to.
+    ``reports`` names the reply-to queue of expiration reports.
     """
     on_the_wall = compression.on_the_wall
     columns = {
@@ -82,7 +82,7 @@ def write_calls(
         "correl_id": [flight.correl_id for flight in flights],
         "deliver_at_ms": [on_the_wall(flight.put_ms + DELAY_MS) for flight in flights],
         "expire_at_ms": [deadline_ms(flight, compression) for flight in flights],
-        # A report with the CorrelId of its call says which flight it is about.
+        # With MQRO_PASS_CORREL_ID a report has the CorrelId of its call, which names the flight.
         "report": [MQRO_EXPIRATION | MQRO_PASS_CORREL_ID] * len(flights),
         "reply_to_q": [reports] * len(flights),
         "payload": [f"Now boarding: {spelled(flight.correl_id)}".encode() for flight in flights],
@@ -94,14 +94,14 @@ def write_calls(
 
 
 def deadline_ms(flight: Flight, compression: Compression) -> int:
-    """Return when a call expires on the machine's clock."""
+    """Return the deadline of a call on the machine's clock."""
     return compression.on_the_wall(flight.put_ms + LIFE_MS)
 
 
 def put_calls(
     spark: SparkSession, calls: Path, url: str, token_file: Path, checkpoint: Path
 ) -> StreamingQuery:
-    """Start the stream that puts the calls, exactly once, when their moment has come.
+    """Start the stream that puts the calls, exactly once, each at its moment.
 
     Until `write_calls` has written them there are none.
     """
@@ -146,10 +146,10 @@ class CallRange(InputPartition):
 
 
 class CallsReader(DataSourceStreamReader):
-    """Reads the calls whose moment has come; the offset is how many that are."""
+    """Reads the calls whose moment has come; the offset is their number."""
 
     def __init__(self, path: Path) -> None:
-        """Hold the path: what is behind it is looked at in each batch."""
+        """Hold the path; the file is read in each batch."""
         self._path = path
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
@@ -157,7 +157,7 @@ class CallsReader(DataSourceStreamReader):
         return {_OFFSET: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
-        """Return how many calls have had their moment by now."""
+        """Return the number of calls whose moment has come."""
         if not self._path.exists():
             return start
         moments = pq.read_table(self._path, columns=[_MOMENT])[_MOMENT].to_numpy()

@@ -21,10 +21,10 @@ from mayfly.runtime.virtual_clock import VirtualClock
 
 NAME = "BOARDING"
 REPORTS = "BOARDING.REPORTS"
-#: The scan falls on every half minute, and so do the deadlines: half past a whole minute. What
-#: nobody asks for is discarded at its deadline to the millisecond.
+#: The scan runs every half minute, and deadlines are half past a whole minute. So a call that no
+#: gate asks for is discarded at its deadline to the millisecond.
 SCAN_SECONDS = 30
-#: How often the progress of the day is told, in its own time.
+#: Interval of progress reports, in the time of the day.
 _TOLD_EVERY_MS = 10 * MINUTE_MS
 
 
@@ -41,8 +41,8 @@ class Seen(NamedTuple):
 class Waited(NamedTuple):
     """A call that was asked for a millisecond too early, and again at its time.
 
-    ``found_early`` and ``found_in_time`` say whether it was there; ``got_ms`` is None when it never
-    was got, ``remaining_tenths`` the expiry it showed when it was.
+    ``found_early`` and ``found_in_time`` are True when it was there. ``got_ms`` is None when it was
+    never got; ``remaining_tenths`` is the Expiry that the get returned.
     """
 
     flight: Flight
@@ -54,7 +54,7 @@ class Waited(NamedTuple):
 
 
 class Report(NamedTuple):
-    """An expiration report: whose end it tells (``about`` is that MsgId) and when it was sent."""
+    """An expiration report: the MsgId of the expired call, and the moment of the report."""
 
     msg_id: bytes
     about: bytes
@@ -63,7 +63,7 @@ class Report(NamedTuple):
 
 
 class Day(NamedTuple):
-    """What became of the calls: their MsgIds by correlation id, who was got, what was reported."""
+    """The outcome of the calls: MsgIds by correlation id, calls that were got, reports."""
 
     flights: Sequence[Flight]
     msg_ids: dict[bytes, bytes]
@@ -73,12 +73,12 @@ class Day(NamedTuple):
 
     @property
     def expired(self) -> list[Flight]:
-        """The flights whose call nobody got."""
+        """The flights whose call no gate got."""
         return [flight for flight in self.flights if flight.correl_id not in self.got_ms]
 
 
 class _Verb(IntEnum):
-    """What is done at one moment, in this order."""
+    """The actions of one moment, in this order."""
 
     PUT = 0
     ASK_EARLY = 1
@@ -131,7 +131,7 @@ def drive_day(
 
 
 class _Drive:
-    """Does the events of a day and keeps what came of them."""
+    """Runs the events of a day and keeps their results."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class _Drive:
 
 
 def _events(flights: Sequence[Flight]) -> list[_Event]:
-    """Return what happens on the day in order; one flight is also asked for too early."""
+    """Return the events of the day in order; one flight is also asked for too early."""
     example = _example(flights)
     due_ms = example.put_ms + DELAY_MS
     events = [_Event(flight.put_ms, _Verb.PUT, flight) for flight in flights]
@@ -253,7 +253,7 @@ def _take_reports(session: Session) -> Iterator[Report]:
 
 
 def problems_of(day: Day) -> list[str]:
-    """Return where the day broke a rule that can be seen without ledger and replay."""
+    """Return broken rules that show without ledger and replay."""
     problems = []
     if day.waited.found_early:
         problems.append(f"{spelled(day.waited.flight.correl_id)} was got before its delivery time")

@@ -1,4 +1,4 @@
-"""What the pictures of the demo share: colors, the axis of the day, title and credit."""
+"""Parts that the pictures of the demo share: colors, the axis of the day, title and credit."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def mark_hours(axes: Axes, span: tuple[int, int]) -> None:
 
 
 def plain(axes: Axes) -> None:
-    """Leave of the frame what helps to read."""
+    """Remove the parts of the frame that do not help to read."""
     axes.grid(color="#e6e9ed", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def save(figure: Figure, title: str, rule: str, path: Path) -> None:
-    """Write title, what it is about, and credit, and save."""
+    """Write title, subtitle and credit, and save."""
     figure.suptitle(f"{title}\n", fontsize=17, color=INK, x=0.01, ha="left", weight="bold")
     figure.text(0.01, 0.945, rule, fontsize=11, color=INK)
     figure.text(0.99, 0.008, CREDIT, fontsize=9, color=INK, ha="right")

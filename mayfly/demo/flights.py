@@ -99,7 +99,7 @@ def flights_table() -> pa.Table:
 
 
 def day_of_year(month: int, day: int) -> int:
-    """Return which day of 2013 a date is; 0 is 1 January. Raises ValueError for no such date."""
+    """Return the number of a date in 2013; 0 is 1 January. Raises ValueError for another year."""
     return (datetime.date(2013, month, day) - datetime.date(2013, 1, 1)).days
 
 
@@ -111,7 +111,7 @@ def flights_of_day(month: int, day: int) -> list[Flight]:
 
 
 def spelled(correl_id: bytes) -> str:
-    """Return a flight as people write it: ``UA 1545 EWR-IAH, 05:15``."""
+    """Return a flight as text: ``UA 1545 EWR-IAH, 05:15``."""
     text = correl_id.decode("ascii")
     route = f"{text[6:9]}-{text[9:12]}"
     return f"{text[:2]} {int(text[2:6])} {route}, {text[20:22]}:{text[22:]}"

@@ -15,14 +15,14 @@ from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.constants import MQFB_EXPIRATION
 from mayfly.queue_manager import QueueManager
 
-#: While one waits for a call that Spark has not put yet, the others serve the next flights.
+#: Several: while one gate waits for a call that Spark puts late, the others serve the next flights.
 _GATES_PER_AIRPORT = 3
-#: How long the reader of reports waits before it looks whether the day is over.
+#: Wait of the reader of reports; after each it looks for the end of the day.
 _REPORT_WAIT_MS = 200
 
 
 class Answer(NamedTuple):
-    """When a gate asked for the call of a flight, and when it had it; None is never."""
+    """The moments at which a gate asked for the call of a flight and had it; None is never."""
 
     flight: Flight
     asked_ms: int
@@ -39,7 +39,7 @@ class Gates:
         compression: Compression,
         reports: str,
     ) -> None:
-        """Line the flights up by departure; those that never left are called in vain."""
+        """Order the flights by departure; no gate asks for the call of a cancelled one."""
         self._queue_manager = queue_manager
         self._compression = compression
         self._reports = reports
@@ -82,7 +82,7 @@ class Gates:
                 thread.result()
 
     def answers(self) -> list[Answer]:
-        """Return what was asked for so far, in the order of the answers."""
+        """Return the answers so far, in their order."""
         return list(self._answers)
 
     def reported(self) -> list[bytes]:
@@ -100,7 +100,7 @@ class Gates:
                 if self._is_over.wait(max(leaves_ms - now_ms(), 0) / SECOND_MS):
                     return
                 asked_ms = now_ms()
-                # Only a call that Spark puts late is waited for, at most until it would expire.
+                # The wait is for a call that Spark puts late, at most until it would expire.
                 wait_ms = max(deadline_ms(flight, self._compression) - asked_ms, 0)
                 found = session.get(flight.queue, correl_id=flight.correl_id, wait_ms=wait_ms)
                 got_ms = None if found is None else now_ms()

@@ -44,10 +44,10 @@ _NAMES = {
 }
 _AREA_STEP_MS = 5 * MINUTE_MS
 _BAR_STEP_MS = 30 * MINUTE_MS
-#: An hour in which fewer flights of an airport were to leave in the whole year says nothing.
+#: An hour with fewer flights of an airport in the whole year is left out: its share says nothing.
 _FEW_CALLS = 100
 _HOUR_AXIS = f"hour of scheduled departure, local time (hours with {_FEW_CALLS} calls or more)"
-#: So many of the worst days carry their date.
+#: Number of the worst days that carry their date.
 _NAMED_DAYS = 4
 _DAY_TITLE = "Share of calls that expired, by day of scheduled departure"
 _HOUR_TITLE = "Share by hour of scheduled departure: delays pile up over the day"
@@ -238,7 +238,7 @@ def _segments(
 def _presence_traces(calls: pa.Table, span: tuple[int, int]) -> list[Any]:
     fine, coarse = _presences(calls, span)
     shared = {"showlegend": False}
-    # Stacked here, the lower layer last, so that the heights are known for the range.
+    # Stacked here, the lower layer last: the range of the axis needs the heights.
     available = fine.available_count
     layers = [(STAGED, fine.staged_count, fine.staged_count + available)]
     layers += [(AVAILABLE, available, available)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import pandas  # noqa: F401  # else two threads come to import it at once, and one fails
+import pandas  # noqa: F401  # imported here: two threads that import it at once fail
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -49,11 +49,11 @@ from mayfly.spark.session import create_session
 
 #: Marks a folder as the demo's own, so that nothing else is ever removed.
 MARK = ".mayfly-demo"
-#: What the demo makes in its folder and removes when it is run again.
+#: Files and folders that the demo makes, and removes when it is run again.
 _MADE = ("queue-manager", "lake", "wall-clock", "year", "pictures", "summary.json")
-#: The live day takes this long at least, for those who look on.
+#: Shortest duration of the live day, so that spectators can follow.
 DAY_SECONDS = 6.0
-#: So often the day waits until the lake has what had happened by the time before: both go on
+#: Number of times that the day waits for the lake to catch up with the time before. So both go on
 #: together, however slow the machine is.
 _MEETINGS = 4
 _LOOK_SECONDS = 0.1
@@ -63,7 +63,7 @@ _YEAR_COUNT = YEAR_GOT_COUNT + YEAR_EXPIRED_COUNT
 
 
 class Watcher(Protocol):
-    """Is told how far the demo is."""
+    """Takes the progress of the demo."""
 
     def step(self, text: str) -> None:
         """A step begins; the one before it is done."""
@@ -77,7 +77,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run: the date in 2013, the folder to write to, and the flights of the year.
+    """The input of a run: the date in 2013, the folder to write to, and the flights of the year.
 
     The day goes by in ``day_seconds`` on the virtual clock, if the machine can, and ``compression``
     times as fast as it did on the machine's.
@@ -93,9 +93,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What came out; ``problems`` is empty when everything agrees.
+    """The results; ``problems`` is empty when everything agrees.
 
-    ``lives`` is how the calls of the day ended by the lake, ``wall`` the day on the machine's
+    ``lives`` are the ends of the day's calls by the lake, ``wall`` is the day on the machine's
     clock, ``year_outcomes`` the outcome table of the year replayed in Spark. Of the ``lake_rows``
     ledger rows, ``rows_during_day`` were in the lake before the day was over.
     """
@@ -188,7 +188,7 @@ def run_demo(plan: Plan, watcher: Watcher) -> DemoResult:
 
 
 def _make_room(out: Path) -> None:
-    """Remove what an earlier run made; what is not the demo's stays and stops it."""
+    """Remove the files of an earlier run; a file that is not the demo's stays and stops the run."""
     if out.is_dir() and any(out.iterdir()) and not (out / MARK).exists():
         raise FileExistsError(f"{out} holds files that the demo did not make; name a new folder")
     out.mkdir(parents=True, exist_ok=True)
@@ -244,7 +244,7 @@ def _live_day(plan: Plan, spark: SparkSession, flights: pa.Table, watcher: Watch
 
 
 class _Pace:
-    """Holds the live day back: to its pace, and to the stream that goes on beside it."""
+    """Slows the live day down to its pace, and to the stream beside it."""
 
     def __init__(
         self, plan: Plan, queue_manager: QueueManager, query: StreamingQuery, watcher: Watcher
@@ -289,7 +289,7 @@ def _book_problems(queue_manager: QueueManager, lake_rows: int) -> list[str]:
 
 
 def _lives(spark: SparkSession, lake: Path) -> pa.Table:
-    """Return how the calls ended by the lake, without the lives of reports and on staging."""
+    """Return the ends of the calls by the lake, without the lives of reports and on staging."""
     lives = read_lake(spark, lake).where(f.col("queue") != REPORTS)
     lives = lives.where(f.col("outcome") != State.RELEASED.value)
     return lives.select("queue", "correl_id", "put_ms", "outcome", "ended_ms").toArrow()

@@ -1,4 +1,4 @@
-"""What the demo says in numbers: shares by airport, hour, day; do lake and replay agree?
+"""The figures of the demo: shares by airport, hour, day; the comparison of lake and replay.
 
 All functions take outcome tables of `mayfly.spark.replay` about boarding calls.
 """
@@ -23,7 +23,7 @@ _HOUR_MS = 60 * MINUTE_MS
 
 
 class End(NamedTuple):
-    """How and when one life ended; None is not at all."""
+    """Outcome and moment of the end of one life; None: it has not ended."""
 
     outcome: str
     ended_ms: int | None
@@ -132,7 +132,7 @@ def presence(outcomes: pa.Table, moments_ms: Ints) -> Presence:
 
 
 def lives_of(calls: pa.Table) -> Lives:
-    """Return the lives that ended, in put order; the label of each says what became of it."""
+    """Return the lives that ended, in put order, each with a label of its outcome."""
     calls = calls.filter(pc.is_in(calls["outcome"], pa.array([GOT, EXPIRED])))
     calls = calls.sort_by([("put_ms", "ascending"), ("seq", "ascending")])
     ended_ms = ints(calls["ended_ms"])
@@ -186,9 +186,9 @@ def lines(table: pa.Table) -> list[str]:
 def compare(lake: pa.Table, replay: pa.Table, discard_within_ms: int = 0) -> list[Difference]:
     """Return the calls that end otherwise in the lake than in the replay; empty when they agree.
 
-    Both have the columns correl_id, outcome and ended_ms. Of the lake's lives those that only went
-    on to another queue (released) are passed over. An expired message is discarded when a get or
-    the scan meets it: its end may be up to ``discard_within_ms`` after the deadline.
+    Both have the columns correl_id, outcome and ended_ms. Lives in the lake that went on to another
+    queue (released) are ignored. An expired message is discarded when a get or the scan meets it:
+    its end may be up to ``discard_within_ms`` after the deadline.
     """
     left, right = _ends(lake), _ends(replay)
     return [

@@ -1,7 +1,7 @@
-"""Does the day on the machine's clock add up, and where it differs from the virtual one, why?
+"""The checks of the day on the machine's clock, and the causes of its differences from the virtual.
 
 A call that expires on one clock and is got on the other left shortly before its deadline: it was
-put, or asked for, too late. What that does not explain is a problem.
+put, or asked for, too late. A difference without this cause is a problem.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HELD_UP_MS = SECOND_MS
 
 
 class Lateness(NamedTuple):
-    """How late something was on the machine's clock: half of it at most this, all at most that."""
+    """Lateness on the machine's clock: the median and the largest value."""
 
     half_ms: int
     all_ms: int
@@ -53,14 +53,14 @@ def counts_of(day: WallDay) -> dict[str, int]:
 
 
 def put_lateness(day: WallDay) -> Lateness:
-    """Return how long after their moment calls were put, of those that are in the lake."""
+    """Return the lateness of the puts that are in the lake."""
     moments = {f.correl_id: day.compression.on_the_wall(f.put_ms) for f in day.flights}
     put = zip(*_columns(day, "correl_id", "put_ms"), strict=True)
     return _lateness([put_ms - moments[call] for call, put_ms in put if call in moments])
 
 
 def get_lateness(day: WallDay) -> Lateness:
-    """Return how long after the departure calls were got."""
+    """Return the lateness of the gets after the departures."""
     return _lateness(
         [
             answer.got_ms - _leaves_ms(day, answer.flight)
@@ -81,7 +81,7 @@ def changed(day: WallDay, virtually_got: Collection[bytes]) -> list[Changed]:
         if correl_id not in missed:
             continue
         leaves_ms, ends_ms = _leaves_ms(day, flight), deadline_ms(flight, day.compression)
-        # When all gates were busy until its end, it was not asked for.
+        # A call that no gate asked for, since all were busy, counts as asked for at its end.
         there_ms = max(asked_ms.get(correl_id, ends_ms), put_ms.get(correl_id, ends_ms))
         found.append(Changed(flight, ends_ms - leaves_ms, there_ms - leaves_ms))
     return sorted(found, key=lambda miss: (miss.spare_ms, miss.flight))
@@ -104,7 +104,7 @@ def as_json(day: WallDay, virtually_got: Collection[bytes]) -> dict[str, Any]:
 
 
 def problems_of(day: WallDay, virtually_got: Collection[bytes]) -> list[str]:
-    """Return where the day broke a rule or does not add up, or ended otherwise without a cause."""
+    """Return broken rules, books that do not add up, and differences without a cause."""
     found = [*day.book_problems, *_conservation_problems(day), *_window_problems(day)]
     found += [
         f"{spelled(correl_id)} was got after its deadline"

@@ -1,6 +1,6 @@
 """The day once more, on the machine's clock: Spark puts the calls, gates get them, the lake fills.
 
-The queue manager is a new one; its own timer releases what was delayed and discards what expired.
+The queue manager is a new one; its own timer releases delayed calls and discards expired ones.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from mayfly.spark.report import verify_lake
 #: 60 minutes of the day in a second.
 COMPRESSION = 3_600
 NAME = "BOARDING.NOW"
-#: The shortest there is: what nobody asks for is discarded, and reported, within this.
+#: The shortest EXPRYINT: a call that no gate asks for is discarded, and reported, within this.
 _SCAN_SECONDS = 1
 _LOOK_SECONDS = 0.2
-#: When the day is over, what still is to be discarded and reported has so many looks to get done.
+#: Number of looks, after the day is over, for the last discards and reports.
 _LAST_LOOKS = 300
 _TOKEN_BYTES = 32
 
 
 class QueueSeen(NamedTuple):
-    """The calls of one queue at one moment; ``calls`` is how many the day has in all."""
+    """The calls of one queue at one moment; ``calls`` is the number of the whole day."""
 
     queue: str
     calls: int
@@ -53,14 +53,14 @@ class QueueSeen(NamedTuple):
 
     @property
     def put(self) -> int:
-        """How many have been put by now."""
+        """The number of calls put so far."""
         return self.staged + self.available + self.got + self.expired
 
 
 class WallSeen(NamedTuple):
     """The day at one moment (``day_ms`` is its own time): calls, reports, ledger rows in the lake.
 
-    ``done`` tells how much of the day is over, 1 at most.
+    ``done`` is the share of the day that is over, 1 at most.
     """
 
     day_ms: int
@@ -72,11 +72,11 @@ class WallSeen(NamedTuple):
 
 @dataclass(frozen=True)
 class WallDay:
-    """What became of the calls on the machine's clock.
+    """The outcome of the calls on the machine's clock.
 
-    ``lives`` is how they ended by the lake, the lives on the staging queue left out; ``seen`` what
-    was seen of the day while it went on. Of the ``lake_rows`` ledger rows, ``rows_during_day`` were
-    in the lake before the day was over; ``batch_count`` batches put the calls.
+    ``lives`` are their ends by the lake, without the lives on the staging queue; ``seen`` are the
+    snapshots of the day. Of the ``lake_rows`` ledger rows, ``rows_during_day`` were in the lake
+    before the day was over; ``batch_count`` batches put the calls.
     """
 
     flights: Sequence[Flight]
@@ -101,8 +101,8 @@ def live_by_the_wall(
 ) -> WallDay:
     """Run a day ``factor`` times as fast as it was and let the books settle.
 
-    ``folder``, which is there and empty, takes the queue manager, the lake and the checkpoint.
-    ``tell`` is called some times a second. Raises what ends a stream or a gate before its time.
+    ``folder``, an empty one, takes the queue manager, the lake and the checkpoint. ``tell`` is
+    called some times a second. Raises an error that ends a stream or a gate before its time.
     """
     token_file = folder / "token"
     token_file.touch(mode=0o600)
@@ -144,7 +144,7 @@ def _command(queue_manager: QueueManager, *script: str) -> None:
 
 
 class _WallDrive:
-    """Looks on while the day goes by, and ends it in order."""
+    """Takes snapshots while the day goes by, and ends it in order."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class _WallDrive:
         self._rest = threading.Event()
 
     def drive(self, tell: Callable[[WallSeen], None]) -> None:
-        """Return when every call is got, or expired and reported, or is not going to be."""
+        """Return when every call is got, or expired and reported, or the last look is over."""
         while self._queue_manager.now_ms() < self._end_ms:
             self._look(tell)
         self._rows_during_day = _lake_rows(self._to_lake)
@@ -180,7 +180,7 @@ class _WallDrive:
     def result(self, spark: SparkSession, lake: Path) -> WallDay:
         """Wait until the ledger and the lake have everything; call it with the gates closed."""
         queue_manager = self._queue_manager
-        # With nothing to scan, balance rows are the last that falls due.
+        # Without the scan, balance rows are the last work that falls due.
         _command(queue_manager, "ALTER QMGR EXPRYINT(OFF)")
         while queue_manager.next_due_ms() is not None:
             self._rest.wait(_LOOK_SECONDS)
@@ -220,8 +220,9 @@ class _WallDrive:
         return seen
 
     def _seen_now(self) -> WallSeen:
-        # Ends first, then what is present: none counts twice. What ends in between, and a report
-        # on its way, are missing for a moment: so no count of ends goes back.
+        # Ends are counted first, then messages present, so that none counts twice. A call that
+        # ends in between, and a report on its way, are missing for a moment; the count of ends
+        # therefore never goes back.
         before = {queue.queue: queue for queue in self._seen[-1].queues} if self._seen else {}
         got = Counter(a.flight.queue for a in self._gates.answers() if a.got_ms is not None)
         reported = Counter(self._queue_of[correl_id] for correl_id in self._gates.reported())
@@ -245,7 +246,7 @@ class _WallDrive:
 
 
 def _lake_rows(query: StreamingQuery) -> int:
-    """Return how many rows of the ledger are in the lake: its positions count from 1."""
+    """Return the number of ledger rows in the lake: positions count from 1."""
     progress = query.lastProgress
     return 0 if progress is None else int(json.loads(progress.sources[0].endOffset)["position"])
 

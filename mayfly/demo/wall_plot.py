@@ -71,7 +71,7 @@ def _lake(axes: Axes, day: WallDay) -> None:
 
 
 def _in_the_day(day: WallDay) -> pa.Table:
-    """Return the lives with the times of the day; who expires is there until the deadline."""
+    """Return the lives with the times of the day; an expired call is there until its deadline."""
     lives, compression = day.lives, day.compression
     gone_ms = pc.min_element_wise(lives["ended_ms"], lives["expire_at_ms"])
     of_the_day = {

@@ -1,1 +1,1 @@
-"""The lake without Spark: its files, which part is asked for, and what is asked, as SQL."""
+"""The lake without Spark: its files, the part that a question is about, and questions as SQL."""

@@ -1,4 +1,4 @@
-"""How a lake's lives ended over time: what a picture of the report shows."""
+"""The ends of a lake's lives over time, as the picture of a report shows them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mayfly.lifetime.times import SECOND_MS
 
 #: Percentiles of the wait that are drawn, by name.
 PLOT_RANKS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-#: More steps than this are hard to tell apart: a longer time is shown in longer ones.
+#: More steps than this are hard to tell apart in a picture: a longer time has longer steps.
 _STEPS_MAX = 120
 _MINUTE_MS = 60 * SECOND_MS
-#: Lengths of a step: people know what these are.
+#: Lengths of a step: only familiar ones, from a second to a day.
 STEPS_MS = (
     *(n * SECOND_MS for n in (1, 5, 15, 30)),
     *(n * _MINUTE_MS for n in (1, 5, 15, 30)),
@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class QueueShare(NamedTuple):
-    """How many lives of a queue have ended, and how many of them expired."""
+    """The number of lives of a queue that have ended, and of those that expired."""
 
     queue: str
     lives: int
@@ -47,10 +47,10 @@ class QueueShare(NamedTuple):
 
 @dataclass(frozen=True)
 class Course:
-    """How a lake's lives ended over time, and which queues lost the largest share.
+    """The ends of a lake's lives over time, and the queues that lost the largest share.
 
     ``starts`` are the beginnings of the steps, UTC; ``waited_s`` has NaN where none was got.
-    ``staged`` are the lives on the staging queue by outcome, which are in nothing else here: a
+    ``staged`` are the lives on the staging queue by outcome. They are in no other figure here, as a
     delayed message lives there first, and then on its queue.
     """
 
@@ -68,7 +68,7 @@ Rows = Sequence[Mapping[str, Any]]
 def step_between(
     lake_path: str | Path, span: Mapping[str, Any] | None, least_ms: int = SECOND_MS
 ) -> int:
-    """Return the length of a step that suits a time; ``least_ms`` is the least there can be.
+    """Return the length of a step that suits a time, at least ``least_ms``.
 
     ``span`` has ``first_ms`` and ``last_ms``, ends of lives; raises PlotError where there is none.
     """

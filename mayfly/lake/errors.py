@@ -1,4 +1,4 @@
-"""What can go wrong with a lake; ``spark/errors.py`` has the rest of the pipeline's errors."""
+"""Errors of a lake; ``spark/errors.py`` has the rest of the pipeline's errors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class LakeError(PipelineError):
 
 
 class PartError(PipelineError, ValueError):
-    """A part of a lake cannot be what was named."""
+    """The part of a lake that was named is impossible: a wrong date, hour or queue name."""
 
 
 class ExportError(PipelineError, ValueError):
-    """What is to be exported, or where to, cannot be what was named."""
+    """The outcome to export, or the file to export to, cannot be used."""
 
 
 class PlotError(PipelineError, ValueError):

@@ -1,4 +1,4 @@
-"""Which lives are exported from a lake, and to what files, whichever engine writes them."""
+"""The filters and files of an export of lives, the same for both engines that write one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ID_NAMES = ("msg_id", "correl_id", "origin_id")
 
 
 def wanted(part: LakePart, outcomes: Sequence[str], late_after_ms: int | None) -> str:
-    """Return in SQL which lives fit all filters; outcomes are checked by :func:`check_export`."""
+    """Return all filters as one condition in SQL; :func:`check_export` checks outcomes."""
     filters = [part.condition()]
     if outcomes:
         names = ", ".join(f"'{name}'" for name in outcomes)

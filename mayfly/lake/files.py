@@ -1,4 +1,4 @@
-"""Which files of a lake are to be read: names, the manifest, and the leases that readers hold.
+"""The files of a lake that a reader must read: names, the manifest, and leases of readers.
 
     LAKE/date=D/batch-<instance>-<batch>.parquet   rows of one batch of a stream
     LAKE/date=D/run-<generation>-<id>.parquet      rows of many batches, sorted by queue (a run)
@@ -6,10 +6,10 @@
     LAKE/_mayfly/manifest.json                     which runs and sketches hold which batches
     LAKE/_mayfly/leases/                           who reads, and since which generation
 
-The manifest is replaced whole. A batch's file is read unless the manifest says that a run holds it,
-a run is read when the manifest names it: whoever lists the files and then reads the manifest has
-every row once, at whatever point a compaction was killed. A batch that Spark repeats after it was
-compacted is still known by its number.
+The manifest is replaced whole. A batch's file is read unless the manifest says that a run holds it;
+a run is read when the manifest names it. A reader that lists the files first and then reads the
+manifest has every row once, at whatever point a compaction was killed. A batch that Spark repeats
+after it was compacted is still known by its number.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ _VERSION = 1
 _BATCH = re.compile(r"batch-(\w+)-(\d+)\.parquet")
 _RUN = re.compile(r"run-\d+-\w+\.parquet")
 _DATE = "date="
-#: A process that reads a lake again and again keeps so many of its leases.
+#: A process that reads a lake again and again keeps its last leases only, so many of them.
 _LEASES_MAX = 64
 
 
 class BatchName(NamedTuple):
-    """What the name of a batch's file says: the (shortened) id of its store, and its number."""
+    """The parts of a batch's file name: the (shortened) id of its store, and its number."""
 
     store: str
     batch: int
 
 
 def batch_name(name: str) -> BatchName | None:
-    """Return what a file's name says, None when it is not one of a batch."""
+    """Return the parts of a file's name, None when it is not one of a batch."""
     found = _BATCH.fullmatch(name)
     return None if found is None else BatchName(found[1], int(found[2]))
 
 
 def is_run(name: str) -> bool:
-    """Tell whether a file's name is one of a run."""
+    """Return True if a file's name is one of a run."""
     return _RUN.fullmatch(name) is not None
 
 
 @dataclass
 class DateEntry:
-    """What the manifest says of one date.
+    """The entry of the manifest for one date.
 
-    ``through`` is the last batch of each store that the runs hold. Those of them in ``hidden`` lie
-    beside the lake as long as readers of a generation before ``since`` need what they replace.
+    ``through`` is the last batch of each store that the runs hold. Runs in ``hidden`` lie beside
+    the lake as long as readers of a generation before ``since`` need the files that they replace.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Manifest:
             raise LakeError(f"{path} is damaged: {error}") from error
 
     def publish(self, lake: Path) -> None:
-        """Put this manifest, as the next generation, in the place of the one there is."""
+        """Replace the stored manifest by this one, as the next generation."""
         self.generation += 1
         held = {name: value for name, value in vars(self).items() if name != "dates"}
         dates = {name: vars(entry) for name, entry in self.dates.items()}
@@ -112,23 +112,23 @@ class Manifest:
         write_safely(path, json.dumps({"version": _VERSION, **held, "dates": dates}))
 
     def entry(self, date: str) -> DateEntry:
-        """Return what is said of a date, to be changed."""
+        """Return the entry of a date, to be changed."""
         return self.dates.setdefault(date, DateEntry())
 
     def holds(self, date: str, name: str) -> bool:
-        """Tell whether a run holds what the file of this name held or holds."""
+        """Return True if a run holds the rows of this batch's file, which may be gone."""
         batch = batch_name(name)
         through = self.dates[date].through if date in self.dates else {}
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
     def is_sketched(self, date: str, name: str) -> bool:
-        """Tell whether the stored sketches count the rows of a batch's file."""
+        """Return True if the stored sketches count the rows of a batch's file."""
         batch = batch_name(name)
         through = self.sketched.get(date, {})
         return batch is not None and batch.batch <= through.get(batch.store, -1)
 
     def has_rows_of(self, store: str) -> bool:
-        """Tell whether a run holds batches of a store."""
+        """Return True if a run holds batches of a store."""
         return any(store in entry.through for entry in self.dates.values())
 
 
@@ -141,9 +141,9 @@ class LakeFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What there was to be read at one moment: every row of a lake once.
+    """The files to read at one moment: every row of a lake once.
 
-    ``missing`` are files that the manifest names and nobody finds.
+    ``missing`` are files that the manifest names and that are not there.
     """
 
     lake: Path
@@ -176,7 +176,7 @@ class Snapshot:
         ]
         manifest = Manifest.load(lake)
         if not manifest.generation:
-            # Somebody copied the dates alone.
+            # A copy of the dates without the manifest: all runs are read as they are.
             for file in listed:
                 if is_run(file.path.name):
                     manifest.entry(file.date).runs.append(file.path.name)
@@ -228,7 +228,7 @@ def check_complete(snapshot: Snapshot) -> None:
 
 @contextlib.contextmanager
 def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterator[None]:
-    """Hold a lock of a lake, which the kernel gives back whatever becomes of us."""
+    """Hold a lock of a lake; the kernel releases it when this process dies."""
     path = lake / MARKS / name
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -241,13 +241,13 @@ def locked(lake: Path, name: str = "lock", *, is_shared: bool = False) -> Iterat
 
 @contextlib.contextmanager
 def maintained(lake: Path) -> Iterator[bool]:
-    """Be the one who maintains a lake; yields False when somebody else is, or nobody can be."""
+    """Hold the maintenance of a lake; yields False when another process has it, or none can."""
     path = lake / MARKS / "maintenance"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError:
-        # A lake that we may only read.
+        # A read-only lake: no process can maintain it.
         yield False
         return
     try:
@@ -261,12 +261,12 @@ def maintained(lake: Path) -> Iterator[bool]:
 
 
 class Lease:
-    """Keeps the files of a generation from being removed, until it is closed or we die."""
+    """Keeps the files of a generation from being removed, until a close or the process's end."""
 
     def __init__(self, lake: Path) -> None:
         """Take a snapshot of a lake, and the lease on its files."""
         self._descriptor: int | None = None
-        # A lake of bare files has no maintenance to be kept from; one we may only read, no lease.
+        # A lake of bare files is never compacted, so it needs no lease; a read-only one has none.
         if not os.access(lake / MARKS, os.W_OK):
             self.snapshot = Snapshot.take(lake)
             return
@@ -304,7 +304,7 @@ def kept_snapshot(lake: Path) -> Snapshot:
 
 
 def oldest_lease(lake: Path) -> int | None:
-    """Return the oldest generation that somebody reads; call it with the lock held alone."""
+    """Return the oldest generation that has a reader; call it with the lock held alone."""
     generations = []
     for path in (lake / MARKS / "leases").glob("*-*"):
         descriptor = os.open(path, os.O_RDWR)
@@ -313,7 +313,7 @@ def oldest_lease(lake: Path) -> int | None:
         except BlockingIOError:
             generations.append(int(path.name.partition("-")[0]))
         else:
-            # Whoever held it was killed.
+            # Its holder was killed: a live one would hold the lock.
             path.unlink(missing_ok=True)
         finally:
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What is counted and measured of lives, once for all engines: SQL that Spark and DuckDB know.
+"""Counts and durations of lives, once for both engines: SQL that Spark and DuckDB know.
 
 Each text is an expression over the columns of the ledger (bulk/schema.py); a null does not count.
 """
@@ -25,14 +25,14 @@ DURATIONS: dict[str, str] = {
     "released_late": f"CASE WHEN outcome = '{State.RELEASED}' THEN ended_ms - deliver_at_ms END",
 }
 SKETCH_NAMES = tuple(DURATIONS)
-#: Ranks that are asked of each duration: what is long is of interest, of what is left the short.
+#: Ranks of each duration: the long waits and latenesses, and the short lives left.
 RANKS: dict[str, tuple[float, ...]] = {
     "waited": (0.5, 0.95, 0.99),
     "left": (0.5, 0.05, 0.01),
     "released_late": (0.5, 0.95, 0.99),
 }
-#: A message confirms its arrival on the first queue it can be got from, and its delivery unless it
-#: was got from where it was moved to, as from a dead-letter queue.
+#: COA is owed on the first queue that a message can be got from. COD is owed by a get, but not by
+#: one from a queue that the message was moved to, such as a dead-letter queue.
 _IS_FIRST = "(origin_id IS NULL OR deliver_at_ms > put_ms)"
 _OWING = {
     Cause.EXCEPTION: f"outcome IN ('{State.DEAD_LETTERED}', '{State.DISCARDED}')",
@@ -43,7 +43,7 @@ _OWING = {
 
 
 def ended_in(counts: str = "ended") -> str:
-    """Return how many lives of a queue had ended at a balance, by the name of its counts.
+    """Return in SQL the number of lives that had ended at a balance; ``counts`` names its counts.
 
     A count is null in files of a version that did not know the outcome.
     """
@@ -52,9 +52,9 @@ def ended_in(counts: str = "ended") -> str:
 
 
 def conditions(late_after_ms: int = LATE_AFTER_MS) -> dict[str, str]:
-    """Return under COUNT_NAMES which rows of a ledger each count counts.
+    """Return the condition of each of COUNT_NAMES: the rows of a ledger that it counts.
 
-    ``owed_*`` are the lives for which the report of a cause was owed, as far as the ledger tells.
+    ``owed_*`` are the lives for which the report of a cause was owed, as far as the ledger knows.
     """
     return {
         "lives": IS_LIFE,

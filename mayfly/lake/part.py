@@ -1,4 +1,4 @@
-"""Which part of a lake is asked about: some hours, some queues."""
+"""The part of a lake that a question is about: some hours, some queues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayfly.lake.files import LakeFile
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Characters of names, and what a name may end in; no other text can be that of a queue.
+#: The name of a queue, which may end in an asterisk.
 _NAME = re.compile(r"([A-Za-z0-9._/%]{0,48})(\*?)")
 #: The beginning of the hour of a stored sketch.
 _CELL_MS = f"(CAST(unix_date(date) AS BIGINT) * {DAY_MS} + hour * {HOUR_MS})"
@@ -31,7 +31,7 @@ class LakePart(NamedTuple):
 
     @property
     def is_of_whole_hours(self) -> bool:
-        """Tell whether sketches, which are by the hour, can answer."""
+        """Return True if sketches, which are by the hour, can answer."""
         bounds_ms = (self.from_ms, self.until_ms)
         return all(bound_ms is None or bound_ms % HOUR_MS == 0 for bound_ms in bounds_ms)
 
@@ -42,7 +42,7 @@ class LakePart(NamedTuple):
         return [file for file in files if first <= file.date <= last]
 
     def condition(self, at_ms: str = "ended_ms") -> str:
-        """Return in SQL which rows of a ledger are of this part; ``at_ms`` is their moment."""
+        """Return the condition in SQL for rows of a ledger; ``at_ms`` is their moment."""
         bounds = []
         if self.from_ms is not None:
             bounds.append(f"{at_ms} >= {self.from_ms}")
@@ -53,8 +53,8 @@ class LakePart(NamedTuple):
         return " AND ".join(bounds) or "true"
 
     def cell_condition(self) -> str:
-        """Return in SQL which sketches are of this part; its bounds have to be whole hours."""
-        # Said in dates too, so that Parquet can pass over what is not wanted.
+        """Return the condition in SQL for sketches; the bounds must be whole hours."""
+        # The dates are given as well, so that Parquet skips files and row groups of other dates.
         dates = []
         if self.from_ms is not None:
             dates.append(f"date >= DATE '{_date(self.from_ms)}'")
@@ -70,7 +70,7 @@ def part_between(first: str | None, last: str | None, queues: Sequence[str] = ()
     """Return the part from one date, hour or moment to another, all of the last one included.
 
     Written 2026-11-20, 2026-11-20T14, 2026-11-20T14:30 or 2026-11-20T14:30:15, UTC. Raises
-    PartError for anything else, and for what cannot be the name of a queue.
+    PartError for anything else, and for a text that cannot be the name of a queue.
     """
     for queue in queues:
         _named(queue)
@@ -104,7 +104,7 @@ def _date(at_ms: int) -> str:
 
 
 def _named(name: str) -> str:
-    """Return in SQL whether a queue has a name, or one that begins so; raises PartError."""
+    """Return the condition in SQL for a queue's name, or its prefix; raises PartError."""
     found = _NAME.fullmatch(name)
     if found is None:
         raise PartError(f"{name!r} is not the name of a queue, nor one that ends in *")

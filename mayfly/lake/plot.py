@@ -1,7 +1,7 @@
-"""Pictures of a lake's report: how lives ended and how long they waited, over time and by queue.
+"""Pictures of a lake's report: ends and waits of lives, over time and by queue.
 
 The same numbers make an interactive page that needs nothing else (Plotly) and an image
-(matplotlib); the ending of the file's name says which.
+(matplotlib); the ending of the file's name chooses.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _titles(course: Course) -> tuple[str, str, str]:
 
 
 def _staged(course: Course) -> str:
-    """Return what is said of the staging queue, whose lives are no lives of their own."""
+    """Return the line about the staging queue, whose lives go on in others."""
     if not course.staged:
         return ""
     ends = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in course.staged.items())
@@ -168,5 +168,5 @@ def _ends(course: Course) -> tuple[np.datetime64, np.datetime64]:
 
 
 def _percent_end(course: Course) -> float:
-    """Return how far the axis of the shares goes: there is room for a label behind the longest."""
+    """Return the end of the axis of the shares, with room for a label behind the longest bar."""
     return 1.25 * max([share.expired_percent for share in course.queues] + [1.0])

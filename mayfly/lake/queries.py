@@ -1,6 +1,6 @@
-"""What is asked of a lake, as SQL that Spark and DuckDB know; ``{ledger}`` are the rows of a part.
+"""The questions to a lake, as SQL that Spark and DuckDB know; ``{ledger}`` are the rows of a part.
 
-Only percentiles are spelled differently: each engine brings a function that spells them.
+Only percentiles are spelled differently: each engine has a function for them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ GROUP BY manager, queue"""
 
 
 def report_of_queues(percentiles: Percentiles, late_after_ms: int) -> str:
-    """Return what makes a row for each queue: counts, percentiles, and the books.
+    """Return the query of a row for each queue: counts, percentiles, and the books.
 
-    Books are those of a queue's stores together, where its name was used again.
+    A queue whose name was used again has the books of all its stores together.
     """
     measured = [
         *(f"{_count(text)} AS {name}" for name, text in conditions(late_after_ms).items()),
@@ -76,7 +76,7 @@ FROM {{ledger}} WHERE {IS_LIFE} AND queue = '{STAGING_QUEUE}' GROUP BY outcome""
 
 
 def course_of_lives(percentiles: Percentiles, step_ms: int, ranks: Sequence[float]) -> str:
-    """Return what makes a row for each step of time in which lives ended, in their order."""
+    """Return the query of a row for each step of time in which lives ended, in their order."""
     start = f"ended_ms - ended_ms % {step_ms}"
     outcomes = (State.GOT, State.EXPIRED)
     ends = [f"{_count(conditions()[name])} AS {name}" for name in outcomes]

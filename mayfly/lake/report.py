@@ -1,4 +1,4 @@
-"""What the lake says of each queue: a row a queue, whichever engine has counted."""
+"""The report of a lake: a row for each queue, the same from both engines."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class QueueBalance(NamedTuple):
 
     @property
     def is_balanced(self) -> bool:
-        """Tell whether every message put is accounted for."""
+        """Return True if every message put is accounted for."""
         return self.put == self.ended + self.present
 
 
 @dataclass(frozen=True)
 class QueueReport:
-    """How the lives of one queue ended.
+    """The ends of the lives of one queue, in figures.
 
-    ``waited_*_ms`` are percentiles of the time from delivery time to get, over the lives that were
-    got; ``left_*_ms`` of what those that expire had left then; ``released_late_*_ms`` of the time
-    from delivery time to release, on a staging queue; None when there was none. ``late`` counts
-    those that waited longer than ``late_after_ms``. ``owed`` counts the reports owed by cause.
-    ``balance`` is None before the first balance. ``outcomes`` has ``other`` where lives ended in a
-    way that this version does not know.
+    ``waited_*_ms`` are percentiles of the time from delivery time to get. ``left_*_ms`` are those
+    of the life left at the get, for messages with a deadline. ``released_late_*_ms`` are those of
+    the time from delivery time to release, on a staging queue. None means that there was none.
+    ``late`` counts messages that waited longer than ``late_after_ms``, ``owed`` the reports owed by
+    cause. ``balance`` is None before the first balance. ``outcomes`` has ``other`` where lives
+    ended in a way that this version does not know.
     """
 
     manager: str
@@ -84,7 +84,7 @@ def _queue_report(row: Mapping[str, Any]) -> QueueReport:
 
 
 def _outcomes(row: Mapping[str, Any]) -> dict[str, int]:
-    # A version that did not know an outcome has sketched its lives and has not counted them.
+    # An older version has sketched lives with an outcome that it did not know, without a count.
     known = {code: row[code] or 0 for code in OUTCOME_CODES}
     other_count = row["lives"] - sum(known.values())
     return known | ({OTHER_OUTCOMES: other_count} if other_count else {})

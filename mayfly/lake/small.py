@@ -1,7 +1,7 @@
 """Answers about small lakes, by DuckDB in this process: within about a second and without Java.
 
-The questions are those of ``queries.py``, which Spark asks of larger lakes; all rows are read, so
-that percentiles are exact.
+The questions are those of ``queries.py``, which Spark answers for larger lakes. All rows are read,
+so percentiles are exact.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from mayfly.lake.queries import SPAN, STAGED, WORST_QUEUES, course_of_lives, rep
 from mayfly.lake.report import QueueReport, reports_of
 from mayfly.lifetime.life import LifeRecord
 
-#: So many bytes of Parquet, some two million lives, are answered about within two seconds on two
-#: cores; of more, Spark answers from sketches.
+#: Up to this size, some two million lives, a question takes at most two seconds on two cores. For
+#: larger lakes Spark answers from sketches.
 SMALL_LAKE_BYTES = 128 * 1024 * 1024
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"memory_limit": "1GB"}
 _LEDGER = "ledger"
 _COLUMNS = ("manager", "instance_id", "position", *LifeRecord._fields, "date")
-#: Spark writes an empty text as it writes none.
+#: Spark's CSV has the same for an empty text and for none, so these become null.
 _TEXTS = ("reply_to_q", "user_identifier", "outcome")
 
 
 def is_small(lake_path: str | Path, part: LakePart = EVERYTHING) -> bool:
-    """Tell whether the files of a part of a lake are small enough; raises LakeError without one."""
+    """Return True if a part of a lake is small enough for DuckDB; raises LakeError without one."""
     files = part.files(Snapshot.take(existing_lake(lake_path)).files)
     return sum(file.path.stat().st_size for file in files if file.path.exists()) <= SMALL_LAKE_BYTES
 
@@ -57,7 +57,7 @@ def ledger_report(
 
 
 def course_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Course:
-    """Return what is drawn; raises LakeError, or PlotError without any lives."""
+    """Return the course to draw; raises LakeError, or PlotError without any lives."""
     with _ledger(lake_path, part) as ledger:
         if ledger is None:
             raise PlotError(f"no lives in {lake_path}")
@@ -110,12 +110,12 @@ def _ledger(lake_path: str | Path, part: LakePart) -> Iterator[duckdb.DuckDBPyCo
         if not paths:
             yield None
             return
-        # Named, as DuckDB would spill into the folder that the user is in.
+        # By default DuckDB would spill into the user's current folder.
         with (
             tempfile.TemporaryDirectory(prefix="mayfly-") as spilled,
             duckdb.connect(config={**_CONFIG, "temp_directory": spilled}) as connection,
         ):
-            # The first file says which columns there are; older ones may have fewer outcomes.
+            # The first file decides the columns; older files may have fewer outcomes.
             paths.insert(0, _empty_file(Path(spilled)))
             rows = connection.read_parquet(paths, hive_partitioning=True)
             rows.filter(part.condition()).create_view(_LEDGER)
@@ -142,7 +142,7 @@ def _rows(ledger: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]
 
 
 def _percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Spell exact percentiles: what is between two values is in proportion between them."""
+    """Return exact percentiles in SQL, interpolated between two values."""
     return f"quantile_cont({value}, [{', '.join(map(str, ranks))}])"
 
 
@@ -160,8 +160,8 @@ def _write(ledger: duckdb.DuckDBPyConnection, condition: str, file: Path, kind: 
     elif kind == "csv":
         lives.write_csv(str(file), header=True)
     else:
-        # A merge leaves out what is null, as Spark does. JSON has no control characters outside of
-        # escapes, so that nothing is there to be quoted.
+        # A merge patch leaves nulls out, as Spark does. JSON has control characters only as
+        # escapes, so no text needs quotes.
         text = f"json_merge_patch('{{}}', to_json(struct_pack({', '.join(_COLUMNS)})))"
         lives.select(duckdb.SQLExpression(text)).write_csv(
             str(file), header=False, sep="\x01", quotechar="", escapechar=""

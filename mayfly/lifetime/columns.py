@@ -24,7 +24,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Column: TypeAlias = "Ints | pa.Array | pa.ChunkedArray | int"
 
-#: No end, no cap, never: what a null of an Arrow column becomes.
+#: No end, no cap, never: stands for a null of an Arrow column.
 NONE = -1
 
 
@@ -40,7 +40,7 @@ class Windows(NamedTuple):
 
     @property
     def refused(self) -> Mask:
-        """Tell which puts are refused."""
+        """Return a boolean array: True where the put is refused."""
         mask: Mask = self.reason != MQRC_NONE
         return mask
 
@@ -76,8 +76,8 @@ def windows_at_put(
     """Return the windows of messages put at ``put_ms``: `window.window_at_put` row by row.
 
     ``life_ms`` and ``cap_ms`` may be NONE; a delay that is null is 0; ``from_release`` is
-    TTLFROM(RELEASE). Where the scalar rule raises,
-    the row carries its reason: MQRC_OPTIONS_ERROR, MQRC_EXPIRY_ERROR (D7, D31).
+    TTLFROM(RELEASE). A row has a reason where the scalar rule raises: MQRC_OPTIONS_ERROR,
+    MQRC_EXPIRY_ERROR (D7, D31).
     """
     put, life, delay, cap = np.broadcast_arrays(
         ints(put_ms), ints(life_ms), _delays(delay_ms), ints(cap_ms)
@@ -99,14 +99,14 @@ def windows_at_put(
 
 
 def is_expired(expire_at_ms: Column, now_ms: Column) -> Mask:
-    """Tell which deadlines have been reached: from that very millisecond on (E4, E8)."""
+    """Return a boolean array: True from the very millisecond of the deadline on (E4, E8)."""
     expire_at = ints(expire_at_ms)
     mask: Mask = (expire_at != NONE) & (ints(now_ms) >= expire_at)
     return mask
 
 
 def is_due(deliver_at_ms: Column, now_ms: Column) -> Mask:
-    """Tell which delivery times have come: from that very millisecond on (D1)."""
+    """Return a boolean array: True from the very millisecond of the delivery time on (D1)."""
     mask: Mask = ints(now_ms) >= ints(deliver_at_ms)
     return mask
 
@@ -129,7 +129,7 @@ def spark_window(
 ) -> SparkWindow:
     """Return `windows_at_put` as Spark expressions over bigint columns whose nulls mean "none".
 
-    ``functions`` is ``pyspark.sql.functions``, handed in so that nothing here needs Spark.
+    ``functions`` is ``pyspark.sql.functions``, handed in so that this module never imports Spark.
     """
     f = functions
     life = f.least(life_ms, cap_ms)

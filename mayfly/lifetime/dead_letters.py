@@ -1,4 +1,4 @@
-"""The header before the data of a dead letter: why it is one, since when, and what its data is."""
+"""The MQDLH before the data of a dead letter: reason, moment, destination, format of the data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NAME_LENGTH, _APPLICATION_LENGTH, _FORMAT_LENGTH = 48, 28, 8
 
 
 class Refusal(NamedTuple):
-    """Why a message cannot stay or go where it should: who found that, and when.
+    """Why a message cannot be delivered, with the moment and the program that found it.
 
-    ``queue`` is the one it was meant for; ``appl_type`` is an MQAT_*.
+    ``queue`` is the destination of the message; ``appl_type`` is an MQAT_*.
     """
 
     reason: int
@@ -30,8 +30,9 @@ class Refusal(NamedTuple):
 def behind_header(descriptor: Descriptor, refusal: Refusal) -> tuple[Descriptor, bytes]:
     """Return the descriptor of a dead letter, and the MQDLH to stand before its data (Q1).
 
-    What the descriptor says of the data is true of the header now; the header says it of the data.
-    A text that does not fit its field is cut, and what is not ASCII becomes a question mark.
+    Format, Encoding and CodedCharSetId of the data move into the header; the descriptor describes
+    the header. A text that does not fit its field is cut, and a character that is not ASCII becomes
+    a question mark.
     """
     header = DLH.pack(
         {

@@ -1,6 +1,6 @@
 """The rules of MQ Everyplace about time: a queue's interval, a message's own end, clocks apart.
 
-They differ from those of MQ (`window`): the width of a number says what it means, and a lifetime
+They differ from those of MQ (`window`): the width of a number decides its meaning, and a lifetime
 runs from the creation of the message or from its arrival on a queue, not from the put.
 """
 
@@ -13,7 +13,7 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_PROP_NUMBER_FORMAT_ERROR
 
-#: What an int (32 bits) and a long (64 bits) can say, both ends included.
+#: Values of an int (32 bits) and of a long (64 bits), both ends included.
 INT_RANGE = (-(2**31), 2**31 - 1)
 LONG_RANGE = (-(2**63), 2**63 - 1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,9 +59,9 @@ class ExpireTime(NamedTuple):
 
 
 def moment_ms(moment: datetime) -> int:
-    """Return a moment as epoch ms, cut to the millisecond: nothing outlives what was said.
+    """Return a moment as epoch ms, cut to the millisecond so that no life becomes longer.
 
-    Raises MQRC_PROP_NUMBER_FORMAT_ERROR for one without a time zone, which says no moment.
+    Raises MQRC_PROP_NUMBER_FORMAT_ERROR for a datetime without a time zone: it names no moment.
     """
     if moment.utcoffset() is None:
         raise mq_error(MQRC_PROP_NUMBER_FORMAT_ERROR, f"{moment!r} has no time zone")
@@ -90,7 +90,7 @@ def deadline_ms(
 
 
 def is_never_alive(created_ms: int, expire_time: ExpireTime | None) -> bool:
-    """Tell whether an end is no later than the creation: most likely the wrong width (M15)."""
+    """Return True if an end is no later than the creation: most likely the wrong width (M15)."""
     return expire_time is not None and expire_time.at_ms(created_ms) <= created_ms
 
 

@@ -1,8 +1,9 @@
-"""The life of a message on one queue: states, events, what may follow what, and its record.
+"""The life of a message on one queue: states, events, the table of both, and the record.
 
 A life is one MsgId on one queue. It begins when the message becomes part of the queue and ends
-once; the end writes one :class:`LifeRecord`. Staging queue to target and queue to dead-letter queue
-end one life and begin the next, which names the one before by ``origin_id``.
+once; the end writes one :class:`LifeRecord`. A message that goes from the staging queue to its
+target, or to the dead-letter queue, ends one life and begins the next. The next one names the one
+before by ``origin_id``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to a message."""
+    """An event in the life of a message."""
 
     COMMIT = "commit"
     COMMIT_DELAYED = "commit_delayed"
@@ -68,7 +69,7 @@ _LEAVES_A_QUEUE: dict[Event, State] = {
     Event.RESTART: State.LOST_AT_RESTART,
 }
 
-#: What may happen next. A pair that is missing is a bug in the engine, not a caller's error.
+#: State -> event -> next state. A pair that is missing is a bug in the engine, not of a caller.
 NEXT: dict[State, dict[Event, State]] = {
     State.UNCOMMITTED: {
         Event.COMMIT: State.AVAILABLE,
@@ -108,7 +109,7 @@ OUTCOMES: tuple[State, ...] = tuple(
 
 
 class TransitionError(AssertionError):
-    """The engine asked for something a message cannot do in its state: a bug of ours."""
+    """The engine has an event that is impossible in the message's state: a bug of ours."""
 
 
 def next_state(state: State, event: Event) -> State:
@@ -147,7 +148,7 @@ class LifeRecord(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """What has happened on one queue up to a position: puts = sum of ended + present.
+    """The counts of one queue at a position of the ledger: puts = sum of ended + present.
 
     ``ended`` counts by outcome; one that never came is left out. All counts run from the creation
     of the queue; they are exact at the position at which the row stands in the ledger.
@@ -160,7 +161,7 @@ class Balance(NamedTuple):
     ended: Mapping[str, int]
 
     def is_balanced(self) -> bool:
-        """Tell whether every message put is accounted for."""
+        """Return True if every message put is accounted for."""
         return self.puts == sum(self.ended.values()) + self.present
 
 

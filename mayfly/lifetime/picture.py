@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mayfly.lifetime.life import NEXT, Event, State
 
-#: How a life can begin: with a put, with a delayed one, and under syncpoint.
+#: State in which a life begins -> its events: a put, a delayed put, a put under syncpoint.
 _BEGINNINGS = {
     State.AVAILABLE: "put, release, dead letter, report",
     State.DELAYED: "delayed put",

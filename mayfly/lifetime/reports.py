@@ -13,7 +13,7 @@ from mayfly.mqi.headers import headers_length
 
 #: Bytes of application data in a report WITH_DATA (R1).
 DATA_BYTES = 100
-#: What IBM MQ gives an expiration report that passes on an expiry of which nothing remains.
+#: Life that IBM MQ gives an expiration report which passes on an elapsed expiry.
 _EXPIRED_REPORT_LIFE_MS = ms_of_tenths(600)
 _DATA_STEP, _FULL_STEP = 2, 4
 
@@ -61,7 +61,7 @@ class Report(NamedTuple):
 
 
 def is_owed(cause: Cause, descriptor: Descriptor) -> bool:
-    """Tell whether a message asked for the report of a cause.
+    """Return True if a message asked for the report of a cause.
 
     COA is not made for MQXMIT and MQDEAD formats, COD not for MQDEAD.
     """
@@ -96,7 +96,7 @@ def build_report(cause: Cause, original: Original, manager_name: str, reason: in
 def _report_descriptor(
     descriptor: Descriptor, manager_name: str, feedback: int, has_data: bool, original_length: int
 ) -> Descriptor:
-    """Return the descriptor of a report; most messages of a program share one, so do those."""
+    """Return the descriptor of a report; cached, since most messages share a descriptor."""
     passed_on = c.MQRO_PASS_DISCARD_AND_EXPIRY | c.MQRO_DISCARD_MSG
     return descriptor._replace(
         report=(c.MQRO_DISCARD_MSG if descriptor.report & passed_on == passed_on else c.MQRO_NONE),

@@ -19,7 +19,7 @@ def spelled_moment(at_ms: int) -> str:
 def spelled_duration(duration_ms: int) -> str:
     """Return a duration in its two largest units: ``59 min 20 s``, ``5.25 s``, ``3 d 1 h``.
 
-    Rounded up, so that what is left never shows as 0 (E4); below a minute it is exact.
+    Rounded up, so that a life that is left never shows as 0 (E4); below a minute it is exact.
     """
     if duration_ms < SECOND_MS:
         return f"{duration_ms} ms"

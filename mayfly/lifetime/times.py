@@ -30,7 +30,7 @@ def ms_of_tenths(tenths: int) -> int:
 
 
 def tenths_of_ms(duration_ms: int) -> int:
-    """Return milliseconds as tenths of a second, rounded up: what is left never shows as 0 (E4)."""
+    """Return milliseconds as tenths of a second, rounded up: a life left never shows as 0 (E4)."""
     return -(-duration_ms // TENTH_MS)
 
 
@@ -62,7 +62,7 @@ def _date_of_day(day: int) -> str:
 
 
 class Driven(Protocol):
-    """What a clock drives: a queue manager with work that falls due."""
+    """A queue manager, or another owner of work that falls due, as a clock drives it."""
 
     def next_due_ms(self) -> int | None:
         """Return the moment of the next due work, or None when there is none."""

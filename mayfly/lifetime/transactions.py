@@ -1,4 +1,4 @@
-"""How long a transaction may last: one rule for listeners, sessions of JMS and the advisor."""
+"""The longest life of a transaction: one rule for listeners, sessions of JMS and the advisor."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def timeout_ms(name: str, seconds: int) -> int:
 
 
 def is_timed_out(elapsed_ms: int, lifetime_ms: int) -> bool:
-    """Tell whether a transaction has reached its lifetime, at which it is late; 0 is none (L11)."""
+    """Return True from the very millisecond at which a lifetime is over; 0 is no limit (L11)."""
     return 0 < lifetime_ms <= elapsed_ms

@@ -1,8 +1,8 @@
 """Lives on their way to another queue manager: the second Expiry, and the time on the link.
 
-A message that travels has a second Expiry in its MQXQH, which is counted down by who reads it. Only
-the outer Expiry, that of the message on its transmission queue, decides when it is discarded
-(E25); the embedded one is the message's own, and is 0 once it has elapsed (E26).
+A message in transit has a second Expiry in its MQXQH, which a get or browse counts down. Only the
+outer Expiry, that of the message on its transmission queue, decides when it is discarded (E25). The
+embedded one is the message's own, and is 0 once it has elapsed (E26).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def embedded_expiry(body: bytes, *, big_endian: bool) -> int:
 
 
 def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
-    """Return data with an MQXQH as it is after so much waiting (E24).
+    """Return data with the Expiry in their MQXQH reduced by a waiting time (E24).
 
     An embedded MQEI_UNLIMITED is left alone (E27), and so is data too short to have an Expiry.
     """
@@ -39,7 +39,7 @@ def counted_down(body: bytes, waited_ms: int, *, big_endian: bool) -> bytes:
 
 
 def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
-    """Return which of two remaining lives goes on behind the MQXQH: the shorter one, in ms.
+    """Return the shorter of two remaining lives, in ms: it goes on when the MQXQH is taken off.
 
     ``outer_ms`` None is unlimited, and so is a negative embedded Expiry.
     """
@@ -50,24 +50,24 @@ def shorter_life_ms(outer_ms: int | None, embedded_tenths: int) -> int | None:
 
 
 def transit_ms(round_trip_ms: int, had_ms: int) -> int:
-    """Return how long a batch was on the link, in ms (E7).
+    """Return the time of a batch on the link, in ms (E7).
 
-    The round trip is that of handing it over, by the sender's clock; ``had_ms`` of it are the
-    receiver's, by its own clock. The rest is the way there and the way back, which are taken to be
+    The round trip is that of handing the batch over, by the sender's clock. The receiver has spent
+    ``had_ms`` of it, by its own clock. The way there is half of the rest: both ways are taken to be
     equally long.
     """
     return max(round_trip_ms - had_ms, 0) // 2
 
 
 def counted_transit_ms(spent_ms: int) -> int:
-    """Return what of the time on the link is taken off a life: less than a tenth is not (E7)."""
+    """Return the part of the time on the link that is taken off a life: none below a tenth (E7)."""
     return spent_ms if spent_ms >= TENTH_MS else 0
 
 
 def silence_ms(heartbeat_s: int) -> int | None:
-    """Return how long an end of a channel hears nothing before it gives the other one up.
+    """Return the silence after which an end of a channel gives the other one up, in ms.
 
-    It is twice HBINT, and a minute longer than HBINT from a minute on; None for ever, HBINT 0.
+    Twice HBINT below a minute, else HBINT and a minute; None, for ever, with HBINT 0.
     """
     if not heartbeat_s:
         return None

@@ -16,7 +16,7 @@ from mayfly.mqi.reasons import MQRC_EXPIRY_ERROR, MQRC_OPTIONS_ERROR
 
 #: The upper bound of MQMD.Expiry while AMQ_ENFORCE_MAX_EXPIRY_ERROR is set (E3).
 MAXIMUM_EXPIRY_TENTHS = 999_999_999
-#: What the 32-bit field can say (X10), as milliseconds; no lifetime is longer.
+#: The largest Expiry of the 32-bit field (X10), as milliseconds; no lifetime is longer.
 LONGEST_LIFE_MS = ms_of_tenths(2**31 - 1)
 #: The longest lifetime that a putter may ask for under E3.
 LONGEST_ENFORCED_LIFE_MS = ms_of_tenths(MAXIMUM_EXPIRY_TENTHS)
@@ -37,9 +37,9 @@ def life_ms_of_expiry(
 ) -> int | None:
     """Return the lifetime that MQMD.Expiry asks for, in ms; None is unlimited.
 
-    Raises MQRC_EXPIRY_ERROR for 0 (E2; with ``refuse_zero`` False, setting
-    ``expiry.zero_check=env``, it is accepted and has elapsed at once), for negative values other
-    than MQEI_UNLIMITED, and above 999,999,999 with ``enforce_maximum`` (E3).
+    Raises MQRC_EXPIRY_ERROR for 0 (E2), for negative values other than MQEI_UNLIMITED, and above
+    999,999,999 with ``enforce_maximum`` (E3). With ``refuse_zero`` False, setting
+    ``expiry.zero_check=env``, 0 is accepted and has elapsed at once.
     """
     if expiry_tenths == MQEI_UNLIMITED:
         return None
@@ -76,13 +76,12 @@ def window_at_put(
     silently, and unlimited counts as above it (X3). A delay equal to the life is allowed and the
     message then is never gettable (D18). With ``from_release``, TTLFROM(RELEASE), the life of a
     delayed message begins when the delay is over, and neither can be too long for the other.
-    ``longest_ms`` is the longest life that may be asked for, whatever a cap makes of it (E3), None
-    where no queue manager has been asked;
-    ``capped_by`` is what an error calls the cap, with the object that has it.
+    ``longest_ms`` limits the life asked for, before any cap (E3); None is no limit. ``capped_by``
+    names the cap in errors, with the object that has it.
 
-    Raises MQRC_EXPIRY_ERROR when the life is longer than that or the delay is longer than the
-    resulting life (D7, D31), and MQRC_OPTIONS_ERROR when the delay is no whole number, negative, or
-    ends beyond the year 2109.
+    Raises MQRC_EXPIRY_ERROR when the life is above ``longest_ms``, or the delay is longer than the
+    resulting life (D7, D31). Raises MQRC_OPTIONS_ERROR when the delay is no whole number, negative,
+    or ends beyond the year 2109.
     """
     if longest_ms is not None and life_ms is not None and life_ms > longest_ms:
         raise _too_long(life_ms, longest_ms)
@@ -106,9 +105,9 @@ def window_at_put(
 
 
 def capped_from(window: Window, now_ms: int, cap_ms: int | None) -> Window:
-    """Return the window of a message that is put elsewhere now, under a cap that it meets there.
+    """Return the window of a message that the queue manager puts on another queue now.
 
-    The cap counts from that put (X1, X3); a deadline that comes before stays (E21).
+    The cap of that queue counts from this put (X1, X3); an earlier deadline stays (E21).
     """
     if cap_ms is None:
         return window
@@ -138,7 +137,8 @@ def _too_long(life_ms: int, longest_ms: int) -> MQError:
 def due_at(now_ms: int, delay_ms: int) -> int:
     """Return the delivery time of a delay that begins now.
 
-    Raises MQRC_OPTIONS_ERROR unless it is a whole number, not negative and over by the year 2109.
+    Raises MQRC_OPTIONS_ERROR unless the delay is a whole number, not negative, and ends by the year
+    2109.
     """
     if type(delay_ms) is not int or not 0 <= delay_ms <= LATEST_DUE_MS - now_ms:
         raise mq_error(
@@ -149,17 +149,17 @@ def due_at(now_ms: int, delay_ms: int) -> int:
 
 
 def is_expired(expire_at_ms: int | None, now_ms: int) -> bool:
-    """Tell whether a deadline has been reached: from that very millisecond on (E4, E8)."""
+    """Return True if a deadline has been reached: from that very millisecond on (E4, E8)."""
     return expire_at_ms is not None and now_ms >= expire_at_ms
 
 
 def is_due(deliver_at_ms: int, now_ms: int) -> bool:
-    """Tell whether a delivery time has come: from that very millisecond on (D1)."""
+    """Return True if a delivery time has come: from that very millisecond on (D1)."""
     return now_ms >= deliver_at_ms
 
 
 def remaining_ms(expire_at_ms: int | None, now_ms: int) -> int | None:
-    """Return what is left of a life in ms, 0 when it is over, None when it has no end."""
+    """Return the rest of a life in ms, 0 when it is over, None when it has no end."""
     return None if expire_at_ms is None else max(expire_at_ms - now_ms, 0)
 
 

@@ -1,4 +1,4 @@
-"""Names of why a message was refused, discarded or dead-lettered, and of feedback in reports."""
+"""Names of the reasons of refused, discarded and dead-lettered messages, and of feedback."""
 
 from __future__ import annotations
 

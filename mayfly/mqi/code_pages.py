@@ -1,4 +1,4 @@
-"""Which text codec a CodedCharSetId stands for; UTF-16 has the byte order of the numbers."""
+"""CodedCharSetId -> codec of Python; UTF-16 has the byte order of the numbers in Encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reason codes of commands (MQRCCF_*): what is wrong with an attribute of an object."""
+"""Reason codes of commands (MQRCCF_*), for mistakes in attributes of objects."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""MQHDDLY: the header before the data of a delayed message, for whoever finds one on its way.
+"""MQHDDLY: the header before the data of a delayed message, for programs that browse or get one.
 
 The staging queue shows a delayed message with Format MQHDDLY and this header (rule D2). The layout
 is ``structures.DDH``; a program needs it no more than that of an MQDLH.
@@ -20,7 +20,7 @@ HEADER_BYTES = DDH.length(1)
 
 
 class DelayHeader(NamedTuple):
-    """Where a delayed message goes, when, and what it was when it was put.
+    """Target and delivery time of a delayed message, and its fields as they were put.
 
     ``deliver_at_ms`` is in epoch ms. ``msg_id`` and ``correl_id`` have 24 bytes; zeros are none.
     Encoding, character set and format are those of the data, which begin at ``length_bytes``.

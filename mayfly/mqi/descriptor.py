@@ -85,8 +85,8 @@ _TEXT_ROOM = [_ROOM[name] for name in _TEXT_NAMES]
 def fitted(descriptor: Descriptor) -> Descriptor:
     """Return a descriptor whose texts end where they do in an MQMD, at their first NUL.
 
-    Raises MQRC_MD_ERROR when one of them, or a token, has no room in its field there; TypeError for
-    a text that is none.
+    Raises MQRC_MD_ERROR when a text or a token is too long for its field there, TypeError when a
+    value is no text.
     """
     token, group_id = descriptor[22:]
     if len(token) > _ROOM["AccountingToken"]:
@@ -101,7 +101,7 @@ def fitted(descriptor: Descriptor) -> Descriptor:
 
 
 def _are_plain(texts: tuple[str, ...]) -> bool:
-    """Tell, quickly, whether texts have room as they are."""
+    """Return True if texts surely fit; quick, for the usual case."""
     try:
         whole = "".join(texts)
     except TypeError:
@@ -189,7 +189,7 @@ def unpack_descriptor(packed: bytes) -> Descriptor:
 
 
 class Grouping(NamedTuple):
-    """What of a descriptor says where a message stands in its group."""
+    """The fields of a descriptor about groups and segments."""
 
     msg_type: int
     feedback: int
@@ -201,7 +201,11 @@ class Grouping(NamedTuple):
 
 
 def grouping_of(packed: bytes) -> Grouping:
-    """Return this part of a stored form alone: each message of a group has a form of its own."""
+    """Return these fields of a stored form alone.
+
+    Faster than the whole descriptor, whose cache does not help: each message of a group has a
+    stored form of its own.
+    """
     start = 2 + packed[1]
     numbers = _NUMBERS.unpack_from(packed, start)
     end = start + _NUMBERS.size

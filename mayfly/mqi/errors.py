@@ -1,4 +1,4 @@
-"""Errors of the queue manager: MQ reason codes by what a caller does about them, and the store's.
+"""Errors of the queue manager: a class for each way in which a caller reacts; errors of the store.
 
     MQError                  any failing call; .comp, .reason, .detail
     +-- ObjectError          name another object, or wait until it is free
@@ -8,7 +8,7 @@
     +-- NotAuthorized        ask for the authority
     +-- ConnectionBroken     connect again
     |   +-- LostAnswer       connect again and find out whether the call took effect
-    +-- InhibitedError       somebody switched the queue off: wait until it is allowed
+    +-- InhibitedError       the queue is switched off: wait until it is allowed
 
     StoreError               the folder of a queue manager cannot be used; .path
     +-- StoreDamaged         the data on disk is damaged; the queue manager stops
@@ -39,7 +39,7 @@ class MQError(Exception):
 
     @property
     def text(self) -> str:
-        """What the reason code means, in one sentence."""
+        """The meaning of the reason code, in one sentence."""
         return rc.reason_text(self.reason)
 
 
@@ -68,7 +68,7 @@ class ConnectionBroken(MQError):
 
 
 class LostAnswer(ConnectionBroken):
-    """The call was made, and nobody knows whether it took effect."""
+    """The call was made, and its outcome is unknown: its answer was lost."""
 
 
 class InhibitedError(MQError):
@@ -264,7 +264,7 @@ _REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {
     ),
 }
 
-#: Which class an error of a reason code has; a reason missing here is a plain MQError.
+#: Reason code -> class of its error; a reason missing here is a plain MQError.
 ERROR_CLASSES: dict[int, type[MQError]] = {
     reason: error for error, reasons in _REASONS_BY_CLASS.items() for reason in reasons
 }

@@ -1,4 +1,4 @@
-"""How long the MQ headers are that stand before the application data of a message."""
+"""Lengths of the MQ headers before the application data of a message."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ HEADERS: dict[str, Layout] = {
 def headers_length(format_name: str, body: bytes, encoding: int) -> int:
     """Return the bytes of the chain of headers at the start of a message's data.
 
-    ``format_name`` and ``encoding`` are the descriptor's; each header says them of what follows it.
-    The chain ends at the first structure that is unknown or damaged; an MQXQH says nothing of what
-    follows it, so it ends there, too.
+    ``format_name`` and ``encoding`` are the descriptor's; each header has those of the data behind
+    it. The chain ends at the first structure that is unknown or damaged. It also ends at an MQXQH,
+    which has no format of the data behind it.
     """
     return leading_headers(format_name, body, encoding)[0]
 
 
 def leading_headers(format_name: str, body: bytes, encoding: int) -> tuple[int, str]:
-    """Return the bytes of that chain, and the format of what stands behind it."""
+    """Return the bytes of that chain, and the format of the data behind it."""
     length = 0
     # A slice of bytes would be a copy of all the rest, for each header of a long row.
     rest = memoryview(body)

@@ -57,7 +57,7 @@ def gap(length: int) -> Field:
 
 
 def is_big_endian(encoding: int) -> bool:
-    """Tell whether integers in data of this Encoding have their high byte first."""
+    """Return True if integers in data of this Encoding have their high byte first."""
     return encoding & MQENC_INTEGER_MASK == MQENC_INTEGER_NORMAL
 
 
@@ -118,7 +118,7 @@ class _Form:
         self.big = struct.Struct(">" + codes)
         self.fields = [field for field in cut if field.kind != "gap"]
         self.readers = [(field.name, field.kind == "char") for field in self.fields]
-        #: The initial values as struct takes them; packing copies this and fills in what is given.
+        #: The initial values as struct takes them; packing copies them and fills in given values.
         self.template = [
             _bytes_of_text(field, field.initial) if field.kind == "char" else field.initial
             for field in self.fields
@@ -131,8 +131,8 @@ class _Form:
 class Layout:
     """An MQ structure: its fields in order, and the length of each version of it.
 
-    versions maps a Version to the length in bytes at which it ends. reason is the code of the
-    error that `unpack` raises for data that is no such structure.
+    versions maps a Version to the length in bytes at which it ends. `unpack` raises an error with
+    reason for data that is no such structure.
     """
 
     def __init__(
@@ -187,9 +187,9 @@ class Layout:
         version says how many fields are written; by default that follows the Version field. The
         Version field itself is the one in values, else version.
 
-        Raises KeyError for a field name that does not exist, TypeError for a value of the wrong
-        type, and ValueError for one that does not fit its field or belongs to a later version; all
-        name the field.
+        Raises KeyError for a field name that does not exist, and TypeError for a value of the wrong
+        type. Raises ValueError for a value that does not fit its field or belongs to a later
+        version. All name the field.
         """
         form = self._form_to_write(values, version)
         row = form.template.copy()
@@ -223,8 +223,8 @@ class Layout:
     ) -> dict[str, Value]:
         """Return the fields at the start of data: numbers, texts without padding, and bytes.
 
-        version says how many fields are read; by default that follows the Version field. What
-        stands behind the structure is not looked at.
+        version says how many fields are read; by default that follows the Version field. Bytes
+        behind the structure are ignored.
 
         Raises the structure's own reason code (rule P12) for a wrong StrucId, a Version that does
         not exist, or data shorter than the structure.

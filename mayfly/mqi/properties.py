@@ -91,7 +91,7 @@ class Texts(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What an MQRFH2, or several in a row, says: its folders, and what the data behind it are.
+    """The content of an MQRFH2, or of several in a row: folders, and coding of the data behind it.
 
     ``folders`` holds the elements of all folders of a name; ``data_start`` is in bytes.
     """
@@ -183,9 +183,10 @@ def pack_header(
 
 
 def read_header(encoding: int, coded_char_set_id: int, body: bytes) -> Header:
-    """Return what the MQRFH2 at the start of a body says; both numbers are the descriptor's.
+    """Return the content of the MQRFH2 at the start of a body.
 
-    Raises as :func:`read_texts`, and MQRC_RFH_FORMAT_ERROR for a folder that is not well formed.
+    Both numbers are the descriptor's. Raises as :func:`read_texts`, and MQRC_RFH_FORMAT_ERROR for a
+    folder that is not well formed.
     """
     texts = read_texts(encoding, coded_char_set_id, body)
     folders: dict[str, list[Element]] = {}

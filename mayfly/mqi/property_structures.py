@@ -23,7 +23,7 @@ DMHO = Layout("MQDMHO", _options("DMHO"), versions={1: 12}, reason=rc.MQRC_DMHO_
 #: How a property is deleted.
 DMPO = Layout("MQDMPO", _options("DMPO"), versions={1: 12}, reason=rc.MQRC_DMPO_ERROR)
 
-#: What is said of a property beside its value.
+#: The descriptor of a property (MQPD): support, context, copy options.
 PD = Layout(
     "MQPD",
     [

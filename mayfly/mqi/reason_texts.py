@@ -1,6 +1,6 @@
-"""What each MQ reason code means, by its name without MQRC_; `reasons` has the numbers."""
+"""The meaning of each MQ reason code, by its name without MQRC_; `reasons` has the numbers."""
 
-#: Codes of calls that have done what was asked, but not quite.
+#: Codes of calls that have succeeded with a restriction (MQCC_WARNING).
 WARNINGS = {
     "ALREADY_CONNECTED": "This thread is connected to the queue manager already.",
     "CHAR_ATTRS_TOO_SHORT": "Not all character attributes fitted into the buffer.",
@@ -23,7 +23,7 @@ WARNINGS = {
     "NO_SUBS_MATCHED": "The publication matched no subscription.",
 }
 
-#: Codes of calls that have failed.
+#: Codes of calls that have failed (MQCC_FAILED).
 FAILURES = {
     "ALIAS_BASE_Q_TYPE_ERROR": "The alias points at something that is not a queue it may name.",
     "BACKED_OUT": "The unit of work was backed out, not committed.",

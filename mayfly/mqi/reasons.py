@@ -216,7 +216,7 @@ MQRC_HMSG_NOT_AVAILABLE = 2587
 
 
 class Reason(NamedTuple):
-    """What is known of a reason code; comp is the graver one where a code comes with two."""
+    """Name and meaning of a reason code; comp is the graver one where a code comes with two."""
 
     name: str
     comp: int
@@ -241,7 +241,7 @@ def reason_name(reason: int) -> str:
 
 
 def reason_text(reason: int) -> str:
-    """Return what a reason code means in one sentence."""
+    """Return the meaning of a reason code in one sentence."""
     known = REASONS.get(reason)
     return known.text if known else f"Reason code {reason}."
 

@@ -98,7 +98,7 @@ MQQT_ALL = 1001
 MQUS_NORMAL = 0
 MQUS_TRANSMISSION = 1
 
-# Channels: who sends and who receives, by what, and how non-persistent messages travel.
+# Channels: types (sender, receiver), transport, speed of non-persistent messages.
 MQCHT_SENDER = 1
 MQCHT_RECEIVER = 3
 MQXPT_LOCAL = 0

@@ -37,7 +37,7 @@ def _start(struc_id: str, version: int = 1) -> list[Field]:
 
 
 def _data_description(encoding: int, ccsid: int) -> list[Field]:
-    """What a header says of the data behind it."""
+    """Fields of a header about the data behind it: encoding, character set, format."""
     return [number("Encoding", encoding), number("CodedCharSetId", ccsid), char("Format", 8)]
 
 
@@ -53,7 +53,7 @@ def _variable_string(name: str) -> list[Field]:
 
 
 def _group_fields() -> list[Field]:
-    """What version 2 of the MQMD adds, and an MQMDE carries beside version 1."""
+    """Fields of MQMD version 2, which an MQMDE carries beside version 1."""
     return [
         byte("GroupId", 24),
         number("MsgSeqNumber", 1),
@@ -316,7 +316,7 @@ SRO = Layout(
     reason=rc.MQRC_SRO_ERROR,
 )
 
-#: The status of asynchronous puts, MQSTAT: the first that went wrong, and how many went how.
+#: The status of asynchronous puts, MQSTAT: the first that failed, and counts by outcome.
 STS = Layout(
     "MQSTS",
     [
@@ -342,10 +342,10 @@ STS = Layout(
 
 #: The header of a staged message, Mayfly's own: a delayed message waits on the staging queue with
 #: Format `DDH_FORMAT` and this in front of its data. Integers are little-endian whatever the
-#: message's own Encoding. Encoding, CodedCharSetId and Format are those of the original data;
-#: DueTime is the delivery time in milliseconds since the epoch, TargetNumber the store's number of
-#: the queue that the target led to at the put, for its counters. A version 2 may only add fields
-#: behind SubId, so that StrucLength always says where the data begins.
+#: message's own Encoding. Encoding, CodedCharSetId and Format are those of the original data.
+#: DueTime is the delivery time in milliseconds since the epoch. TargetNumber is the store's number
+#: of the queue that the target led to at the put, for its counters. A version 2 may only add fields
+#: behind SubId: readers find the data by StrucLength.
 #:
 #:   0 StrucId 4 `DDH `   24 TargetQName 48      168 Encoding 4
 #:   4 Version 4 = 1      72 TargetQMgrName 48   172 CodedCharSetId 4

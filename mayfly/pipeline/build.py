@@ -19,7 +19,7 @@ _CHECKPOINT = "checkpointLocation"
 
 
 def session_settings(config: PipelineConfig) -> dict[str, str]:
-    """Return the settings for create_session(conf=…): what the pipeline needs, and its [spark]."""
+    """Return the settings for create_session(conf=…): the pipeline's needs, then its [spark]."""
     return {
         # A value that cannot be cast is null, and its row malformed; else it would stop the query.
         "spark.sql.ansi.enabled": "false",
@@ -46,7 +46,7 @@ def start(
         if isinstance(sink, FileSink):
             tie_output(sink, fence, spark)
     if readers is not None and any(isinstance(s, ClaimedSource) for s in config.sources):
-        # Last of all: a pipeline that cannot run fences nobody.
+        # Attached last: a pipeline that cannot run must not take consumers over.
         rows = routed_rows(readers.attach(config), spark)
     if config.has_delay_line:
         writer = write_stream(rows, config.checkpoint)
@@ -61,7 +61,7 @@ def start(
 
 
 def prepare(config: PipelineConfig, spark: SparkSession) -> None:
-    """Set of `session_settings` what a session that runs can be set to."""
+    """Set those of `session_settings` that a running session can still take."""
     for name, value in session_settings(config).items():
         if spark.conf.isModifiable(name):
             spark.conf.set(name, value)
@@ -79,14 +79,14 @@ class BatchWriter:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch."""
         if not self._parts:
-            # Counted, and no more: their queue manager puts them where they belong.
+            # Only counted: the queue manager itself puts these messages on their queues.
             batch.write.format("noop").mode("overwrite").save()
             return
         if self._is_direct:
             [part] = self._parts
             part.write(batch.where(part.rows), batch_id)
             return
-        # Else each part would read the sources and change the state again.
+        # Without this each part would read the sources and change the state again.
         batch.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             for part in self._with_rows(batch):

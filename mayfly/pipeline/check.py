@@ -1,4 +1,4 @@
-"""Find what would keep a pipeline from running, before it runs."""
+"""The checks of a pipeline before it runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mayfly.spark.errors import CheckpointError
 
 
 class Problem(NamedTuple):
-    """What is wrong where in the file; a warning does not keep the pipeline from running."""
+    """A mistake and its place in the file; a warning does not keep the pipeline from running."""
 
     where: str
     text: str
@@ -74,14 +74,14 @@ def _sinks(config: PipelineConfig) -> Iterator[Problem]:
 
 
 def _is_there(path: str) -> bool:
-    """Tell whether there is a folder; of one elsewhere nothing is known here."""
+    """Return True if a folder exists; one on another file system counts as existing."""
     return "://" in path or Path(path).is_dir()
 
 
 def _queues(
     part: ClaimedSource | QueueSink, where: str, queues: list[tuple[str, str]]
 ) -> Iterator[Problem]:
-    """Ask a queue manager for queues; one that cannot be browsed is there all the same."""
+    """Check that a queue manager has queues; one that cannot be browsed counts as there."""
     try:
         with QueueClient(part.url, token_file=part.token_file, manager=part.manager) as client:
             client.info()
@@ -123,7 +123,7 @@ def _checkpoint(config: PipelineConfig) -> Iterator[Problem]:
 
 
 def _planned(config: PipelineConfig, spark: SparkSession) -> Iterator[Problem]:
-    """Plan the query, with its settings; the first thing that is wrong ends that."""
+    """Plan the query, with its settings; the first mistake ends that."""
     before = {name: spark.conf.get(name, None) for name in session_settings(config)}
     prepare(config, spark)
     try:

@@ -35,7 +35,7 @@ from mayfly.pipeline.tables import Table, suggestion
 
 __all__ = ["AVAILABLE_NOW", "PipelineConfig", "load"]
 
-#: What leaves the delay line, and so what a route may be about.
+#: Outcomes of rows that leave the delay line; a route takes those of one of them.
 OUTCOMES = (State.RELEASED.value, State.EXPIRED.value, State.DEAD_LETTERED.value)
 #: Columns that a pipeline adds to the rows of its sources.
 ADDED_COLUMNS = ("reason", "outcome", "ended_ms", "report_owed", "refusal", "refused_row")
@@ -63,7 +63,7 @@ def load(path: Path) -> PipelineConfig:
         raise PipelineError(path, "", f"is not TOML: {error}") from error
     top = Table(values, path)
     sources = _parts(top, "source", SOURCES)
-    # What a queue manager releases goes to no sink.
+    # Messages of a staging source go to no sink.
     needs_sink = not all(isinstance(source, StagingSource) for source in sources)
     sinks = _parts(top, "sink", SINKS, is_needed=needs_sink)
     config = PipelineConfig(

@@ -1,7 +1,7 @@
 """The counts of a pipeline's batches, as Spark reports them with each batch's progress.
 
 They are ``observedMetrics`` of a StreamingQueryProgress. Each source has one, IN_PREFIX and the
-number of its table in the file, from 1: ``mayfly_in_1``. OUT is what left the delay line.
+number of its table in the file, from 1: ``mayfly_in_1``. OUT counts rows that left the delay line.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LATE_MS_MAX = "late_ms_max"
 
 
 def counts_in() -> list[Column]:
-    """Return what is counted behind a source."""
+    """Return the counts of a source's rows."""
     return [f.count(f.lit(1)).alias(ROWS)]
 
 
 def counts_out(is_let_go: Column) -> list[Column]:
-    """Return what is counted of rows with their outcome; LET_GO are those of ``is_let_go``."""
+    """Return the counts of rows by outcome; LET_GO counts those with ``is_let_go``."""
     outcome = f.col("outcome")
     deadline = f.col("expire_at_ms")
     is_released = outcome == State.RELEASED.value

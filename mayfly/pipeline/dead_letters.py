@@ -23,7 +23,7 @@ from mayfly.mqi.descriptor import Descriptor
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 _TEXT_FORMAT = "MQSTR"
 _UTF8 = 1208
-#: What a letter has of the message that was refused; of what is no message, nothing is believed.
+#: Columns of the refused message that its dead letter keeps; a row that is no message keeps none.
 _KEPT = ("msg_id", "correl_id", "priority", "persistence", "user_identifier")
 _DESCRIBED = ("format", "encoding", "coded_char_set_id")
 _LETTER = pa.schema([STAGED.field(name) for name in ("queue", *_DESCRIBED, "payload", *_KEPT)])
@@ -73,7 +73,7 @@ def _letter(row: dict[str, Any], queue: str, application: str) -> dict[str, Any]
 
 
 def _described(row: dict[str, Any]) -> Descriptor:
-    """Return what is known of the data of a letter; a row that is no message is JSON by now."""
+    """Return format and coding of a dead letter's data; a row that is no message is JSON."""
     if not row["is_message"]:
         return Descriptor(format=_TEXT_FORMAT, encoding=MQENC_NATIVE, coded_char_set_id=_UTF8)
     return Descriptor(

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline as its TOML file describes it.
+"""Errors of a pipeline's TOML file.
 
 Options and checkpoints that do not fit have errors of their own, in mayfly/spark/errors.py.
 """
@@ -19,5 +19,5 @@ class PipelineError(ValueError):
         self.text = text
 
     def __reduce__(self) -> tuple[type[PipelineError], tuple[Path, str, str]]:
-        """Travel between processes, as what a worker raises does."""
+        """Return the parts to pickle: an error of a worker travels between processes."""
         return type(self), (self.path, self.where, self.text)

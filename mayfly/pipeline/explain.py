@@ -1,4 +1,4 @@
-"""Say in plain words what a pipeline does, stage by stage, and what of it is exactly once."""
+"""A pipeline in plain words, stage by stage, with the guarantees of each."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _routes(config: PipelineConfig) -> Iterator[str]:
 
 
 def _rest(config: PipelineConfig, outcome: State, said: str) -> Iterator[str]:
-    """Tell where rows of an outcome go that no route takes, if there are any."""
+    """Yield the line about rows of an outcome that no route takes, if there can be any."""
     routes = [route for route in config.routes if route.outcome == outcome.value]
     if all(route.when is not None for route in routes):
         yield f"the rest of the {said}" if routes else said

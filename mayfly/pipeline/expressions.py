@@ -1,4 +1,4 @@
-"""What users write in SQL, as columns; what Spark says against it, in the terms of the file."""
+"""Users' SQL expressions as columns; Spark's errors about them in the terms of the file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pyspark.sql import functions as f
 from mayfly.pipeline.errors import PipelineError
 from mayfly.spark.errors import OptionError
 
-#: PySpark writes here, on standard error, what it raises as well.
+#: PySpark logs the errors that it raises here, on standard error.
 _SPARKS_LOGGER = "SQLQueryContextLogger"
 
 
 @contextmanager
 def spark_says(path: Path, where: str) -> Iterator[None]:
-    """Turn what Spark, or what reads its options, refuses inside into a PipelineError."""
+    """Turn errors of Spark and of its options inside the block into a PipelineError."""
     logger = PySparkLogger.getLogger(_SPARKS_LOGGER)
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)

@@ -1,7 +1,7 @@
-"""Why a pipeline's query could not start or has failed, in one line, and whether to try again.
+"""Failures of a pipeline's query: the cause in one line, and whether a restart may help.
 
-What is raised in one of Spark's workers or in its planner comes back as text with a traceback in
-it; our errors are found again by their names.
+An error in one of Spark's workers or in its planner comes back as text with a traceback in it. Our
+own errors are recognised in it by their names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mayfly.pipeline.errors import PipelineError
 from mayfly.spark import errors as spark_errors
 from mayfly.spark.jvm import JavaNotFound
 
-#: What starting or watching a query may raise that is no mistake in our code.
+#: Errors of starting or watching a query that are no mistakes in our code.
 RAISED = (
     PipelineError,
     spark_errors.PipelineError,
@@ -34,9 +34,9 @@ RAISED = (
     Py4JError,
     ConnectionError,
 )
-#: What every call of Spark raises once its Java is gone; Py4JJavaError is what Java itself throws.
+#: Errors of every call to Spark once its Java is gone; Java's own exceptions are Py4JJavaError.
 JAVA_ENDED = (Py4JError, ConnectionError)
-#: These may be over in a while; all others of ours come again at every start.
+#: Our errors that may be over in a while; all others come again at every start.
 _PASSING = (
     ServerNotReachable,
     ServerFailed,
@@ -47,7 +47,7 @@ _PASSING = (
 )
 #: Raised while a query is planned: its settings or expressions are wrong.
 _PLANNING = (AnalysisException, IllegalArgumentException, ParseException)
-#: The last line of a traceback: the name of an exception with its modules, and what it says.
+#: The last line of a traceback: the name of an exception with its modules, and its text.
 _NAMED = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _OURS = re.compile(r"\b(mayfly(?:\.\w+)+): (.+)")
 _PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
@@ -55,14 +55,14 @@ _SUFFIX = re.compile(r"(?: SQLSTATE: \w+;?)+$")
 
 
 class Failure(NamedTuple):
-    """What went wrong, in one line; ``is_final`` when no restart mends it."""
+    """A failure in one line; ``is_final`` when no restart mends it."""
 
     text: str
     is_final: bool
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return what an error of RAISED, or the one a query ended with, says."""
+    """Return the failure of an error of RAISED, or of the one that a query ended with."""
     if isinstance(error, JAVA_ENDED) and not isinstance(error, Py4JJavaError):
         return Failure("the Java process of Spark has ended", is_final=True)
     if not isinstance(error, PySparkException | Py4JJavaError):
@@ -72,9 +72,9 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _of_text(text: str, *, is_final: bool) -> Failure:
-    """Return what Spark's text says, in our words where the cause is one of our errors."""
+    """Return the failure in Spark's text, in our words where the cause is one of our errors."""
     kinds = _kinds()
-    # The innermost comes last.
+    # The innermost exception comes last in the text and is the cause.
     for name, said in reversed(_OURS.findall(text)):
         if name in kinds:
             return Failure(_one_line(said), is_final=not issubclass(kinds[name], _PASSING))

@@ -1,8 +1,7 @@
-"""Marks in the folders of a pipeline: whose checkpoint and whose output they are.
+"""Marks in the folders of a pipeline: the owners of checkpoints and outputs.
 
-The checkpoint is known by an id that is made when it is begun. Queue managers and output folders
-are told this id, so that a pipeline with a new checkpoint neither is mistaken for the old one nor
-replaces what that has written.
+The id of a checkpoint is made when it is begun. Queue managers and output folders keep this id. So
+a pipeline with a new checkpoint is not mistaken for the old one, and does not replace its output.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from mayfly.pipeline.parts import (
 from mayfly.spark.checkpoints import Folder
 from mayfly.spark.errors import CheckpointError
 
-#: A name that Spark takes for none of its own, neither in a checkpoint nor among data.
+#: A name that Spark ignores, in a checkpoint and among data.
 MARK = "_mayfly_pipeline.json"
 SPARKS_OWN = ("offsets", "metadata")
 
 
 def tie_checkpoint(config: PipelineConfig, spark: SparkSession) -> str:
-    """Return the id of a checkpoint, which is begun with these sources, or was.
+    """Return the id of a checkpoint that has these sources; begin it if it is new.
 
     Raises CheckpointError when it was begun with others, or by another query.
     """
@@ -88,7 +87,7 @@ def tie_output(sink: FileSink, checkpoint_id: str, spark: SparkSession) -> None:
 
 
 def identity(source: Source) -> dict[str, str]:
-    """Return what makes a source the one that a checkpoint was begun with; a url may change."""
+    """Return the identity of a source, by which a checkpoint knows it; a url may change."""
     if isinstance(source, ClaimedSource):
         kind = "queue" if isinstance(source, QueueSource) else "staging"
         return {"kind": kind, "queue": source.queue, "consumer": source.consumer}

@@ -1,4 +1,4 @@
-"""What a pipeline is: its parts as mayfly/pipeline/config.py reads them from a TOML file."""
+"""The parts of a pipeline, as mayfly/pipeline/config.py reads them from a TOML file."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class DelayLine:
-    """How rows that are from no Mayfly queue are held; see mayfly.spark.delay_line.lifetime."""
+    """Settings for rows that are not from a Mayfly queue; see mayfly.spark.delay_line.lifetime."""
 
     ttl_rule: str = "send"
     slot_ms: int = 250
@@ -149,8 +149,8 @@ class PipelineConfig:
     """A pipeline; all paths are absolute, or URLs.
 
     ``trigger`` is AVAILABLE_NOW or an interval such as "1 second". ``dead_letter`` names the sink
-    of refused rows that no route takes, ``reports`` that of the reports owed; None where there is
-    none, so that no row is refused, or reports are counted and go nowhere.
+    of refused rows that no route takes; None where no row can be refused. ``reports`` names the
+    sink of the reports owed; None: they are counted and go nowhere.
     """
 
     path: Path
@@ -168,12 +168,12 @@ class PipelineConfig:
 
     @property
     def is_available_now(self) -> bool:
-        """Whether it ends when it has done what is there."""
+        """Whether it ends when all rows that were there at its start are done."""
         return self.trigger == AVAILABLE_NOW
 
     @property
     def has_delay_line(self) -> bool:
-        """Whether rows are held: those of queues have waited there already."""
+        """Whether rows are held here; those of queues have waited on their queues."""
         return not all(isinstance(source, ClaimedSource) for source in self.sources)
 
     def sink(self, name: str) -> Sink:

@@ -1,4 +1,4 @@
-"""How far a pipeline has come: a snapshot, and what a batch of Spark's adds to it.
+"""The progress of a pipeline: a snapshot, which grows by each batch of Spark's.
 
 The counts come from the metrics that the pipeline observes in each batch (counts.py).
 """
@@ -26,10 +26,10 @@ from mayfly.pipeline.counts import (
     ROWS,
 )
 
-#: How rows leave a pipeline, as counts of an event and as fields of a snapshot.
+#: Outcomes of rows that leave a pipeline: names in Spark's event and fields of a snapshot.
 OUTCOMES = (RELEASED, EXPIRED, DEAD_LETTERED)
 
-#: The number before that of the first batch.
+#: Batch number of a snapshot before the first batch.
 NO_BATCH = -1
 
 #: The file in a checkpoint that says how many rows were held after which batch.
@@ -37,16 +37,16 @@ _KEPT_FILE = "_mayfly_progress.json"
 
 
 class Progress(NamedTuple):
-    """How a pipeline stands after a batch; counts are since the program began.
+    """The state of a pipeline after a batch; counts are since the program began.
 
-    ``batch`` is the last one that was finished, NO_BATCH before the first, and ``at`` when it began
-    (ISO 8601, UTC). ``held`` is how many rows wait in the delay line, None while that is not known:
-    the program before was killed, and rows have been held ever since. ``lag_ms`` is how much later
-    than due the latest row of that batch left, None when no row was due; ``rows_per_second`` counts
-    its rows in or its rows out, whichever are more. ``overdue`` are released rows whose deadline
-    had passed, which the receiving queue manager discards. ``releasing`` are delayed messages of
-    finished batches whose queue manager has yet to be told to let them go: they become ``released``
-    then. ``restarts`` are those of the query.
+    ``batch`` is the last finished one, NO_BATCH before the first; ``at`` is its begin (ISO 8601,
+    UTC). ``held`` is the number of rows in the delay line. It is None while unknown: the program
+    before was killed, and rows have been held ever since. ``lag_ms`` is the largest lateness of a
+    row of that batch, None when no row was due. ``rows_per_second`` counts its rows in or its rows
+    out, whichever are more. ``overdue`` are released rows whose deadline had passed; the receiving
+    queue manager discards them. ``releasing`` are delayed messages of finished batches that their
+    queue manager has not been told to release yet: they become ``released`` then. ``restarts`` are
+    those of the query.
     """
 
     pipeline: str
@@ -71,9 +71,9 @@ class Progress(NamedTuple):
         return self.released + self.releasing + self.expired + self.dead_lettered
 
     def with_batch(self, event: Mapping[str, Any]) -> Progress:
-        """Return how it stands after one more batch, given Spark's event of it.
+        """Return the state after one more batch, given Spark's event of it.
 
-        Spark tells of a batch once it is committed: one that failed and came again is told once.
+        Spark sends the event of a batch when it is committed, so a repeated batch is counted once.
         """
         observed = {name: row.asDict() for name, row in event["observedMetrics"].items()}
         left = observed.get(OUT, {})
@@ -100,7 +100,7 @@ class Progress(NamedTuple):
         )
 
     def all_let_go(self) -> Progress:
-        """Return how it stands once queue managers have let go what finished batches hold."""
+        """Return the state once queue managers have released the messages of finished batches."""
         return self._replace(released=self.released + self.releasing, releasing=0)
 
     def _held_after(self, event: Mapping[str, Any], more: int) -> int | None:
@@ -116,10 +116,10 @@ class Progress(NamedTuple):
 
 
 class KeptProgress:
-    """What the next run must know of this one, beside Spark's own files in the checkpoint.
+    """A file for the next run, beside Spark's own files in the checkpoint: batch and ``held``.
 
-    Without it only ``held`` is unknown for a while, so a file that is missing, damaged or of an
-    earlier batch does no harm; a checkpoint on another machine's files keeps none.
+    Without the file only ``held`` is unknown for a while. So a file that is missing, damaged or of
+    an earlier batch does no harm. A checkpoint on another machine's files keeps none.
     """
 
     def __init__(self, checkpoint: str) -> None:
@@ -128,7 +128,7 @@ class KeptProgress:
         self._file = None if local is None else Path(local) / _KEPT_FILE
 
     def load(self, pipeline: str) -> Progress:
-        """Return where to count from."""
+        """Return the snapshot to count on from."""
         kept: dict[str, Any] = {}
         # A folder that is not there yet, or a file that was cut off.
         with contextlib.suppress(OSError, ValueError):
@@ -139,7 +139,7 @@ class KeptProgress:
         return Progress(pipeline)
 
     def save(self, progress: Progress) -> None:
-        """Keep what is known after a batch; raises OSError."""
+        """Write the file after a batch; raises OSError."""
         if self._file is None:
             return
         text = json.dumps({"batch": progress.batch, "held": progress.held})
@@ -153,9 +153,9 @@ def local_path(checkpoint: str) -> str | None:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file such that a reader finds it as it was or as it is, never half; raises OSError.
+    """Replace a file as a whole: a reader finds the old text or the new one; raises OSError.
 
-    It need not outlive a power cut.
+    The new text may be lost by a power cut.
     """
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -169,7 +169,7 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def _count(metrics: Mapping[str, Any], name: str) -> int:
-    """Return a count; Spark says null where there was no row."""
+    """Return a count; Spark has null where there was no row."""
     value = metrics.get(name)
     return 0 if value is None else int(value)
 

@@ -1,7 +1,8 @@
-"""The consumers that a pipeline reads queues as: attached, ended by the checkpoint, given back.
+"""The consumers of a pipeline's queue sources: their start, and the end of their claims.
 
 Spark asks for the next batch only at its next trigger, and not at all once the query is stopped. So
-the pipeline itself ends what the checkpoint says is written, after each batch and at its end.
+the pipeline itself ends claims that the checkpoint says are written, after each batch and at its
+end.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from mayfly.pipeline.parts import ClaimedSource, PipelineConfig, Source
 from mayfly.pipeline.progress import local_path
 from mayfly.spark.checkpoints import Folder
 
-#: Why a checkpoint or a queue manager does not answer; the next start ends what is left.
+#: Errors when a checkpoint or a queue manager does not answer; the next start ends the claims.
 _AWAY = (BulkError, OSError, *JAVA_ENDED)
 
 
 class Readers:
-    """What a pipeline may do to its consumers, each under the epoch of its latest start."""
+    """The consumers of a pipeline, each under the epoch of its latest start."""
 
     def __init__(
         self, checkpoint: str, spark: SparkSession | None, say: Callable[[str], None]
     ) -> None:
         """Begin with none attached; without a session the checkpoint is on this machine.
 
-        ``say`` is told what could not be done at the end.
+        ``say`` is called with each failure at the end.
         """
         local = local_path(checkpoint)
         self._files: LogFiles | None = None
@@ -59,7 +60,7 @@ class Readers:
         return replace(config, sources=tuple(sources))
 
     def end_written(self) -> bool:
-        """End what the checkpoint says is written; tell whether all of it is ended."""
+        """End claims that the checkpoint says are written; return True if all are ended."""
         try:
             for source, attached, written in self._written():
                 with _connected(source) as client:
@@ -67,19 +68,19 @@ class Readers:
                         attached.consumer, attached.instance_id, written.offset.claim
                     )
         except _AWAY:
-            # The query meets the same and says so, or goes on and ends it.
+            # The query meets the same error and reports it, or goes on and ends the claims.
             return False
         return True
 
     def quiesce(self) -> None:
-        """Have nothing more claimed, so that the batch in work is the last one."""
+        """Stop further claims, so that the batch in work is the last one."""
         for source, attached in self._attached:
             # A server that is away claims nothing either.
             with contextlib.suppress(*_AWAY), _connected(source) as client:
                 client.quiesce(attached)
 
     def give_back(self) -> None:
-        """Give back what was claimed and is in no batch; what an unfinished batch holds stays."""
+        """Give back claimed messages that are in no batch; those of an unfinished batch stay."""
         try:
             for source, attached, written in self._written():
                 with _connected(source) as client:

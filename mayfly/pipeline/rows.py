@@ -21,7 +21,7 @@ from mayfly.spark.messages import MESSAGE_TYPE
 
 #: The name of the sink a row goes to; null for one that goes nowhere.
 TO = "_mayfly_to"
-#: Of rows that their own queue manager puts where they belong; null of others.
+#: True for rows that their own queue manager puts on their queues; null for others.
 _LET_GO = "_mayfly_let_go"
 _REFUSALS = {
     MQRC_EXPIRY_ERROR: "the delay is longer than the life, or the life is none",
@@ -35,7 +35,7 @@ def routed_rows(config: PipelineConfig, spark: SparkSession) -> DataFrame:
     parts = [*_from_queues(config, spark), *_from_elsewhere(config, spark)]
     with spark_says(config.path, "[[source]]"):
         rows = _together(parts)
-    # So that a route or a key may name any of them, whatever the sources say.
+    # All columns are there, whatever the sources have: a route or a key may name any of them.
     all_of_them = {field.name: field.dataType for field in MESSAGE_TYPE}
     all_of_them |= {"refusal": StringType(), "refused_row": StringType()}
     missing = {
@@ -57,7 +57,7 @@ def _together(parts: list[DataFrame]) -> DataFrame:
 
 
 def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
-    """Return messages of queues: they have waited there, and their lifetimes go on."""
+    """Return messages of queues: they waited on their queues, and their lifetimes go on."""
     ended = {field.name: field.dataType for field in from_arrow_schema(ENDED)}
     found = []
     for number, source in enumerate(config.sources, 1):
@@ -81,7 +81,7 @@ def _from_queues(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]
 
 
 def _from_elsewhere(config: PipelineConfig, spark: SparkSession) -> list[DataFrame]:
-    """Return what leaves the delay line, none when nothing enters it."""
+    """Return the rows that leave the delay line, none without a source that enters it."""
     parts = [
         foreign_rows(source, number, spark, config.path)
         for number, source in enumerate(config.sources, 1)

@@ -1,4 +1,4 @@
-"""Run a pipeline: a Spark session, its query kept going, and those who watch told."""
+"""Run a pipeline: a Spark session, its query kept going, and its watchers informed."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from mayfly.pipeline.stops import Stops
 from mayfly.pipeline.supervise import DEFAULT_LIMITS, Ending, Limits, Supervisor, Watcher
 from mayfly.spark.session import create_session
 
-#: A query that does not stop by then is left to the end of its session.
+#: Longest wait for a query to stop; after it, the end of the session ends the query.
 _STOP_LIMIT = {"spark.sql.streaming.stopTimeout": "60s"}
 
 
 class Shown(Protocol):
-    """Shows snapshots to somebody outside: a file, a server."""
+    """A file or a server that shows snapshots outside of this process."""
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
-        """Show how it stands; ``is_up`` is whether the query runs. May raise OSError."""
+        """Show a snapshot; ``is_up`` is True while the query runs. May raise OSError."""
 
 
 class Told(Watcher, Protocol):
-    """Is told how the pipeline stands, and what went wrong beside it."""
+    """A watcher that also gets texts about failures beside the pipeline."""
 
     def say(self, text: str) -> None:
-        """Something could not be shown or kept; the pipeline goes on."""
+        """Take the text of such a failure: a snapshot could not be shown or kept."""
 
 
 def problems_before(config: PipelineConfig) -> list[Problem]:
-    """Return what would keep a pipeline from running and can be seen before Java starts."""
+    """Return mistakes that keep a pipeline from running and can be found before Java starts."""
     return [problem for problem in check(config, None) if not problem.is_warning]
 
 
@@ -54,15 +54,15 @@ def run(
 ) -> Ending:
     """Run a pipeline until it is done, SIGINT or SIGTERM comes, or no restart helps any more.
 
-    ``is_once`` ends it when all that is there now has been read. Raises what the session raises:
-    JavaNotFound, PySparkException.
+    ``is_once`` ends it when all rows that were there at its start are done. Raises the errors of
+    the session: JavaNotFound, PySparkException.
     """
     if is_once:
         config = replace(config, trigger=AVAILABLE_NOW)
     stops = Stops()
     kept = KeptProgress(config.checkpoint)
     watchers = _Watchers(told, shown, kept)
-    # Twice: Spark has its own way with SIGINT from the moment its session begins.
+    # Listening twice: a Spark session installs a handler of its own for SIGINT when it begins.
     with stops.listening(), _session(config, master) as spark, stops.listening():
         begun = kept.load(config.name)
         readers = Readers(config.checkpoint, spark, told.say)
@@ -83,13 +83,13 @@ def _session(config: PipelineConfig, master: str) -> Iterator[SparkSession]:
     try:
         yield spark
     finally:
-        # Its Java may be what has failed.
+        # The stop fails when Spark's Java has failed; there is nothing left to stop then.
         with contextlib.suppress(*JAVA_ENDED):
             spark.stop()
 
 
 class _Watchers:
-    """Passes on what the supervisor says to all who watch; none of them can stop the pipeline."""
+    """Passes the supervisor's calls on to all watchers; a failing one cannot stop the pipeline."""
 
     def __init__(self, told: Told, shown: Sequence[Shown], kept: KeptProgress) -> None:
         self._told = told
@@ -104,7 +104,7 @@ class _Watchers:
     def batch(self, progress: Progress) -> None:
         with self._warning():
             self._kept.save(progress)
-        # First of all, so that who reads of a batch finds it in the metrics.
+        # Metrics first: a program that reads the line about a batch finds the batch there.
         self.show(progress, is_up=True)
         self._told.batch(progress)
 
@@ -119,7 +119,7 @@ class _Watchers:
 
     @contextlib.contextmanager
     def _warning(self) -> Iterator[None]:
-        """Say of each thing once that it cannot be written."""
+        """Turn an OSError into a text, once for each cause."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What a batch of rows becomes at each sink, such that a repeat of the batch changes nothing.
+"""The writes of a batch to each sink, such that a repeat of the batch changes nothing.
 
 A sink takes its rows in parts: messages, dead letters and reports of a queue sink are each an
 application of their own for the fence of the queue manager, under the id of the checkpoint.
@@ -26,20 +26,20 @@ _PERSISTENCE = {
     "non_persistent": "nonPersistent",
     "as_queue": "asQueue",
 }
-#: What the sink decides, and what a row that is released no longer asks for.
+#: Columns that the sink decides, and delays that a released row no longer has.
 _NOT_WRITTEN = ("manager", "queue", "delay_ms", "deliver_at_ms", "time_to_live_ms")
 _Write: TypeAlias = Callable[[DataFrame, int], None]
 
 
 class Part(NamedTuple):
-    """Rows of a batch that are written together: which they are, and how."""
+    """Rows of a batch that are written together: their condition, and their writer."""
 
     rows: Column
     write: _Write
 
 
 def parts_of(config: PipelineConfig, fence: str) -> list[Part]:
-    """Return the parts of all sinks; ``fence`` is what the checkpoint is known by."""
+    """Return the parts of all sinks; ``fence`` is the id of the checkpoint."""
     found: list[Part] = []
     for sink in config.sinks:
         is_for_it = f.col(TO) == sink.name
@@ -89,7 +89,7 @@ def _queue_parts(sink: QueueSink, config: PipelineConfig, fence: str) -> Iterato
 
     yield Part(is_for_it & ~is_dead, _queue_writer(sink, application, messages))
     if not config.has_delay_line:
-        # What comes from a queue is not refused here, and whoever reads it next reports.
+        # Messages of queues are not refused here; the next queue manager sends their reports.
         return
     yield Part(is_for_it & is_dead, _queue_writer(sink, f"{application}/dead", letters))
     if config.reports == sink.name:
@@ -110,7 +110,7 @@ def _queue_writer(
 
 
 def _messages(rows: DataFrame, queue: str | None) -> DataFrame:
-    """Return what is put; an expired row is kept as a copy without lifetime and reports."""
+    """Return the rows to put; an expired one becomes a copy without lifetime and reports."""
     is_released = f.col("outcome") == State.RELEASED.value
     columns = [(f.col("queue") if queue is None else f.lit(queue)).alias("queue")]
     for name in rows.columns:

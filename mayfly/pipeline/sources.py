@@ -1,8 +1,8 @@
-"""The sources of a pipeline as streams of message rows; what is malformed is marked, not lost.
+"""The sources of a pipeline as streams of message rows; malformed rows are marked, not lost.
 
-Rows of files and of Kafka are made messages by the SQL expressions of their table. A row that is
-none gets MALFORMED, a reason code, ``refusal``, the reason in words, and ``refused_row``, itself as
-JSON; without a put time the delay line lets it go at once.
+The SQL expressions of a table make messages of rows of files and of Kafka. A malformed row gets
+MALFORMED, a reason code, ``refusal``, the reason in words, and ``refused_row``, itself as JSON. It
+has no put time, so the delay line lets it go at once.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from mayfly.spark.messages import ASKED_COLUMNS, MESSAGE_TYPE, REQUIRED_COLUMNS,
 #: The reason code of a row that is no message, null for all others.
 MALFORMED = "_mayfly_malformed"
 _CORRUPT, _ROW = "_corrupt_record", "_mayfly_row"
-#: Formats whose lines may not be what the schema says.
+#: Formats whose lines may not match the schema.
 _CHECKED_FORMATS = ("json", "csv")
 _KAFKA = "kafka"
 _TAKEN_AS_THEY_ARE = {*MESSAGE_TYPE.names, *ASKED_COLUMNS}
 
 
 def named(number: int) -> str:
-    """Return what a source is called in errors."""
+    """Return the name of a source in errors."""
     return f"[[source]] {number}"
 
 
@@ -134,7 +134,7 @@ def _messages(
     for name in read.columns:
         if name.lower() in _TAKEN_AS_THEY_ARE:
             columns.setdefault(name.lower(), f.col(name).alias(name.lower()))
-    # The same in a repeat of the batch.
+    # Spark gives a repeated batch the same current_timestamp.
     columns.setdefault("put_ms", f.unix_millis(f.current_timestamp()).alias("put_ms"))
     for name in REQUIRED_COLUMNS:
         if name not in columns:
@@ -154,7 +154,7 @@ def _read_columns(read: DataFrame) -> list[str]:
 
 
 def _marked(messages: DataFrame) -> DataFrame:
-    """Return messages with MALFORMED and why, and nothing left that such a row might do."""
+    """Return messages with MALFORMED and its reason; such a row has no lifetime and no reports."""
     reason, refusal = f.lit(None).cast("bigint"), f.lit(None).cast("string")
     for test, code, text in reversed(_tests(messages)):
         reason = f.when(test, f.lit(code).cast("bigint")).otherwise(reason)
@@ -171,7 +171,7 @@ def _marked(messages: DataFrame) -> DataFrame:
 
 
 def _tests(messages: DataFrame) -> list[tuple[Column, int, str]]:
-    """Return what no message is, the reason code for it, and the reason in words."""
+    """Return conditions that no message meets, each with its reason code and words."""
     tests = [
         (f.col(_CORRUPT).isNotNull(), MQRC_FORMAT_ERROR, "the line is not what the schema says"),
         (f.col("queue").isNull(), MQRC_UNKNOWN_OBJECT_NAME, "queue is null"),

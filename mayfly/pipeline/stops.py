@@ -1,4 +1,4 @@
-"""The end of a pipeline, asked for by SIGINT or SIGTERM, and waiting that notices it."""
+"""Requests for the end of a pipeline by SIGINT or SIGTERM, and waits that notice them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _SAME_REQUEST_MS = 500
 
 
 class Stops:
-    """Counts how often the end was asked for; the first time is a wish, the second an order."""
+    """Counts requests for the end: the first lets a batch finish, the second cuts it off."""
 
     def __init__(self) -> None:
-        """Begin with nobody having asked."""
+        """Begin without a request."""
         self._asked_count = 0
         self._signalled_ms: int | None = None
         self._never = threading.Event()
 
     @property
     def asked_count(self) -> int:
-        """How often the end was asked for."""
+        """The number of requests for the end."""
         return self._asked_count
 
     def ask(self) -> None:
@@ -55,7 +55,7 @@ class Stops:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Let SIGINT and SIGTERM ask; afterwards they mean again what they did before."""
+        """Take SIGINT and SIGTERM as requests; afterwards the former handlers are back."""
         before = [
             signal.signal(number, lambda _number, _frame: self.signalled()) for number in _NUMBERS
         ]

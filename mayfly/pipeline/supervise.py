@@ -1,6 +1,6 @@
 """Keep a pipeline's query going: watch it, start it again when it fails, stop it between batches.
 
-Knows no Spark: it is handed a function that starts a query, and something that tells the time.
+This module knows no Spark: a function that starts a query, and a source of time, are handed in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mayfly.pipeline.progress import NO_BATCH, Progress
 
 
 class Query(Protocol):
-    """What is asked of a streaming query; the names are Spark's."""
+    """A streaming query, as far as the supervisor uses it; the names are Spark's."""
 
     @property
     def isActive(self) -> bool:  # noqa: N802  # Spark's name
@@ -24,7 +24,7 @@ class Query(Protocol):
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """What it is doing: ``isTriggerActive`` tells whether a batch is in work."""
+        """Its state: ``isTriggerActive`` is True while a batch is in work."""
 
     @property
     def lastProgress(self) -> Mapping[str, Any] | None:  # noqa: N802  # Spark's name
@@ -42,7 +42,7 @@ class Query(Protocol):
 
 
 class Pace(Protocol):
-    """Time, and who wants the end: how often it was asked for, and waiting for either."""
+    """Time and requests for the end, and waits for either."""
 
     @property
     def asked_count(self) -> int:
@@ -56,7 +56,7 @@ class Pace(Protocol):
 
 
 class Watcher(Protocol):
-    """Is told how the pipeline stands."""
+    """Takes snapshots of the pipeline."""
 
     def started(self, progress: Progress) -> None:
         """The query was started, or started again."""
@@ -65,27 +65,27 @@ class Watcher(Protocol):
         """A batch was finished."""
 
     def restarting(self, progress: Progress, failure: str, wait_ms: int) -> None:
-        """The query has failed and is started again after a while."""
+        """The query has failed and will be started again after ``wait_ms``."""
 
 
 class Claims(Protocol):
-    """What the query has claimed of queues, and what may be done to it."""
+    """The claims of the query on queues, and the operations on them."""
 
     def end_written(self) -> bool:
-        """End what the checkpoint says is written; tell whether all of it is ended."""
+        """End claims that the checkpoint says are written; return True if all are ended."""
 
     def quiesce(self) -> None:
         """Have nothing more claimed, so that the batch in work is the last one."""
 
     def give_back(self) -> None:
-        """Give back what is in no batch; the query has ended."""
+        """Give back messages that are in no batch; the query has ended."""
 
 
 class NoClaims:
-    """A query that claims nothing, or looks after its claims itself."""
+    """A query without claims, or one that ends its claims itself."""
 
     def end_written(self) -> bool:
-        """All of it is ended."""
+        """Return True: there is nothing to end."""
         return True
 
     def quiesce(self) -> None:
@@ -97,12 +97,13 @@ class NoClaims:
 
 @dataclass(frozen=True)
 class Limits:
-    """When to give up on a batch, and on a query.
+    """Limits after which a batch hangs, and after which the query is given up.
 
-    A batch that takes longer than ``batch_ms`` hangs, the first after a start ``first_batch_ms``: a
-    cold session and a long backlog are no reason to begin again, and again. Each time it does not
-    help, the next one gets twice as long. ``failures_max`` in a row without a finished batch
-    between them end it; the wait after them begins with ``wait_ms`` and doubles to ``wait_ms_max``.
+    A batch that takes longer than ``batch_ms`` hangs. The first after a start has
+    ``first_batch_ms``, since a cold session or a long backlog must not lead to restart after
+    restart. After each restart for a hanging batch the limit doubles. ``failures_max`` failures in
+    a row, without a finished batch between them, end the query. The wait before a restart begins
+    with ``wait_ms`` and doubles up to ``wait_ms_max``.
     """
 
     poll_ms: int = 200
@@ -117,7 +118,7 @@ DEFAULT_LIMITS = Limits()
 
 
 class End(Enum):
-    """How a run of a pipeline ends."""
+    """The ways in which a run of a pipeline ends."""
 
     DONE = "done"
     STOPPED = "stopped"
@@ -126,14 +127,14 @@ class End(Enum):
 
 
 class Ending(NamedTuple):
-    """How it ended and with which counts; ``text`` says why it failed."""
+    """The end of a run with its last snapshot; ``text`` is the reason of a failure."""
 
     end: End
     progress: Progress
     text: str = ""
 
 
-#: So often it is looked whether the batch in work is finished, once the end was asked for.
+#: Interval of the looks for the end of the batch in work, after a request for the end.
 _STOP_POLL_MS = 20
 
 
@@ -196,7 +197,7 @@ class Supervisor:
         return End.STOPPED if self._pace.asked_count == 1 else End.INTERRUPTED
 
     def _is_last(self, failure: Failure) -> bool:
-        # What could not even start has worked never yet: a name or an address is wrong.
+        # A query that never started is not tried again: a name or an address is wrong.
         return (
             failure.is_final or not self._has_started or self._failures >= self._limits.failures_max
         )
@@ -219,7 +220,7 @@ class Supervisor:
     def _watch(self, query: Query) -> End | Failure:
         watch = _BatchWatch(self._limits, self._pace, self._failures)
         while True:
-            # Before the look at what it has done, so that its last batch is not missed.
+            # Read before its progress: otherwise a batch finished in between would be missed.
             is_active = query.isActive
             if self._take(query):
                 watch.batch_finished()
@@ -239,7 +240,7 @@ class Supervisor:
         last = query.lastProgress
         if last is None or last["batchId"] == self._batch:
             return False
-        # The last is most often the only new one, and the list is dear to get.
+        # Usually only the last batch is new, and the list of them is expensive to get.
         is_next = last["batchId"] == self._batch + 1
         events = [last] if is_next else query.recentProgress
         new = [event for event in events if event["batchId"] > self._batch]
@@ -253,14 +254,15 @@ class Supervisor:
         return True
 
     def _end_written(self) -> None:
-        """End what is written; delayed messages have gone to their queues then."""
+        """End written claims; their delayed messages have gone to their queues then."""
         if self._claims.end_written():
             self._progress = self._progress.all_let_go()
 
     def _stop(self, query: Query) -> End | Failure:
         """Stop between two batches, or at once when that is asked for."""
         self._claims.quiesce()
-        # What has been claimed by now is in work, or was finished a moment ago.
+        # Nothing is claimed any more: claimed messages are in the batch in work, or in one that
+        # was finished a moment ago.
         self._take(query)
         batch = self._batch
         while (
@@ -293,7 +295,7 @@ class _BatchWatch:
         self._since_ms = self._pace.now_ms()
 
     def look(self, *, is_busy: bool) -> Failure | None:
-        """Return what to say when a batch hangs."""
+        """Return a text when a batch hangs, else None."""
         now_ms = self._pace.now_ms()
         if not is_busy:
             self._since_ms = now_ms

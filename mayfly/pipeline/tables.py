@@ -1,4 +1,4 @@
-"""Reads the tables of a TOML file: each key checked, and none left over that nobody knows."""
+"""Reads the tables of a TOML file: each key is checked, and unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKENS = (
 
 
 class Table:
-    """A table and where it stands; remembers which of its keys were asked for."""
+    """A table and its place in the file; remembers the keys that were read."""
 
     def __init__(self, values: Mapping[str, Any], path: Path, where: str = "") -> None:
         """Begin with all keys unread."""
@@ -112,7 +112,7 @@ class Table:
         ]
 
     def refuse_the_rest(self) -> None:
-        """Raise PipelineError for a key that nobody has asked for."""
+        """Raise PipelineError for a key that was not read: it is unknown."""
         for key in self._left:
             if key == "token":
                 raise self.error(key, _TOKENS)

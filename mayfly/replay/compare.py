@@ -1,4 +1,4 @@
-"""What other settings would have changed: by queue and by message."""
+"""The differences between two replays of a trace: by queue and by message."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def compare(
     before: Settings = AS_IT_WAS,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> Comparison:
-    """Replay a trace as it was and with other settings, and return what is different."""
+    """Replay a trace as it was and with other settings, and return the differences."""
     in_order = arranged(trace)
     first, second = outcomes_of(in_order, before), outcomes_of(in_order, what_if)
     return Comparison(
@@ -75,7 +75,7 @@ def compare(
 
 
 def changed(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Return which messages end otherwise in the second replay of one trace than in the first.
+    """Return the messages that end otherwise in the second replay of a trace than in the first.
 
     Both are outcome tables of the same messages, in order; columns ``outcome`` and ``ended_ms``
     are those of the first, ``new_outcome`` and ``new_ended_ms`` those of the second.
@@ -106,7 +106,7 @@ def by_queue(
     *,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> pa.Table:
-    """Return what became of each queue: BY_QUEUE_SCHEMA, in the order of their names.
+    """Return the figures of each queue: BY_QUEUE_SCHEMA, in the order of their names.
 
     ``outcomes`` are those of this very trace under these settings.
     """
@@ -121,7 +121,7 @@ def by_queue(
 
 
 class _Ends(NamedTuple):
-    """What became of the messages of a trace, as arrays."""
+    """The ends of the messages of a trace, as arrays."""
 
     outcome: Any
     get_ms: Ints
@@ -161,7 +161,7 @@ class _Ends(NamedTuple):
         return row | {"as_recorded": self._as_recorded(part)}
 
     def _receives(self, part: slice, what_if: WhatIf, got: Mask) -> tuple[int, int]:
-        """Return how many receives were empty, and how long all of them waited."""
+        """Return the number of empty receives, and the total wait of all receives in ms."""
         waited_ms = self.receiver_waited_ms[part][got]
         limit_ms = what_if.receive_timeout_ms
         if what_if.consumers is None:
@@ -169,13 +169,16 @@ class _Ends(NamedTuple):
             empty_count = int(np.sum(self.get_ms[part] != NONE)) - len(waited_ms)
             lost_ms = 0 if limit_ms is None else empty_count * limit_ms
             return empty_count, int(waited_ms.sum()) + lost_ms
-        # A consumer asks again at once: its wait for a message is whole timeouts and a rest. What
-        # is there at the very end of a wait is got.
+        # A consumer asks again at once: its wait for a message is whole timeouts and a rest. A
+        # message that is there at the very end of a wait is got, so that wait is not empty.
         empty = 0 if limit_ms is None else np.maximum(-(-waited_ms // limit_ms) - 1, 0).sum()
         return int(empty), int(waited_ms.sum())
 
     def _depth_max(self, part: slice, got: Mask, expired: Mask) -> int:
-        """Count what is on the queue at each delivery: deadlines are over by then, gets are not."""
+        """Return the largest count of messages on the queue, taken at each delivery.
+
+        Within a millisecond deadlines come before a delivery, and gets after it.
+        """
         deliver_at_ms, ended_ms = self.deliver_at_ms[part], self.ended_ms[part]
         moments_ms = np.sort(deliver_at_ms[deliver_at_ms != NONE])
         if not len(moments_ms):
@@ -190,7 +193,7 @@ class _Ends(NamedTuple):
             return None
         outcome = self.outcome[part]
         same = outcome == self.recorded[part]
-        # The record of an expired life has when it was discarded, which is no rule's doing.
+        # The record of an expired life has the moment of its discard, which no rule determines.
         same &= (outcome != GOT) | (self.ended_ms[part] == self.get_ms[part])
         return int(np.sum(same))
 

@@ -1,4 +1,4 @@
-"""What can be wrong with what a replay is given."""
+"""Errors of a replay's input."""
 
 from __future__ import annotations
 

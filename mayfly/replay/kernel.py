@@ -1,4 +1,4 @@
-"""Who gets which message: one queue walked through in the order of time, one event after another.
+"""The loop of a replay: one queue walked through in the order of time, one event after another.
 
 In one and the same millisecond deadlines come first, then deliveries, then gets; equal deliveries
 and equal gets keep the put order. The functions here run as they stand, over lists, and compiled by
@@ -31,8 +31,8 @@ _NOBODY = -1
 class Messages(NamedTuple):
     """The messages of one queue in put order, and the lines in which they wait.
 
-    ``line`` is where a message waits: its key times ``level_count``, and its level, 0 being taken
-    first. ``by_delivery`` lists those that were not refused as they are delivered.
+    ``line`` is the number of a message's line: its key times ``level_count`` plus its level; level
+    0 is taken first. ``by_delivery`` lists accepted messages in the order of their delivery.
     """
 
     deliver_at_ms: Numbers
@@ -46,7 +46,7 @@ class Messages(NamedTuple):
 
 
 class Gets(NamedTuple):
-    """The gets of a trace: row by row when and for which key, and ``by_time`` who asks in turn.
+    """The gets of a trace: moment and key row by row; ``by_time`` lists rows in order of time.
 
     A get waits for ``timeout_ms``; one waits behind another in the line of its key.
     """
@@ -61,14 +61,14 @@ class Gets(NamedTuple):
 
 
 class Consumers(NamedTuple):
-    """When each consumer is free, as a heap, and how long a message keeps it busy."""
+    """The moment at which each consumer is free, as a heap, and the service time of a message."""
 
     free_ms: Numbers
     service_ms: int
 
 
 class Found(NamedTuple):
-    """When each message was got and how long its receiver had waited; NONE for one nobody got."""
+    """The moment of each message's get, and the wait of its receiver; NONE without a get."""
 
     taken_ms: Numbers
     waited_ms: Numbers
@@ -92,13 +92,13 @@ def serve_gets(messages: Messages, gets: Gets, found: Found) -> None:
 
 
 def serve_consumers(messages: Messages, consumers: Consumers, found: Found) -> None:
-    """Let consumers take whatever comes first, each again when it is free."""
+    """Let consumers take the first message each, again whenever one is free."""
     arrival_count = len(messages.by_delivery)
     arrival, waiting = 0, 0
     now_ms = consumers.free_ms[0]
     while arrival < arrival_count or waiting > 0:
         free_ms = consumers.free_ms[0]
-        # Another may be free since long before; what waits has come only now.
+        # The next consumer may be free since long ago; the waiting message has come only now.
         now_ms = max(now_ms, free_ms)
         if waiting == 0:
             now_ms = max(now_ms, messages.deliver_at_ms[messages.by_delivery[arrival]])
@@ -141,7 +141,7 @@ def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
     now_ms = gets.get_ms[getter]
     key = gets.key[getter]
     message = _first_of(key, messages)
-    # Gets come in the order of time: what has expired now has expired for all later ones.
+    # Gets come in the order of time: a message expired now has expired for all later gets.
     while message != _NOBODY and is_expired(messages.expire_at_ms[message], now_ms):
         message = _first_of(key, messages)
     if message != _NOBODY:
@@ -152,7 +152,7 @@ def _ask(getter: int, messages: Messages, gets: Gets, found: Found) -> None:
 
 
 def _stand(line: int, who: int, first: Numbers, last: Numbers, following: Numbers) -> None:
-    """Put one at the end of a line."""
+    """Put a message, or a get, at the end of its line."""
     following[who] = _NOBODY
     if first[line] == _NOBODY:
         first[line] = who
@@ -188,7 +188,7 @@ def _keep_busy(free_ms: Numbers, until_ms: int) -> None:
 
 
 class Kernel(NamedTuple):
-    """The two functions, as they are or compiled, and what a column must be for them."""
+    """The two functions, plain or compiled, with the function that makes a column for them."""
 
     serve_gets: Callable[[Messages, Gets, Found], None]
     serve_consumers: Callable[[Messages, Consumers, Found], None]
@@ -212,12 +212,12 @@ def compiled() -> Kernel:
 
 
 def kernel_for(row_count: int) -> Kernel:
-    """Return the kernel that is the faster for so many messages; their answers are equal."""
+    """Return the kernel that is faster for this many messages; both give the same answer."""
     if row_count < COMPILED_FROM_COUNT or importlib.util.find_spec("numba") is None:
         return PLAIN
     return compiled()
 
 
 def blank(count: int) -> Ints:
-    """Return a column of NONE, which is also nobody."""
+    """Return a column of NONE, which equals _NOBODY."""
     return np.full(count, NONE, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The lives of a ledger as a trace: what was put, and when something was got.
+"""The lives of a ledger as a trace: the messages put, and the moments of their gets.
 
 A life says when its message was put, delivered and got, and its deadline. Gets that found nothing
 leave no life; a message that is still there has none yet.
@@ -18,7 +18,7 @@ from mayfly.lifetime.life import KIND_LIFE, State
 from mayfly.replay.errors import NoLives, ReplayError
 from mayfly.replay.trace import FULL_TRACE_SCHEMA
 
-#: What is taken of a life.
+#: Columns of a life that a replay needs.
 LIFE_COLUMNS = (
     "manager",
     "position",
@@ -32,13 +32,13 @@ LIFE_COLUMNS = (
     "priority",
 )
 #: The lives that can be replayed: ended by a get or by their deadline. A message that was
-#: transmitted was got, by a channel. What was staged lives on as the life on its target; all the
-#: rest was ended by somebody, not by a rule about time.
+#: transmitted was got, by a channel. A staged message lives on in its life on the target. All other
+#: lives were ended by an operator or a failure, not by a rule about time.
 REPLAYED = (State.GOT.value, State.TRANSMITTED.value, State.EXPIRED.value)
 
 
 def is_lake(folder: Path) -> bool:
-    """Tell whether a folder is a lake."""
+    """Return True if a folder is a lake."""
     return folder.is_dir() and ((folder / "_mayfly").is_dir() or any(folder.glob("date=*")))
 
 
@@ -59,9 +59,9 @@ def read_lives(files: Sequence[Path], lake: str | Path, manager: str | None = No
 
 
 def chosen_manager(managers: list[str], manager: str | None, lake: str | Path) -> str:
-    """Return whose lives to replay.
+    """Return the queue manager whose lives to replay.
 
-    Raises ReplayError unless that is clear, NoLives when there are none.
+    Raises ReplayError when there are several and none is named, NoLives when there are none.
     """
     if not managers:
         raise NoLives(f"no lives in {lake}")
@@ -80,8 +80,8 @@ def chosen_manager(managers: list[str], manager: str | None, lake: str | Path) -
 def trace_of_lives(lives: pa.Table, *, is_by_correl_id: bool = False) -> pa.Table:
     """Return lives as a trace: each was asked for when it was got; seq is its position.
 
-    A get takes whatever comes first, or with ``is_by_correl_id`` only its own correlation id. The
-    lifetime is what the message had from its put, so that a cap that was there stays in it.
+    A get takes the first message, or with ``is_by_correl_id`` only its own correlation id. The
+    lifetime is that of the message from its put, so a cap that was there stays in it.
     """
     is_got = pc.not_equal(lives["outcome"], State.EXPIRED.value)
     count = len(lives)

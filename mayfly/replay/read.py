@@ -1,7 +1,7 @@
-"""Read a trace from a file, CSV, Parquet or Arrow, and check what is in it.
+"""Read a trace from a file, CSV, Parquet or Arrow, and check it.
 
 Columns are those of FULL_TRACE_SCHEMA; only ``queue`` and ``put_ms`` must be there. Without ``seq``
-the rows are numbered as they stand, without ``correl_id`` every get takes whatever comes first.
+the rows are numbered as they stand, without ``correl_id`` every get takes the first message.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def read_trace(path: str | Path) -> pa.Table:
 
 
 def checked(rows: pa.Table, name: str) -> pa.Table:
-    """Return rows as a trace, missing columns filled in; ``name`` is what errors speak of."""
+    """Return rows as a trace, missing columns filled in; errors name the rows by ``name``."""
     _check_columns(rows, name)
     columns = {column: _cast(rows[column], column, name) for column in rows.column_names}
     count = len(rows)

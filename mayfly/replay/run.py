@@ -1,4 +1,4 @@
-"""Replay a trace in this process: what becomes of every message under the settings to try."""
+"""Replay a trace in this process: the outcome of every message under the settings to try."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from mayfly.replay.settings import (
 )
 from mayfly.replay.trace import PRIORITY_MAX, Trace, arranged, numbers
 
-#: ``ended_ms`` is null for a message that is left; a refused one ended at its put, never having
-#: been on the queue: it has no window and ``reason`` says why. ``receiver_waited_ms`` is how long
-#: the receive that got it, or those of its consumer since it was free, had waited for it.
+#: ``ended_ms`` is null for a message that is left. A refused one ended at its put and was never on
+#: the queue: it has no window, but a ``reason``. ``receiver_waited_ms`` is the wait of the receive
+#: that got the message, or of all receives of its consumer since that was free.
 OUTCOME_SCHEMA = pa.schema(
     [
         pa.field("queue", pa.string(), nullable=False),
@@ -56,12 +56,12 @@ def replay_in_process(
 ) -> pa.Table:
     """Return the outcome of every row of a trace, ordered by queue, put time and seq.
 
-    ``trace`` has the columns of TRACE_SCHEMA, and those of OPTIONAL_FIELDS if it likes. A get finds
-    a message when ``deliver_at_ms <= get_ms < expire_at_ms``; one that comes too early finds it
-    only if it still waits then. Messages that share a correlation id are taken in the order of
-    their delivery, higher priority first; gets are served in the order of their time. Whatever
-    nobody gets expires at its deadline, or is left when it has none. ``with_kernel`` None takes
-    what is fastest. Raises ReplayError, a ValueError, for a trace or settings that make no sense.
+    ``trace`` has the columns of TRACE_SCHEMA, and may have those of OPTIONAL_FIELDS. A get finds a
+    message when ``deliver_at_ms <= get_ms < expire_at_ms``; an earlier get finds it only if it
+    still waits then. Messages that share a correlation id are taken in the order of their delivery,
+    higher priority first; gets are served in the order of their time. A message without a get
+    expires at its deadline, or is left when it has none. ``with_kernel`` None takes the fastest.
+    Raises ReplayError, a ValueError, for a trace or settings that make no sense.
     """
     return outcomes_of(arranged(trace), what_if, with_kernel=with_kernel)
 
@@ -69,7 +69,7 @@ def replay_in_process(
 def outcomes_of(
     trace: Trace, what_if: Settings = AS_IT_WAS, *, with_kernel: Kernel | None = None
 ) -> pa.Table:
-    """Return what `replay_in_process` does, of a trace that is arranged already."""
+    """Return the same as `replay_in_process`, for a trace that is arranged already."""
     check_settings(what_if)
     check_queues(what_if, trace.queues)
     chosen = kernel.kernel_for(len(trace.rows)) if with_kernel is None else with_kernel
@@ -80,7 +80,7 @@ def outcomes_of(
 
 
 class _Columns(NamedTuple):
-    """What is read, and what is written queue by queue, as one array for all queues."""
+    """Input of the kernel, and its output written queue by queue: one array for all queues."""
 
     correl_id: pa.Array
     put_ms: Ints
@@ -140,7 +140,7 @@ class _Columns(NamedTuple):
             whole[rows] = part
 
     def as_table(self, trace: Trace) -> pa.Table:
-        """Return what was decided as outcome rows."""
+        """Return the decided rows as OUTCOME_SCHEMA."""
         windows, taken_ms = self.windows, self.found.taken_ms
         refused = windows.refused
         ended_ms = np.where(taken_ms != NONE, taken_ms, windows.expire_at_ms)
@@ -157,7 +157,7 @@ class _Columns(NamedTuple):
 
 
 def _key(correl_id: pa.Array) -> Ints:
-    """Return which correlation id of its queue each row has, as a number from 0."""
+    """Return a number from 0 for each row: the same for rows of one correlation id."""
     return np.asarray(correl_id.dictionary_encode().indices, dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""What to try: settings of one queue, or of several by name, and which of them make no sense."""
+"""The settings to try, of one queue or of several by name, and their checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRIORITY = "priority"
 FIFO = "fifo"
 #: In settings by queue: every queue that is not named.
 EVERY_OTHER = "*"
-#: More threads than this get from no queue.
+#: Highest number of consumers to try: no queue has more threads that get from it.
 CONSUMERS_MAX = 100_000
 
 
@@ -23,8 +23,8 @@ class WhatIf(NamedTuple):
 
     A cap can only shorten (X3). ``from_release`` is TTLFROM(RELEASE). With ``consumers`` the gets
     of the trace do not count: so many consumers, free from the first put on, take any message and
-    are busy with it for ``service_ms``. ``receive_timeout_ms`` is how long a receive waits; None is
-    not at all for a get of the trace and for ever for a consumer.
+    are busy with it for ``service_ms``. ``receive_timeout_ms`` is the longest wait of a receive;
+    None is no wait for a get of the trace, and an endless one for a consumer.
     """
 
     life_ms: int | None = None
@@ -90,5 +90,5 @@ def _check(queue: str, what_if: WhatIf) -> None:
     if what_if.consumers is None and what_if.service_ms:
         raise ReplayError(f"service_ms of queue {queue!r} needs consumers, whose time it is")
     if what_if.consumers is not None and what_if.receive_timeout_ms == 0:
-        # It would ask again at once, for ever.
+        # A consumer with timeout 0 would ask again at once, for ever.
         raise ReplayError(f"receive_timeout_ms of queue {queue!r} is 0: its consumers never wait")

@@ -16,7 +16,7 @@ _PREFIX = "queue="
 
 
 def write_split(trace: pa.Table, folder: str | Path) -> None:
-    """Write a trace into a folder by queue; what is there of the same queues is replaced."""
+    """Write a trace into a folder by queue; earlier files of the same queues are replaced."""
     ds.write_dataset(
         as_trace(trace),
         str(folder),
@@ -29,12 +29,12 @@ def write_split(trace: pa.Table, folder: str | Path) -> None:
 
 
 def is_split(folder: Path) -> bool:
-    """Tell whether a folder holds a trace split by queue."""
+    """Return True if a folder holds a trace split by queue."""
     return any(folder.glob(f"{_PREFIX}*"))
 
 
 def queue_folders(folder: str | Path) -> list[Path]:
-    """Return the folder of each queue, by path; raises ReplayError when there is none."""
+    """Return the folders of queues, by path; raises ReplayError when there is none."""
     folders = sorted(Path(folder).absolute().glob(f"{_PREFIX}*"))
     if not folders:
         raise ReplayError(f"{folder} is not split by queue: it has no folder queue=NAME")
@@ -51,7 +51,7 @@ def read_queue(folder: Path) -> pa.Table:
 
 
 def queue_of(folder: Path) -> str:
-    """Return the queue that a folder is of."""
+    """Return the queue whose rows a folder holds."""
     return unquote(folder.name.removeprefix(_PREFIX))
 
 

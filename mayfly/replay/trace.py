@@ -1,4 +1,4 @@
-"""What a trace is: one row per message, and the same arranged by queue, each in put order."""
+"""The form of a trace: one row per message, and the same arranged by queue, each in put order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.replay.errors import ReplayError
 
 #: ``seq`` numbers the messages of one queue in put order and decides between equal moments.
-#: ``get_ms`` null: nobody ever asks. A consumer that takes whatever comes first is a trace in which
-#: all rows share one ``correl_id``.
+#: ``get_ms`` null: there is no get. For gets that take the first message, all rows share one
+#: ``correl_id``.
 TRACE_SCHEMA = pa.schema(
     [
         pa.field("queue", pa.string(), nullable=False),
@@ -26,12 +26,12 @@ TRACE_SCHEMA = pa.schema(
         pa.field("get_ms", pa.int64()),
     ]
 )
-#: What a trace may have besides: MQMD.Priority, and the outcome that was recorded.
+#: Optional columns of a trace: MQMD.Priority, and the recorded outcome.
 OPTIONAL_FIELDS = (pa.field("priority", pa.int64()), pa.field("recorded", pa.string()))
 FULL_TRACE_SCHEMA = pa.schema([*TRACE_SCHEMA, *OPTIONAL_FIELDS])
 PRIORITY_MAX = 9
-#: The largest value of each column of numbers; the smallest is 0. A delay is not among them: of one
-#: that is too long or negative the rules themselves say that the put is refused.
+#: The largest value of each column of numbers; the smallest is 0. A delay is not among them: the
+#: rules themselves refuse the put of one that is too long or negative.
 LARGEST = {
     "seq": 2**63 - 1,
     "put_ms": LATEST_DUE_MS,

@@ -1,4 +1,4 @@
-"""What each rule of the grammar makes of its parts."""
+"""From the grammar to closures: a method for each rule, which combines the parts of the rule."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _like(parts: _Parts, *, is_like: bool) -> Node:
 def _float(text: str) -> float:
     """Return the value of a float of Java; raises OverflowError for one that is too large."""
     if text.startswith("0x"):
-        # Before the p, f and d are digits.
+        # In front of the exponent sign "p", the letters f and d are hexadecimal digits.
         mantissa, _, exponent = text.partition("p")
         value = float.fromhex(f"{mantissa}p{exponent.rstrip('fd')}")
     else:

@@ -44,7 +44,7 @@ def none_of(part: Node) -> Node:
 
 
 def comparison(left: Node, symbol: str, right: Node) -> Node:
-    """Return a comparison; raises MQRC_SELECTOR_SYNTAX_ERROR where what is ordered has no order."""
+    """Return a comparison; raises MQRC_SELECTOR_SYNTAX_ERROR for < or > between unordered kinds."""
     if symbol in ORDERINGS:
         number_part(left)
         number_part(right)
@@ -190,7 +190,7 @@ def _opposite(test: Evaluate) -> Evaluate:
 
 
 def _chained(tests: Sequence[Evaluate], *, ends: bool) -> Evaluate:
-    """Return tests in a row of which one that is ``ends`` decides, and unknown beats the rest."""
+    """Return tests as one: a result ``ends`` decides, else an unknown, else it is not ``ends``."""
     if len(tests) == 2:
         return _paired(tests[0], tests[1], ends=ends)
 

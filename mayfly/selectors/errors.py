@@ -1,4 +1,4 @@
-"""Errors of a selector's text: what was expected, what stands there, and where."""
+"""Errors of a selector's text, with the expected words, those found, and their position."""
 
 from __future__ import annotations
 

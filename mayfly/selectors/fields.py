@@ -22,7 +22,7 @@ _USER_FOLDER, _JMS, _MCD = b"<usr", b"<jms", b"<mcd"
 
 
 class Row(Protocol):
-    """What is read of a message beside its descriptor; a row of the store has it."""
+    """Fields of a message beside its descriptor, as a row of the store has them."""
 
     @property
     def msg_id(self) -> bytes:
@@ -82,7 +82,7 @@ class MessageFields:
         return value_in(user, name)
 
     def may_hold(self, ending: bytes) -> bool:
-        """Tell whether the MQRFH2 may hold a text that ends like this; False is certain."""
+        """Return True if the MQRFH2 may hold a text that ends like this; False is certain."""
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
             return may_hold(ending, descriptor.encoding, self.row.body)
@@ -90,7 +90,7 @@ class MessageFields:
         return found is not None and may_hold(ending, found[0], found[2])
 
     def header(self) -> Header | None:
-        """Return all that the MQRFH2 says; None without one."""
+        """Return the content of the MQRFH2; None without one."""
         descriptor = self.descriptor
         if descriptor.format == FORMAT:
             return header_of(descriptor.encoding, descriptor.coded_char_set_id, self.row.body)
@@ -128,7 +128,7 @@ def _delivery_mode(fields: MessageFields) -> Value:
 
 
 def _own_headers(fields: MessageFields) -> Folder:
-    """Return the headers of JMS; what a report carries of its original's are not its own."""
+    """Return the headers of JMS; a report does not have those of its original, which it carries."""
     return NONE if fields.descriptor.msg_type == c.MQMT_REPORT else fields.folder(_JMS)
 
 
@@ -141,7 +141,7 @@ def _timestamp(fields: MessageFields) -> Value:
     jms = _own_headers(fields)
     if not jms:
         return fields.row.put_ms
-    # Who sends without a timestamp leaves it out.
+    # A sender that disables timestamps leaves Tms out.
     return timestamp_of(_text(jms, "Tms") or "0", fields.row.put_ms)
 
 

@@ -1,7 +1,8 @@
 """One property of one folder of an MQRFH2, read as far and as fast as a selector needs.
 
-The same as what ``mqi.properties`` reads, but without reading the rest, for the headers that
-programs write: one MQRFH2 in UTF-8, properties without entities. All others are left to it.
+The result is that of ``mqi.properties``, but the rest of the header is not read. This works for
+headers as programs write them: one MQRFH2 in UTF-8, properties without entities. All others are
+left to ``mqi.properties``.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _SHORT_INTEGER = 9
 def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: bytes) -> Folder:
     """Return a folder, given as ``<usr``; an empty one when it is missing or the header malformed.
 
-    Both numbers are the descriptor's, whose Format is MQHRF2. Other folders are not looked into,
-    so that what is wrong in them stays unnoticed.
+    Both numbers are the descriptor's, whose Format is MQHRF2. Other folders are not read, so a
+    mistake in them stays unnoticed.
     """
     end = _end_of_plain(body[:_FIXED_BYTES], encoding)
     if 0 < end <= len(body):
@@ -61,8 +62,8 @@ def find_folder(folder: bytes, encoding: int, coded_char_set_id: int, body: byte
 def value_in(folder: Folder, name: str) -> Value:
     """Return the value of a property in a folder, None when it has none.
 
-    Dots part the groups it is in from its own name. Other properties are not looked at, so that
-    what is wrong in them stays unnoticed.
+    Dots separate the names of its groups from its own name. Other properties are not read, so a
+    mistake in them stays unnoticed.
     """
     if not isinstance(folder, bytes):
         return folder.get(name)
@@ -72,7 +73,7 @@ def value_in(folder: Folder, name: str) -> Value:
         return _all(folder).get(name) if "." in name else None
     dt, raw = match.groups()
     at = match.start()
-    # Directly in the folder: all elements that began before it, but the folder, have ended.
+    # A property is directly in the folder when all elements before it have ended, but the folder.
     is_direct = folder.count(b"<", 0, at) == 2 * folder.count(b"</", 0, at) + 1
     if raw is None or not is_direct or folder.find(end, match.end()) >= 0:
         return _all(folder).get(name)
@@ -84,7 +85,7 @@ def value_in(folder: Folder, name: str) -> Value:
 
 
 def may_hold(ending: bytes, encoding: int, body: bytes) -> bool:
-    """Tell whether an MQRFH2 may hold a text that ends like this, as ``>red</colour``.
+    """Return True if an MQRFH2 may hold a text that ends like this, as ``>red</colour``.
 
     False is certain: without entities, text stands in a header in UTF-8 as it is.
     """
@@ -95,7 +96,7 @@ def may_hold(ending: bytes, encoding: int, body: bytes) -> bool:
 
 
 def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | None:
-    """Return all that an MQRFH2 says, None when it is malformed."""
+    """Return the content of an MQRFH2, None when it is malformed."""
     try:
         return read_header(encoding, coded_char_set_id, body)
     except MQError:
@@ -104,7 +105,7 @@ def header_of(encoding: int, coded_char_set_id: int, body: bytes) -> Header | No
 
 @lru_cache(maxsize=4096)
 def _end_of_plain(fixed: bytes, encoding: int) -> int:
-    """Return where the folders end, 0 if this is no fixed part of a single MQRFH2 in UTF-8."""
+    """Return the end of the folders, 0 if this is no fixed part of a single MQRFH2 in UTF-8."""
     if len(fixed) < _FIXED_BYTES:
         return 0
     layout = _BIG if is_big_endian(encoding) else _LITTLE
@@ -115,7 +116,7 @@ def _end_of_plain(fixed: bytes, encoding: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _searched(name: str) -> tuple[re.Pattern[bytes], bytes]:
-    """Return what finds an element, with type and text if it is an ordinary one, and its end."""
+    """Return the pattern of an element (with type and text if it is ordinary) and its end tag."""
     raw = re.escape(name.encode())
     expression = rb"<%b(?![\w$.:-])(?:(?: dt='([a-z0-9.]+)')?>([^<&]*)</%b>)?" % (raw, raw)
     return re.compile(expression), b"</%b>" % name.encode()

@@ -1,4 +1,4 @@
-"""The grammar of selectors, and what its errors say to whoever wrote the text."""
+"""The grammar of selectors, and the texts of its errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _COMMA: ","
 WHITE_SPACE: /[ \t\f\r\n]+/
 %ignore WHITE_SPACE
 """
-#: In words what may come next: (words, terminal that calls for them, terminals they cover).
+#: Words for terminals that may come next: (words, terminal that calls for them, terminals covered).
 _EXPECTED = (
     (
         "a value",
@@ -139,7 +139,7 @@ def _unexpected(text: str, token: Token, accepted: AbstractSet[str]) -> MQError:
 
 
 def _expected(accepted: set[str]) -> str:
-    """Return in words what may come next."""
+    """Return words for the terminals that may come next."""
     words = []
     for phrase, sign, covered in _EXPECTED:
         if sign in accepted:

@@ -34,8 +34,8 @@ def correlation_bytes(text: str) -> bytes:
 def correlation_text(correl_id: bytes, text: str | None) -> str | None:
     """Return the JMSCorrelationID of 24 bytes of CorrelId and the text beside it, if any.
 
-    The text only where it stands for the CorrelId: who has changed that knew nothing of the text,
-    and an index on the CorrelId serves for both.
+    The text is returned only where the CorrelId is made from it. A program that has set another
+    CorrelId knew nothing of the text, and selectors find both by the index on the CorrelId.
     """
     if text is not None and id_bytes(text) is None and correlation_bytes(text) == correl_id:
         return text
@@ -43,7 +43,7 @@ def correlation_text(correl_id: bytes, text: str | None) -> str | None:
 
 
 def timestamp_of(sent: str, put_ms: int) -> int:
-    """Return the JMSTimestamp of the text that the sender has given, of the put if it is none."""
+    """Return the JMSTimestamp that the sender's text gives; that of the put if it is no number."""
     sent = sent.strip()
     is_number = sent.isdecimal() and sent.isascii() and len(sent) < _TIMESTAMP_DIGITS
     return int(sent) if is_number else put_ms

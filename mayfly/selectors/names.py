@@ -1,4 +1,4 @@
-"""Which names a selector may use, and how a literal is compared with what a name stands for."""
+"""The names that a selector may use, and the form in which literals are compared with values."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ WITHOUT_BODY = (
 )
 _BLANK_PADDED = frozenset(MQMD + field for field in _TEXT_FIELDS) | {"JMS_IBM_Format"}
 _IDENTIFIERS = frozenset({"JMSMessageID", "JMSCorrelationID"})
-#: Java's name for a character set, which nothing below the JMS client knows.
+#: Java's name for a character set: only the JMS client knows it, so a selector cannot.
 _NOT_HERE = "JMS_IBM_Character_Set"
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _START_CATEGORIES = frozenset("Lu Ll Lt Lm Lo Nl Sc Pc".split())
@@ -91,7 +91,7 @@ def check_name(name: str, index: int) -> None:
 
 
 def is_property(name: str) -> bool:
-    """Tell whether a name can only be a property in the ``usr`` folder."""
+    """Return True if a name can only be a property in the ``usr`` folder."""
     return not name.startswith("JMS") and "." not in name and name not in TOPIC_STRING
 
 

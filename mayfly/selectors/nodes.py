@@ -1,7 +1,7 @@
-"""Parts of a selector while it is put together: what each yields, and the checks of their kinds.
+"""Parts of a selector while it is put together: their kinds, and the checks of kinds.
 
-A part is a closure over the closures of its parts; there is no tree left when messages are tested.
-A part without names is worked out at once.
+A part is a closure over the closures of its parts; no tree is left when messages are tested. A part
+without names is worked out at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mayfly.selectors.values import Truth
 Resolve: TypeAlias = Callable[[str], Value]
 Evaluate: TypeAlias = Callable[[Resolve], Value]
 Test: TypeAlias = Callable[[Resolve], Truth]
-#: What a part yields as far as its text tells; the value of a name may be anything.
+#: The kind of a part's value as far as its text tells; the value of a name may be of any kind.
 Kind: TypeAlias = Literal["condition", "number", "text", "bytes", "any"]
 
 #: Parts within parts; each level costs two calls for each message.
@@ -41,8 +41,8 @@ def _no_value(name: str) -> Value:
 class Node:
     """One part; ``index`` is where it begins in the text, from 0.
 
-    ``equal_to`` holds the names that have one certain value in each message that the part, as a
-    condition, is true for.
+    ``equal_to`` holds names with their values: each message for which the part, as a condition, is
+    true has these.
     """
 
     kind: Kind

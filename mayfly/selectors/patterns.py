@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 
 def compile_pattern(pattern: str, escape: str | None) -> Callable[[str], bool]:
-    """Return a function that tells whether a whole text is like the pattern.
+    """Return a function that returns True if a whole text is like the pattern.
 
-    What follows the escape character stands for itself; raises ValueError when nothing follows.
-    The time is linear in the text for each character of the pattern, whatever the pattern.
+    A character behind the escape character stands for itself; raises ValueError when none follows.
+    The time is at most the length of the text times the length of the pattern.
     """
     segments = _segments(pattern, escape)
     first, middle, last = segments[0], segments[1:-1], segments[-1]

@@ -21,9 +21,9 @@ _ID_BYTES = 24
 class Selector:
     """A compiled selector.
 
-    ``needs`` are the names it reads. ``msg_id`` and ``correl_id``, 24 bytes, are what every message
-    that it selects has, or None where it does not say: with an index on them, only those messages
-    have to be asked.
+    ``needs`` are the names it reads. ``msg_id`` and ``correl_id``, 24 bytes, are the ids that every
+    selected message has, or None where the selector names none. With an index on them, only those
+    messages have to be asked.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Selector:
     needs: frozenset[str]
     msg_id: bytes | None
     correl_id: bytes | None
-    #: How a text property ends in the MQRFH2 of every message that it selects, None if unknown.
+    #: End of a text property in the MQRFH2 of every message that it selects, None if unknown.
     ending: bytes | None
 
     @property
@@ -41,7 +41,7 @@ class Selector:
         return not self.needs <= WITHOUT_BODY
 
     def matches(self, resolve: Resolve) -> bool:
-        """Tell whether a message is selected; unknown is not.
+        """Return True if a message is selected; unknown is not.
 
         ``resolve`` gives the value of a name for the message, None when it has none: bool, int of
         64 bits, float, str or bytes, exactly of these types.
@@ -49,7 +49,7 @@ class Selector:
         return self.evaluate(resolve) is True
 
     def selects(self, fields: MessageFields) -> bool:
-        """Tell the same of a message with its fields, sooner for most that are not selected."""
+        """Return the same for a message with its fields; faster for most that are not selected."""
         if self.ending is not None and not fields.may_hold(self.ending):
             return False
         return self.evaluate(fields.value) is True
@@ -67,7 +67,7 @@ def compile_selector(text: str) -> Selector:
         raise mq_error(
             rc.MQRC_SELECTION_STRING_ERROR, f"{len(text)} characters, more than {LENGTH_LIMIT}"
         )
-    # Here, as the parser's library is slow to load and most programs have no selector.
+    # Imported here: the parser's library is slow to load, and most programs have no selector.
     from mayfly.selectors.grammar import parse
 
     whole = parse(text)
@@ -94,7 +94,7 @@ def _correl_id(whole: Node) -> bytes | None:
 
 def _ending(whole: Node) -> bytes | None:
     for name, wanted in whole.equal_to.items():
-        # An empty text may stand as <name/>.
+        # An empty text is left out: it may be written as <name/>.
         if isinstance(wanted, str) and wanted and is_property(name):
             return f">{wanted}</{name}".encode("utf-8", "surrogatepass")
     return None

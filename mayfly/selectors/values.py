@@ -26,7 +26,7 @@ COMPARISONS: dict[str, Compare] = {
     ">=": operator.ge,
 }
 ORDERINGS = frozenset({"<", "<=", ">", ">="})
-#: What a comparison becomes when its sides change places.
+#: The same comparison with its sides exchanged.
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _BITS = 64
 _TOP = 1 << (_BITS - 1)
@@ -56,14 +56,14 @@ def wrapped(number: int) -> int:
 
 
 def negative(value: Value) -> Value:
-    """Return the number with the other sign; NULL for what is no number."""
+    """Return the number with the other sign; NULL for a value that is no number."""
     if type(value) is int:
         return wrapped(-value)
     return -value if type(value) is float else None
 
 
 def positive(value: Value) -> Value:
-    """Return a number as it is; NULL for what is no number."""
+    """Return a number as it is; NULL for a value that is no number."""
     return value if type(value) in (int, float) else None
 
 

@@ -1,4 +1,4 @@
-"""The pipeline: queues into and out of Apache Spark, the ledger lake, reports and replay."""
+"""Apache Spark: queues as sources and sinks, the delay line, the ledger lake, reports, replay."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ __all__ = ["MayflyDataSource", "create_session", "lifetime", "register"]
 
 
 def __getattr__(name: str) -> Any:
-    """Return `lifetime` at its first use: the state it needs brings pandas along."""
+    """Return `lifetime` at its first use: its import loads pandas."""
     if name != "lifetime":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mayfly.spark.delay_line import lifetime

@@ -1,7 +1,7 @@
-"""A checkpoint belongs to one kind of query: a mark in it says which, and what its rows look like.
+"""Marks of checkpoints: each belongs to one kind of query, whose columns the mark holds.
 
-Spark itself would go on with another query's checkpoint, or fail deep inside without a word that
-helps. The folder may be on any file system that Spark knows.
+Spark itself would go on with another query's checkpoint, or fail deep inside without a useful
+error. The folder may be on any file system that Spark knows.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _KIND = "delay line"
 def tie_checkpoint(spark: SparkSession, checkpoint: str, columns: Mapping[str, str]) -> str:
     """Tie a checkpoint to a delay line whose rows have these columns (name to type).
 
-    Returns the folder as Spark should be told it. Raises CheckpointError when another query has
-    begun it or its rows have other columns.
+    Returns the folder in the form for Spark's options. Raises CheckpointError when another query
+    has begun it or its rows have other columns.
     """
     folder = Folder(spark, checkpoint)
     mark = folder.read(_MARK)
@@ -61,11 +61,11 @@ class Folder:
         self.path: str = self._files.makeQualified(given).toString()
 
     def has(self, name: str) -> bool:
-        """Tell whether there is anything of that name."""
+        """Return True if there is anything of that name."""
         return bool(self._files.exists(self._new_path(self.path, name)))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of what is in a folder of it, none when it is not there."""
+        """Return the names in a subfolder, none when it does not exist."""
         if not self.has(folder):
             return []
         found = self._files.listStatus(self._new_path(self.path, folder))

@@ -1,8 +1,7 @@
 """Run a Spark standalone cluster on this machine: a master and workers that end with the caller.
 
-For trying out and testing what a pipeline does on more than one executor. Each process is watched
-over by a keeper (keeper.py), so that none outlives the caller, even one that is killed. Everything
-listens on 127.0.0.1 only.
+It is for trying out and testing a pipeline on more than one executor. A keeper (keeper.py) watches
+each process, so that none outlives the caller, even a killed one. All ports are on 127.0.0.1 only.
 """
 
 from __future__ import annotations
@@ -38,8 +37,9 @@ _LOOKS_MAX = 60
 _PACKAGE = "org.apache.spark.deploy"
 #: How much of a log an error shows.
 _SHOWN_LOG_CHARS = 1_000
-#: Daemons do little: to start quickly is what counts. Spark would move on to the next port when one
-#: is taken, and nobody would find it there. To submit over HTTP would take one port more.
+#: Daemons do little, so these options make them start quickly. Port retries are off: Spark would
+#: move on to the next port when one is taken, where its clients do not look. Submitting over HTTP
+#: is off: it would take one port more.
 _DAEMON_JAVA_OPTIONS = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     " -Dspark.port.maxRetries=0 -Dspark.master.rest.enabled=false"
@@ -70,9 +70,9 @@ class Worker:
         self._looks = 0
 
     def mend(self) -> bool:
-        """Start it again if it has ended; tell whether that was done.
+        """Start it again if it has ended; return True if it was started.
 
-        One that ends each time soon after its start waits for twice as many looks as the last time.
+        After each end soon after its start, the worker waits for twice as many looks.
         """
         self._looks += 1
         if self.daemon.keeper.poll() is None:
@@ -89,7 +89,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that runs: what a session takes as its master, its console, its processes."""
+    """A running cluster: the URL for a session's master, the URL of its console, its processes."""
 
     master_url: str
     console_url: str
@@ -103,7 +103,7 @@ class Cluster:
     def mend(self) -> list[Daemon]:
         """Start workers that have ended again; return them; call it every second or so.
 
-        Raises ClusterFailed when the master has ended: nobody knows the applications any more.
+        Raises ClusterFailed when the master has ended: its list of applications is lost.
         """
         _check([self.master])
         return [worker.daemon for worker in self.workers if worker.mend()]
@@ -149,9 +149,9 @@ def cluster(
 
 
 def _free_port(port: int) -> int:
-    """Return a port that nobody listens on, this one unless it is 0; raises ClusterFailed."""
+    """Return a free port, the given one unless it is 0; raises ClusterFailed."""
     with socket.socket() as probe:
-        # As Spark's own sockets: what was closed a moment ago is free.
+        # As Spark's own sockets: a port that was closed a moment ago counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -179,7 +179,7 @@ def _daemon(work: Path, command: tuple[str, ...], environment: dict[str, str]) -
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**environment, "SPARK_LOCAL_DIRS": str(work)},
-            # An interrupt from the terminal is for the caller, who then ends this in good order.
+            # An interrupt from the terminal goes to the caller alone, which ends the daemon then.
             start_new_session=True,
         )
     try:
@@ -226,13 +226,13 @@ def _check(daemons: list[Daemon]) -> None:
 
 
 def _workers_alive(console_url: str) -> int | None:
-    """Return how many workers the master has, None when it does not answer yet."""
+    """Return the number of the master's workers, None when it does not answer yet."""
     # Nothing on this machine is behind a proxy, whatever the environment says.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"{console_url}/json/", timeout=START_LIMIT_SECONDS) as answer:
             state: dict[str, Any] = json.load(answer)
     except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
-        # It listens before it can say anything.
+        # The master listens before it can answer.
         return None
     return int(state["aliveworkers"])

@@ -1,8 +1,8 @@
 """Turn the many small files of a lake into few large ones, by date and sorted by queue.
 
-A run is written beside the lake, made safe, and then named by the manifest; only then do the files
-it replaces go. Runs of a date are merged again as more come, large ones rarely. Spark sorts, and
-spills what it cannot hold.
+A run is written beside the lake, synced, and then named by the manifest; only then are the files
+that it replaces removed. Runs of a date are merged again as more come, large ones rarely. Spark
+sorts, and spills to disk where memory is short.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from mayfly.spark.lake import rows_of
 from mayfly.spark.lake_upkeep import UPKEEP_STAGING, LakeBusy, publish, retire, upkeep
 from mayfly.spark.sketches import bring_up_to_date, small_tail
 
-#: So many files of batches of one date are left alone unless all is to be compacted.
+#: A date with at most this many files of batches is left alone, unless all is to be compacted.
 FILES_LEFT_MAX = 7
-#: A date may have so many runs.
+#: Most runs of a date.
 _RUNS_MAX = 4
 #: One Spark job sorts no more than this, unless it is a single date.
 _JOB_BYTES_MAX = 512 * 1024 * 1024
@@ -42,7 +42,7 @@ _RUN_ROWS_MAX = 20_000_000
 
 
 class Compacted(NamedTuple):
-    """What a compaction did: dates it touched, files read, files written in their place."""
+    """Counts of a compaction: dates, files read, files written in their place."""
 
     dates: int
     files_before: int
@@ -75,13 +75,13 @@ def compact_lake(
 
 
 def compact_beside(spark: SparkSession, lake_path: str | Path) -> None:
-    """Compact what is worth it while a stream writes; leave it to whoever else is doing it."""
+    """Compact dates that are worth it while a stream writes; do nothing if another process does."""
     with contextlib.suppress(LakeBusy):
         compact_lake(spark, lake_path, is_thorough=False)
 
 
 def _tasks(snapshot: Snapshot, *, is_thorough: bool) -> Iterator[_Task]:
-    """Yield what there is to be done for each date."""
+    """Yield the task of each date."""
     by_date: dict[str, tuple[list[LakeFile], list[LakeFile]]] = {}
     for file in snapshot.runs:
         by_date.setdefault(file.date, ([], []))[0].append(file)
@@ -125,7 +125,7 @@ def _jobs(tasks: list[_Task]) -> Iterator[list[_Task]]:
 
 
 def _compact(spark: SparkSession, lake: Path, job: list[_Task]) -> int:
-    """Write the runs of a few dates and name them; return how many there are."""
+    """Write the runs of a few dates and name them in the manifest; return their number."""
     staging = lake / UPKEEP_STAGING / uuid.uuid4().hex
     sources = [file for task in job for file in task.sources]
     (

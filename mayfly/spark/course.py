@@ -18,12 +18,12 @@ from mayfly.spark.lake import rows_of
 from mayfly.spark.report import exact_percentiles
 from mayfly.spark.sketches import merged, sketch_lake, stored_cells
 
-#: A shorter time is shown in steps of less than an hour, which sketches do not know.
+#: A shorter time needs steps of less than an hour; sketches are by the hour.
 _HOURS_FROM_SKETCHES = 6
 
 
 def course_of(spark: SparkSession, lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Course:
-    """Return what is drawn; raises LakeError, PartError or, without any lives, PlotError."""
+    """Return the course to draw; raises LakeError, PartError or, without any lives, PlotError."""
     lake = existing_lake(lake_path)
     if not part.is_of_whole_hours:
         raise PartError("sketches are by the hour: name whole hours")

@@ -39,8 +39,8 @@ from mayfly.spark.slots import (
 
 TtlRule = Literal["send", "release"]
 
-#: What the session of a delay line must be set to: state on disk, of which a batch writes only what
-#: changed, in files that a restart tells apart from those of a run that was killed.
+#: Settings of a delay line's session: state on disk, of which a batch writes only the changes, in
+#: files that a restart tells apart from those of a killed run.
 SESSION_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -61,7 +61,7 @@ _MANAGER_NAME_LENGTH = 48
 
 
 def prepare_session(spark: SparkSession) -> SparkSession:
-    """Set what a delay line needs, SESSION_SETTINGS; queries started later have it."""
+    """Apply SESSION_SETTINGS to a session; queries started later have them."""
     for name, value in SESSION_SETTINGS.items():
         spark.conf.set(name, value)
     return spark
@@ -88,7 +88,7 @@ def lifetime(
     manager_name: str = "MAYFLY",
     as_of_ms: int | None = None,
 ) -> DataFrame:
-    """Return what becomes of messages: their columns with outcome, reason, ended_ms, report_owed.
+    """Return messages with their outcomes: added columns outcome, reason, ended_ms, report_owed.
 
     A row is a message of ``mayfly.spark.messages`` (queue, put_ms and payload at least). It may ask
     for ``life_ms`` and ``delay_ms``, else for the moments ``expire_at_ms`` and ``deliver_at_ms``;
@@ -96,14 +96,15 @@ def lifetime(
 
     * ``dead_lettered``: refused, at once, with a reason code and without a window
     * ``released``: at or after deliver_at_ms and before expire_at_ms
-    * ``expired``: at or after expire_at_ms, released to nobody
+    * ``expired``: at or after expire_at_ms, never handed out
     * ``delayed``: neither yet; only where ``messages`` is no stream
 
-    A stream holds rows until they are due; write it with `write_stream`. What is no stream gets
-    the outcomes as of ``as_of_ms``, by default now. ``ttl_rule`` "release" lets life_ms begin at
-    the delivery time. ``slot_ms`` is how much later than due a row may become ready to leave,
-    ``shards`` over how many tasks one slot may spread (default: spark.sql.shuffle.partitions); both
-    may change from run to run. ``manager_name`` signs the reports. Raises OptionError.
+    A stream holds rows until they are due; write it with `write_stream`. A DataFrame that is no
+    stream gets the outcomes as of ``as_of_ms``, by default now. ``ttl_rule`` "release" lets life_ms
+    begin at the delivery time. ``slot_ms`` is the most by which a row may become ready later than
+    due. ``shards`` is the number of tasks over which one slot may spread (default:
+    spark.sql.shuffle.partitions). Both may change from run to run. ``manager_name`` signs the
+    reports. Raises OptionError.
     """
     spark = messages.sparkSession
     streams = messages.isStreaming
@@ -132,8 +133,8 @@ def write_stream(
 
     The caller adds sink, trigger and start(). A batch that Spark repeats after a crash is the same
     batch under the same id; a sink that lets a repeat replace it writes every row once. Raises
-    OptionError for asynchronous progress tracking, which could repeat batches that differ, and
-    CheckpointError for a checkpoint that some other query made, or one with other columns.
+    OptionError for asynchronous progress tracking, under which a repeated batch may differ. Raises
+    CheckpointError for a checkpoint that another query made, or one with other columns.
     """
     given = {name.lower(): value for name, value in (options or {}).items()}
     if given.get(_ASYNC_PROGRESS.lower(), "false").lower() != "false":
@@ -163,7 +164,7 @@ def _check_whole(name: str, value: int | None, least: int, most: int) -> None:
 
 
 def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> DataFrame:
-    """Return messages with the window and reason their columns lead to, without what they asked."""
+    """Return messages with window and reason by the rule, without the columns that asked for it."""
     begun = messages.withColumns(_begun(messages, cap_ms, ttl_rule))
     put, life, delay, cap, deadline = (f.col(name) for name in _BEGUN)
     window = spark_window(f, put, life, delay, cap, from_release=ttl_rule == "release")
@@ -187,7 +188,7 @@ def _windowed(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> Dat
 
 
 def _begun(messages: DataFrame, cap_ms: int | None, ttl_rule: TtlRule) -> dict[str, Column]:
-    """Return the columns of _BEGUN: what the rule is asked, such that no sum passes a bigint."""
+    """Return the columns of _BEGUN: inputs of the rule, within limits where no bigint overflows."""
     column = _columns_of(messages)
     put = f.when(column("put_ms").between(0, LATEST_DUE_MS), column("put_ms"))
     life, expire_at = column("life_ms"), f.greatest(column("expire_at_ms"), put)
@@ -232,13 +233,13 @@ def _held(
 def due_shards(spark: SparkSession) -> list[int]:
     """Return a shard for each task of a stage, such that slot DUE of each is another task's work.
 
-    Taken in order, 0 and 1 for example, shards may well hash to one and the same task.
+    Shards in sequence, such as 0 and 1, may hash to one and the same task.
     """
     tasks = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     shard, slot = f.col("id").cast("int"), f.lit(DUE).cast("bigint")
-    # Of so many shards none of a thousand tasks is likely to get none; it would only idle.
+    # With 16 shards a task it is unlikely that a task gets none; such a task would only idle.
     found = spark.range(16 * tasks).select("id", f.pmod(f.hash(shard, slot), f.lit(tasks)))
-    # The lowest of each task wins.
+    # Sorted downwards, so that the lowest shard of each task stays.
     by_task = {int(task): int(shard) for shard, task in sorted(found.collect(), reverse=True)}
     return sorted(by_task.values())
 
@@ -257,7 +258,7 @@ def _ended_type(row_type: StructType) -> StructType:
 
 
 def _held_columns(ended_type: StructType) -> dict[str, str]:
-    """Return the names and types of what is in the state."""
+    """Return the names and types of the columns in the state."""
     return {
         field.name: field.dataType.simpleString()
         for field in ended_type

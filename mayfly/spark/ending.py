@@ -1,4 +1,4 @@
-"""How messages leave the delay line: the outcome of each at a moment, and the report it owes."""
+"""The end of messages in the delay line: outcome at a moment, and the report that it owes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.reasons import MQRC_NONE
 from mayfly.spark.messages import REPORT
 
-#: What the delay line adds to a row. ``ended_ms`` is null for a row that is still held.
+#: Columns that the delay line adds. ``ended_ms`` is null for a row that is still held.
 ENDED = pa.schema(
     [
         pa.field("outcome", pa.string(), nullable=False),
@@ -42,7 +42,7 @@ _CAUSES = {_EXPIRED: Cause.EXPIRATION, _REFUSED: Cause.EXCEPTION}
 
 
 def end_rows(rows: pa.RecordBatch, now_ms: int, manager_name: str) -> pa.RecordBatch:
-    """Return message rows with ENDED's columns: what became of each at ``now_ms``.
+    """Return message rows with ENDED's columns: the outcome of each at ``now_ms``.
 
     A row has ``reason``, and without one also the window ``deliver_at_ms``, ``expire_at_ms``. One
     whose deadline has come is expired, even where its delivery time has come as well (E4).
@@ -84,7 +84,7 @@ def _reports_owed(rows: pa.RecordBatch, ends: Any, now_ms: int, manager_name: st
 
 
 def _asks(rows: pa.RecordBatch, cause: Cause) -> Mask:
-    """Tell which rows have the bit of a cause, so that only those become Python values."""
+    """Return True for rows with the report bit of a cause; only those become Python values."""
     if "report" not in rows.schema.names:
         return np.zeros(rows.num_rows, dtype=np.bool_)
     options = np.asarray(pc.fill_null(rows["report"], MQRO_NONE), dtype=np.int64)
@@ -130,14 +130,14 @@ def _reports(cause: Cause, rows: pa.RecordBatch, now_ms: int, manager_name: str)
 
 
 def _descriptors(rows: pa.RecordBatch) -> list[Descriptor]:
-    """Return the descriptors of rows; what is null or not there has its default."""
+    """Return the descriptors of rows; a field that is null or missing has its default."""
     return list(
         map(Descriptor, *(_values(rows, *field) for field in Descriptor._field_defaults.items()))
     )
 
 
 def _values(rows: pa.RecordBatch, name: str, default: int | str | bytes) -> list[Any]:
-    """Return the values of a message column, with a default for what is null or not there."""
+    """Return the values of a message column, with a default where it is null or missing."""
     if name not in rows.schema.names or name not in REPORT.names:
         return [default] * rows.num_rows
     values: list[Any] = rows[name].fill_null(default).to_pylist()

@@ -1,4 +1,4 @@
-"""What can go wrong in the pipeline before or beside the reading itself.
+"""Errors of options, checkpoints and lakes.
 
 PipelineError (mayfly/lake/errors.py)
 ├── OptionError      an option of format("mayfly") is unknown, missing or has a bad value

@@ -33,8 +33,8 @@ def export_lives(
     """Write the lives that fit all filters to a file, which must not exist; return how many.
 
     The format follows from the ending. Columns are those of `read_lake`; in CSV and JSON ids are
-    hexadecimal and JSON leaves out what is null. ``late_after_ms`` keeps what was got later than
-    that after its delivery time; ``where`` is a condition in SQL over the columns. Raises LakeError
+    hexadecimal and JSON leaves out nulls. ``late_after_ms`` keeps messages got later than that
+    after their delivery time; ``where`` is a condition in SQL over the columns. Raises LakeError
     without a lake, and ExportError as check_export says.
     """
     lake, file = existing_lake(lake_path), Path(target).absolute()
@@ -68,7 +68,7 @@ def _write(lives: DataFrame, file: Path, kind: str) -> int:
             move_in(written, file)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    # Spark may write no file for no rows.
+    # Without rows Spark may write no file at all.
     file.touch()
     row_count: int = counted.get["rows"]
     return row_count

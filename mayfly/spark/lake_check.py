@@ -1,7 +1,7 @@
-"""Whether a lake is complete: every position once, and put = ended + present at every balance.
+"""The proof that a lake is complete: every position once, put = ended + present at every balance.
 
-A balance row says what had happened on a queue up to its position. The lives that the lake lists
-up to there have to agree with it, outcome by outcome, and so for any prefix of the lake.
+A balance row has the counts of a queue up to its position. The lives that the lake lists up to
+there must agree with it, outcome by outcome. So every prefix of the lake is proved as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OUTCOMES = [*OUTCOME_CODES, OTHER_OUTCOMES]
 
 
 class Problem(NamedTuple):
-    """What is wrong, and the first position at which it shows; ``queue`` None is any."""
+    """A fault, and the first position at which it shows; ``queue`` None is any."""
 
     store: str
     position: int
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class LakeCheck:
-    """What was found: rows looked at, balances compared, and the problems by position."""
+    """The result: rows read, balances compared, and the problems by position."""
 
     rows: int
     balances: int
@@ -50,7 +50,7 @@ class LakeCheck:
 
 
 def verify_lake(spark: SparkSession, lake_path: str | Path) -> list[str]:
-    """Return what is wrong with a lake in words; an empty list proves it complete."""
+    """Return the faults of a lake in words; an empty list proves it complete."""
     return check_lake(spark, lake_path).texts
 
 
@@ -61,8 +61,8 @@ def check_lake(
 
     Of each store every position must be there once, from the first one on; and of each queue every
     balance must be balanced and count the lives that the lake lists. Where the lake begins later
-    than the store (retention had trimmed it) or a queue was defined anew, what was added since the
-    first balance is compared. Lives lost at a restart are counted in a balance and not listed.
+    than the store (retention had trimmed it) or a queue was defined anew, only the difference to
+    the first balance is compared. Lives lost at a restart are counted in a balance and not listed.
     Lives after the newest balance are not yet accounted for. Raises LakeError without a lake.
     """
     lease = Lease(existing_lake(lake_path))
@@ -182,7 +182,7 @@ def _listed(outcome: str) -> Column:
 
 
 def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
-    """Return the balances with what they count and what is listed, from where both can be known.
+    """Return the balances with their own counts and those of listed lives, where both are known.
 
     A queue that was deleted and defined again counts from nothing: a count that falls shows it.
     """
@@ -200,7 +200,7 @@ def _compared(balances: DataFrame, whole: list[str]) -> DataFrame:
     ended = [f.coalesce(f.col(f"balance.ended.{name}"), f.lit(0)) for name in _OUTCOMES]
     columns: list[Column] = []
     for name, count in zip(_OUTCOMES, ended, strict=True):
-        # Of what comes before the first balance nothing is known, unless the lake has it all.
+        # Lives before the first balance are unknown, unless the lake begins with the store.
         is_known = f.col("from_nothing") | ~f.col("is_first")
         listed = f.sum(f.when(is_known, f.col(f"listed_{name}")).otherwise(0)).over(since)
         base = f.when(f.col("from_nothing"), 0).otherwise(f.first(count).over(since))
@@ -248,7 +248,7 @@ def _row_problems(row: Row) -> Iterator[Problem]:
 def _first_of_each(problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield the problems of the first position of each queue that does not add up.
 
-    What follows from it at later positions is not told again.
+    Later problems of the same queue follow from the first and are left out.
     """
     first: dict[tuple[str, str | None], int] = {}
     for problem in problems:

@@ -1,8 +1,8 @@
 """Change which files make up a lake, so that every reader at every moment has every row once.
 
-Only whoever holds the maintenance lock changes the manifest. What it no longer names stays until
-the last reader of an earlier generation is gone: a run lies beside the lake until then, and takes
-the place of the batches' files afterwards. Each step may be cut off and is then done again.
+Only the holder of the maintenance lock changes the manifest. Files that it no longer names stay
+until the last reader of an earlier generation is gone. A run lies beside the lake until then, and
+takes the place of the batches' files afterwards. Each step may be cut off and is then done again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ UPKEEP_STAGING = f"{STAGING}/upkeep"
 
 
 class LakeBusy(LakeError):
-    """Somebody else maintains the lake just now, or nobody may write to it."""
+    """Another process maintains the lake just now, or the lake is read-only."""
 
 
 @contextlib.contextmanager
 def upkeep(lake: Path) -> Iterator[None]:
-    """Be the one who maintains a lake; raises LakeBusy when somebody else is, or nobody can be.
+    """Hold the maintenance of a lake; raises LakeBusy when another process has it, or none can.
 
-    What a killed predecessor left half done is finished or removed first, and what can be removed
-    is removed afterwards.
+    Work that a killed predecessor left half done is finished or removed first. Files that no reader
+    needs any longer are removed afterwards.
     """
     with maintained(lake) as is_ours:
         if not is_ours:
@@ -52,7 +52,7 @@ def upkeep(lake: Path) -> Iterator[None]:
 
 
 def publish(lake: Path, manifest: Manifest) -> None:
-    """Make a manifest the lake's, as the next generation, while nobody takes a snapshot."""
+    """Make a manifest the lake's, as the next generation; a lock keeps snapshots out meanwhile."""
     with locked(lake):
         manifest.publish(lake)
 
@@ -64,7 +64,7 @@ def retire(manifest: Manifest, folder: str, names: Sequence[str]) -> None:
 
 
 def sweep(lake: Path) -> None:
-    """Remove what a killed maintainer had written and the manifest never came to name."""
+    """Remove files that a killed maintainer wrote and that the manifest never named."""
     manifest = Manifest.load(lake)
     shutil.rmtree(lake / UPKEEP_STAGING, ignore_errors=True)
     named = {lake / path for path in manifest.retired}
@@ -80,7 +80,7 @@ def sweep(lake: Path) -> None:
 
 
 def settle(lake: Path) -> None:
-    """Give runs their place in the lake and remove what nobody reads any longer, where possible."""
+    """Give runs their place in the lake and remove files without readers, where possible."""
     with locked(lake):
         manifest = Manifest.load(lake)
         oldest = oldest_lease(lake)
@@ -104,7 +104,7 @@ def settle(lake: Path) -> None:
 
 
 def _take_place(lake: Path, date: str, manifest: Manifest) -> bool:
-    """Put the runs of a date where its batches were, and remove those; tell if there were any."""
+    """Put the runs of a date in the place of its batches; return True if there were any."""
     entry = manifest.dates[date]
     folder = run_path(lake, date, "", is_hidden=False)
     for name in entry.hidden:
@@ -127,7 +127,7 @@ def _is_replaced(manifest: Manifest, entry: DateEntry, date: str, name: str) -> 
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Give a file a second name, by copying it where the file system knows no second names."""
+    """Give a file a second name: a hard link, or a copy where the file system has no links."""
     unfinished = target.with_name(f".{target.name}")
     unfinished.unlink(missing_ok=True)
     try:

@@ -1,7 +1,7 @@
-"""What a row of a pipeline is: the message schema as Spark types, and the check of a DataFrame.
+"""The rows of a pipeline: the message schema as Spark types, and the check of a DataFrame.
 
-The columns themselves are defined once, in ``mayfly/bulk/schema.py``. Beside them stand what a
-putter may ask for instead of moments, and the report that the end of a message owes.
+The message columns themselves are defined once, for Arrow. Beside them stand intervals that a row
+may have instead of moments, and the report that the end of a message owes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mayfly.spark.errors import OptionError
 #: One message with its lifetime, as Spark types.
 MESSAGE_TYPE: StructType = from_arrow_schema(MESSAGE)
 
-#: What a message cannot do without.
+#: Columns that every message must have.
 REQUIRED_COLUMNS = tuple(field.name for field in MESSAGE if not field.nullable)
 
-#: What a row may ask for, in ms, in place of deliver_at_ms and expire_at_ms; null asks for nothing.
+#: Intervals, in ms, that a row may have in place of deliver_at_ms and expire_at_ms; null is none.
 ASKED_COLUMNS = ("life_ms", "delay_ms", "cap_ms")
 
-#: A report as a message to be put: ``queue`` and ``manager`` are where it goes. A null ``msg_id``
-#: asks for a new one; ``put_ms`` is the moment at which it became owed.
+#: A report as a message to be put, on ``queue`` of ``manager``. A null ``msg_id`` asks for a new
+#: one; ``put_ms`` is the moment at which the report became owed.
 REPORT = pa.schema(
     [
         *(field.with_nullable(True) for field in MESSAGE),
@@ -48,10 +48,10 @@ _KNOWN_TYPES: dict[str, DataType] = {
 def as_messages(rows: DataFrame, added: Iterable[str]) -> DataFrame:
     """Return a DataFrame whose message columns have the types of the message schema.
 
-    Whole numbers become the whole numbers of the schema where none can be cut off; other columns
-    stay as they are. Raises OptionError, naming the column, for one that is missing, twice there,
-    of another type, or named like one of ``added``, which is what the caller will add, or such that
-    Spark cannot hand it to Python.
+    Whole numbers become those of the schema where no digit can be lost; other columns stay as they
+    are. Raises OptionError, naming the column, for one that is missing, twice there, of another
+    type, or named like one of ``added``, the columns that the caller will add. Raises it also for
+    a name that Spark cannot hand to Python.
     """
     names = [name.lower() for name in rows.columns]
     for name in REQUIRED_COLUMNS:
@@ -76,7 +76,7 @@ def as_messages(rows: DataFrame, added: Iterable[str]) -> DataFrame:
 
 
 def _type_of(name: str, found: DataType) -> DataType:
-    """Return the type a column is to have, after checking that it can have it without loss."""
+    """Return the type that a column will have, after a check that nothing is lost."""
     wanted = _KNOWN_TYPES[name.lower()]
     widens = isinstance(wanted, IntegralType) and isinstance(found, IntegralType)
     widens = widens and _WIDTHS[found.typeName()] <= _WIDTHS[wanted.typeName()]

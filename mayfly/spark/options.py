@@ -1,4 +1,4 @@
-"""Reads the options of ``format("mayfly")``: by name in any case, checked, none left over."""
+"""Reads the options of ``format("mayfly")``: names in any case; unknown options are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mayfly.spark.errors import OptionError
 
 
 class Given:
-    """Options as Spark hands them over; remembers which were asked for."""
+    """Options as Spark hands them over; remembers the names that were read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """Begin with all of them unread."""
@@ -59,7 +59,7 @@ class Given:
         return value == "true"
 
     def refuse_the_rest(self) -> None:
-        """Raise OptionError for an option that nobody has asked for."""
+        """Raise OptionError for an option that was not read: it is unknown."""
         if self._left:
             name, value = next(iter(self._left.values()))
             raise OptionError(f"option {name} ({value!r}) is not one of this source")

@@ -1,9 +1,9 @@
 """Spark's ``format("mayfly")`` with a queue: a stream of durable claims, or a browse as a table.
 
-The offset of a stream is the number of the last claim it has read, with the names of consumer,
-queue and store, so that a checkpoint is never continued on another. Spark asks for the batch that
-begins at an offset only when it has committed the one that ended there: what was claimed up to it
-ends then. Until then a batch that Spark repeats is the same batch.
+The offset of a stream is the number of the last claim it has read. It also names consumer, queue
+and store, so that a checkpoint is never continued on another. Spark asks for the batch that
+begins at an offset only when it has committed the one that ended there. Claims up to that offset
+are ended then; until then a batch that Spark repeats is the same batch.
 """
 
 from __future__ import annotations
@@ -125,13 +125,13 @@ class KeyRange(InputPartition):
 
 
 def queue_reader(options: Mapping[str, str]) -> DataSourceReader:
-    """Return a reader of what is on a queue now, which leaves it there."""
+    """Return a reader that browses the messages on a queue now."""
     parsed = QueueOptions.parse(options)
     return FilteredQueueReader(parsed) if parsed.pushes_filters else QueueReader(parsed)
 
 
 def queue_stream_reader(options: Mapping[str, str]) -> QueueStreamReader:
-    """Return a reader that takes what comes to a queue."""
+    """Return a reader that takes messages as they come to a queue."""
     return QueueStreamReader(QueueOptions.parse(options))
 
 
@@ -160,7 +160,7 @@ class QueueReader(DataSourceReader):
 
 
 class FilteredQueueReader(QueueReader):
-    """The same, with equality of ids and priority looked at by the queue manager.
+    """The same, with equality of ids and priority compared by the queue manager.
 
     Spark refuses a reader that can do this unless spark.sql.python.filterPushdown.enabled is true.
     """
@@ -173,7 +173,7 @@ class FilteredQueueReader(QueueReader):
 
     def _keeps(self, given: Filter) -> bool:
         if isinstance(given, IsNotNull):
-            # Spark asks for it beside every equality.
+            # Spark adds an IsNotNull beside every equality.
             return given.attribute in (("msg_id",), ("priority",))
         if not isinstance(given, EqualTo) or len(given.attribute) != 1:
             return False
@@ -203,7 +203,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._attached: Attached | None = None
         #: Renews the claims on delayed messages, which lapse.
         self._renewal: Renewal | None = None
-        #: Under AvailableNow, what tells messages that are there now from later ones.
+        #: Under AvailableNow, the mark that separates messages of now from later ones.
         self._mark: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_renewal": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return where a stream without a checkpoint begins: behind what was ended before."""
+        """Return the begin of a stream without a checkpoint: behind the last ended claim."""
         with self._options.connect() as client:
             attached = self._attach(client)
         return _offset(attached, attached.closed)
@@ -226,7 +226,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._mark = client.mark()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """End what was claimed up to ``start``, claim for the next batch, and return its end.
+        """End claims up to ``start``, claim messages for the next batch, and return its end.
 
         Raises CheckpointError when ``start`` is of another consumer, queue or store, and a
         BulkError when the queue manager cannot go on from it or another reader has taken over.
@@ -314,7 +314,7 @@ class Renewal:
             except (ConsumerFenced, ConsumerUnknown):
                 return
             except BulkError:
-                # The server may be back at the next try; the query says what is wrong.
+                # The server may be back at the next try; the query itself reports the error.
                 continue
 
 
@@ -340,7 +340,7 @@ def _offset_of(attached: Attached, claim: int) -> ClaimOffset:
 
 
 def _claim_of(given: dict[str, Any], attached: Attached) -> int:
-    """Return the claim of an offset after checking whose it is."""
+    """Return the claim of an offset after a check of its consumer, queue and store."""
     offset = claim_offset(given)
     if offset is None:
         raise CheckpointError(f"offset {given} is not one of a queue, version 1")

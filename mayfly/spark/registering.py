@@ -20,9 +20,9 @@ _FORMAT = MayflyDataSource.name()
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("mayfly")`` known to a session, whichever thread writes."""
+    """Make ``format("mayfly")`` known to a session, for writes on any thread."""
     spark.dataSource.register(MayflyDataSource)
-    # Neither class has a hook, and an instance is made by each ``df.write``.
+    # The classes are patched: neither has a hook, and each ``df.write`` makes a new instance.
     writers: tuple[Any, ...] = (DataFrameWriter, DataStreamWriter)
     for writer in writers:
         if not hasattr(writer.format, "is_of_mayfly"):

@@ -1,4 +1,4 @@
-"""What-if replay in Spark: the kernel of `mayfly.replay`, run queue by queue on the workers.
+"""The what-if replay in Spark: the kernel of `mayfly.replay`, run queue by queue on the workers.
 
 Two ways: over any DataFrame, whose rows are brought together by queue, and over a folder split by
 queue (``queue=NAME/*.parquet``), which the workers read themselves, so that nothing is shuffled.
@@ -67,7 +67,7 @@ _ORDER = [("queue", "ascending"), ("put_ms", "ascending"), ("seq", "ascending")]
 def replay_in_spark(trace: DataFrame, what_if: Settings = AS_IT_WAS) -> DataFrame:
     """Return the outcomes of `replay_in_process` as a DataFrame; rows in no order.
 
-    `ordered` brings what is collected from it into the order of `replay_in_process`.
+    `ordered` brings collected rows into the order of `replay_in_process`.
     """
 
     _check(what_if, trace)
@@ -98,7 +98,7 @@ def replay_split_in_spark(
     check_queues(what_if, [queue_of(path) for path in folders])
     paths = [str(path) for path in folders]
     names = spark.createDataFrame([(path,) for path in paths], "path string")
-    # From one partition they are dealt out one by one.
+    # From one partition the names are dealt out one by one, so each task gets one queue.
     tasks = names.coalesce(1).repartition(len(paths))
     return tasks.mapInArrow(decide, from_arrow_schema(OUTCOME_SCHEMA))
 
@@ -110,9 +110,9 @@ def compare_in_spark(
     prepare: Prepare | None = None,
     late_after_ms: int = LATE_AFTER_MS,
 ) -> Comparison:
-    """Return what `mayfly.replay.compare.compare` does, decided queue by queue in Spark.
+    """Return the same as `mayfly.replay.compare.compare`, decided queue by queue in Spark.
 
-    What comes back to this process is a row a queue and those messages that end otherwise.
+    Only a row a queue, and the messages that end otherwise, come back to this process.
     ``prepare`` makes the rows of one queue a trace where they are none yet.
     """
 

@@ -1,7 +1,4 @@
-"""What the lake says of each queue, from the stored sketches or, exactly, from its rows.
-
-What comes back is one row a queue.
-"""
+"""The report of a lake by Spark: a row a queue, from stored sketches or exactly from its rows."""
 
 from __future__ import annotations
 
@@ -35,10 +32,10 @@ def ledger_report(
 ) -> list[QueueReport]:
     """Return a row for each queue used in a part of a lake, by queue manager and name.
 
-    Counts are exact, percentiles right to about 1 % of rank, and so is ``late`` for another limit
-    than LATE_AFTER_MS; ``is_rescan`` reads all rows and has everything exact. Sketches that are not
-    up to date are brought so first. Raises LakeError without a lake, PartError for bounds that are
-    not whole hours without a rescan.
+    Counts are exact. Percentiles are right to about 1 % of rank, and so is ``late`` for another
+    limit than LATE_AFTER_MS. ``is_rescan`` reads all rows, and everything is exact. Sketches are
+    brought up to date first. Raises LakeError without a lake, PartError for bounds that are not
+    whole hours without a rescan.
     """
     lake = existing_lake(lake_path)
     if not is_rescan:
@@ -58,7 +55,7 @@ def ledger_report(
 def _sketched(
     spark: SparkSession, snapshot: Snapshot, part: LakePart, late_after_ms: int
 ) -> DataFrame:
-    # By store first: books are added up, and only the newest of each store counts.
+    # Merged by store first: the books of a queue are the sum of the newest ones of its stores.
     cells = merged(stored_cells(spark, snapshot, part), "manager", "instance_id", "queue")
     if late_after_ms != LATE_AFTER_MS:
         rank = f.kll_sketch_get_rank_bigint("waited", f.lit(late_after_ms))
@@ -78,13 +75,13 @@ def _exact(
 
 
 def exact_percentiles(value: str, ranks: Sequence[float]) -> str:
-    """Spell exact percentiles: what is between two values is in proportion between them.
+    """Return exact percentiles in SQL, interpolated between two values.
 
     A list that is sorted at the end is four times faster than Spark's own exact percentile, which
     counts in a table of objects.
     """
     picked = ", ".join(_at(f"(size(v) - 1) * {rank}D") for rank in ranks)
-    # As the only element of an array it is sorted once, however often it is looked into.
+    # As the only element of an array the list is sorted once for all ranks.
     one = f"array(sort_array(collect_list({value})))"
     return f"get(transform({one}, v -> CASE WHEN size(v) > 0 THEN array({picked}) END), 0)"
 
@@ -95,7 +92,7 @@ def _at(place: str) -> str:
 
 
 def _books() -> list[Column]:
-    """Return the books of a queue: those of its stores together, where its name was used again."""
+    """Return the books of a queue, summed over its stores where its name was used again."""
     return [
         f.max("balance.at_ms").alias("at_ms"),
         f.sum("balance.puts").alias("put"),

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from mayfly.spark.jvm import ensure_java
 from mayfly.spark.registering import register
 
-#: As a URL: a path may hold spaces, which would end a Java option.
+#: A URL, since a path may hold spaces, which would end a Java option.
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 # A stopping query unwinds regular expressions on its thread; the default stack is too small.
 _STACK = "-Xss8m"
@@ -25,10 +25,10 @@ _LOGGING = f"{_STACK} -Dlog4j2.configurationFile={_LOG_SETTINGS}"
 _JAVA_OPTIONS = f"{_LOGGING} -XX:+UseParallelGC"
 _FAST_JAVA_OPTIONS = f"{_LOGGING} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
-#: Set by spark-submit for the program it runs, which finds its Java waiting there.
+#: Set by spark-submit for the program it runs: the port of the Java that waits for it.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
-#: What a pipeline needs wherever it runs; a conf handed in wins over each.
+#: Settings that a pipeline needs with every master; a conf handed in wins over each.
 _ALWAYS = {
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
@@ -45,10 +45,10 @@ _ALWAYS = {
     _EXECUTOR_OPTIONS: _STACK,
 }
 
-#: When all of Spark is on this machine: else it listens on the address that is seen from outside.
-#: Executors find the log settings where the driver has them. Checkpoints are on a local disk: the
-#: way of writing them that suits HDFS starts a program to rename a file, which is a third of a
-#: small micro-batch, and the local file system of Hadoop has checksums of its own.
+#: Settings when all of Spark is on this machine. It listens on the loopback address, otherwise on
+#: one that is visible from outside. Executors find the log settings where the driver has them.
+#: Checkpoints are on a local disk: Hadoop's usual way of writing them starts a program to rename a
+#: file, a third of a small micro-batch, and its local file system has checksums of its own.
 _THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -89,8 +89,8 @@ def create_session(
     ``conf`` has the last word. ``fast`` trades throughput for short jobs, as tests want it. Where a
     session is active already, that one is returned and only its SQL settings change.
 
-    In a program that spark-submit runs, Java, Python, master and whatever else was said to
-    spark-submit are as they are; only ``conf`` goes before it.
+    In a program that spark-submit runs, Java, Python, master and all settings of spark-submit stay;
+    only ``conf`` wins over them.
     """
     submitted = _submitted()
     if submitted is None:
@@ -140,11 +140,11 @@ def _start_java(settings: Mapping[str, str]) -> None:
 
 
 def _prepare_environment(master: str) -> None:
-    """Set what Spark reads when it starts its JVM and its workers."""
+    """Set the environment that Spark reads when it starts its JVM and its workers."""
     os.environ["JAVA_HOME"] = str(ensure_java().path)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if _is_this_machine(master):
-        # Else it looks for an outer address and says at length what it found.
+        # Without this Spark looks for an outer address and logs the result at length.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 

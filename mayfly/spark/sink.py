@@ -2,8 +2,8 @@
 
 Each task puts its rows on a stage of their queue manager, under query, batch, partition and
 attempt; the driver's commit names the stages that count, and the queue manager puts their rows. A
-batch that Spark repeats, after whatever has failed, changes nothing (engine/bulk/stages.py). So
-does a write of a plain DataFrame that is told of which application and batch it is.
+batch that Spark repeats, after any failure, changes nothing (engine/bulk/stages.py). The same holds
+for a write of a plain DataFrame whose options name its application and batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQPER_PERSISTENT
 from mayfly.spark.errors import OptionError
 from mayfly.spark.options import Given
 
-#: Columns of a message that tell of the life it had before; a put begins a new one.
+#: Columns about the former life of a message; a put begins a new one.
 IGNORED_COLUMNS = ("put_ms", "backout_count")
 _PAYLOAD, _QUEUE, _MANAGER, _PERSISTENCE = "payload", "queue", "manager", "persistence"
 #: The names that Delta gave to these two, for the same purpose.
@@ -38,7 +38,7 @@ _APPLICATION, _VERSION, _JOB = "txnAppId", "txnVersion", "jobId"
 _VERSION_LIMIT = 2**63
 _QUERY_PROPERTY, _BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
 _ASYNCHRONOUS = "asyncProgressTracking"
-#: What Spark itself reads of a stream's options.
+#: Options of a stream that Spark itself reads.
 _SPARKS_OWN = (
     "checkpointLocation",
     "queryName",
@@ -131,7 +131,7 @@ def _transaction(given: Given, *, has_job: bool) -> tuple[str, int] | None:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has written: its stages, each a (queue manager, partition, attempt)."""
+    """The stages that one task has written, each a (queue manager, partition, attempt)."""
 
     query: str
     batch: int
@@ -156,7 +156,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         return _write(self._options, (query, int(batch)), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Have the rows of a batch put; of one that was committed before, what is left of them."""
+        """Have the rows of a batch put; of one committed before, only rows not put yet."""
         _commit(self._options, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
@@ -179,7 +179,7 @@ class BatchSink(DataSourceArrowWriter):
         return _write(self._options, self._batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Have the rows put; of a batch that was committed before, what is left of them."""
+        """Have the rows put; of a batch committed before, only rows not put yet."""
         _commit(self._options, messages, self._batch[1])
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -213,8 +213,8 @@ def batch_sink(
 def check_columns(schema: StructType, queue: str | None) -> None:
     """Raise OptionError, naming the column, unless rows of a schema can be put.
 
-    Names are in any case, whole numbers of any width. A column that no put knows is refused, too:
-    what it says would be lost.
+    Names are in any case, whole numbers of any width. A column that no put knows is refused, too,
+    since its values would be lost.
     """
     names = [field.name.lower() for field in schema]
     if _PAYLOAD not in names:
@@ -238,7 +238,7 @@ def check_columns(schema: StructType, queue: str | None) -> None:
 
 
 def staged_rows(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
-    """Return rows under the schema STAGED, with what the options say where a row says nothing."""
+    """Return rows under the schema STAGED, with the options' values where a row has none."""
     given = {name.lower(): column for name, column in zip(batch.schema.names, batch, strict=True)}
     defaults = {_QUEUE: options.queue, _PERSISTENCE: options.persistence}
     columns = []
@@ -262,10 +262,10 @@ class _Uploads:
         self._batch = batch
         context = _task()
         self._partition = context.partitionId()
-        # Numbers of attempts begin anew with every driver.
+        # A random part, as attempt numbers begin anew with every driver.
         self._attempt = f"{context.taskAttemptId()}-{secrets.token_hex(8)}"
         self._uploads: dict[str, Upload] = {}
-        #: What a row names -> the queue manager that is served under it.
+        #: Name in a row -> name of the served queue manager.
         self._names: dict[str | None, str] = {}
         self._clients: list[StageClient] = []
 
@@ -290,7 +290,7 @@ class _Uploads:
             client.close()
 
     def break_off(self) -> None:
-        """Give up; the server keeps nothing that is not finished."""
+        """Give up; the server drops uploads that are not finished."""
         for upload in self._uploads.values():
             upload.break_off()
 

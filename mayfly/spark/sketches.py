@@ -1,9 +1,9 @@
 """Counts and KLL sketches per date, hour and queue, kept beside the lake and up to date with it.
 
-A cell is one hour of one queue of one store: how its lives ended, which reports they owed, three
-sketches of durations, and the newest balance. Cells are made from the rows of batches that no
-stored sketch counts yet; the manifest says which those are. Merging two cells gives the cell of
-their rows together, so a report never needs the rows again.
+A cell is one hour of one queue of one store: lives by outcome, reports owed, three sketches of
+durations, and the newest balance. Cells are made from the rows of batches that no stored sketch
+counts yet; the manifest lists the counted ones. Merging two cells gives the cell of their rows
+together, so a report never needs the rows again.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def merged(cells: DataFrame, *key: str) -> DataFrame:
 
 
 def _unless_empty(sketch: Column) -> Column:
-    # Of an empty sketch no quantile can be asked.
+    # A quantile of an empty sketch is an error in Spark.
     return f.when(f.kll_sketch_get_n_bigint(sketch) > 0, sketch)
 
 
@@ -109,7 +109,7 @@ def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERY
     if paths:
         stored = spark.read.schema(cells.schema).parquet(*map(str, paths))
         if sum(path.stat().st_size for path in paths) < _SHUFFLED_BYTES_MIN:
-            # What is in one place need not be brought to one place.
+            # One partition needs no shuffle.
             stored = stored.coalesce(1)
         cells = stored.unionByName(cells) if fresh else stored
     return cells.where(part.cell_condition())
@@ -119,7 +119,7 @@ def stored_cells(spark: SparkSession, snapshot: Snapshot, part: LakePart = EVERY
 
 
 def sketch_lake(spark: SparkSession, lake_path: str | Path) -> bool:
-    """Bring the stored sketches up to date; False when somebody else is just doing it.
+    """Bring the stored sketches up to date; False when another process is just doing it.
 
     Raises LakeError when there is no lake.
     """
@@ -134,7 +134,7 @@ def sketch_lake(spark: SparkSession, lake_path: str | Path) -> bool:
 
 
 def rebuild_sketches(spark: SparkSession, lake_path: str | Path) -> None:
-    """Make all sketches anew from the rows; raises LakeError while somebody else maintains."""
+    """Make all sketches anew from the rows; raises LakeError while another process maintains."""
     lake = existing_lake(lake_path)
     with upkeep(lake):
         manifest = Manifest.load(lake)
@@ -145,10 +145,10 @@ def rebuild_sketches(spark: SparkSession, lake_path: str | Path) -> None:
 
 
 def bring_up_to_date(spark: SparkSession, lake: Path) -> None:
-    """Count what no stored sketch counts; only whoever maintains the lake may."""
+    """Count rows that no stored sketch counts; the caller holds the maintenance of the lake."""
     snapshot = Snapshot.take(lake)
     manifest = snapshot.manifest
-    # Files of other names have no number to know them by: each report counts them for itself.
+    # Files of other names have no number in the manifest: each report counts them for itself.
     files = [
         file
         for file in snapshot.unsketched
@@ -186,9 +186,9 @@ def _merge_files(spark: SparkSession, lake: Path, manifest: Manifest) -> None:
 
 
 def small_tail(sizes_bytes: Sequence[int]) -> int:
-    """Return how many of the last files to merge, so that each byte is merged a few times only.
+    """Return the number of last files to merge, such that each byte is merged a few times only.
 
-    At least two; a file joins in when it is no larger than twice of what comes after it.
+    At least two; a file joins in when it is at most twice as large as all files after it.
     """
     count = min(2, len(sizes_bytes))
     while count < len(sizes_bytes) and sizes_bytes[-count - 1] <= 2 * sum(sizes_bytes[-count:]):

@@ -36,7 +36,7 @@ DUE = 0
 #: in the code that Spark generates for the stage, which it then compiled anew in each micro-batch.
 NOW_COLUMN = "_mayfly_now_ms"
 
-#: What travels to the state, and what comes out of it.
+#: Rows that go to the state and come out of it.
 PACKED = pa.schema(
     [
         pa.field("shard", pa.int32(), nullable=False),
@@ -52,16 +52,15 @@ LEAVING = pa.schema(
 )
 #: Rows are packed together up to here, so that a slot gets few blobs from a task.
 _GATHERED_BYTES = 32 * 2**20
-#: Small enough that a few tens of thousands of rows that are due keep all tasks busy.
+#: Small enough for a few tens of thousands of due rows to keep all tasks busy.
 _BLOB_BYTES = 2**20
 
 
 def packer(slot_ms: int, shards: int, due_shards: Sequence[int]) -> Callable[[Batches], Batches]:
     """Return the function for mapInArrow that makes PACKED of rows with window and NOW_COLUMN.
 
-    Rows that are due go to ``due_shards`` in turn. Those that wait for one slot go to one shard, as
-    each (shard, slot) that is held costs as much as hundreds of rows, and to the next ones only
-    where they are many.
+    Due rows go to ``due_shards`` in turn. Rows that wait for one slot go to one shard, and to the
+    next ones only where they are many: each held (shard, slot) costs as much as hundreds of rows.
     """
 
     def pack(batches: Batches) -> Batches:
@@ -90,7 +89,7 @@ def unpacker(expected: pa.Schema, manager_name: str) -> Callable[[Batches], Batc
     def unpack(batches: Batches) -> Batches:
         for batch in batches:
             if batch.num_rows:
-                # All that leaves in a micro-batch leaves at its time.
+                # All rows that leave in a micro-batch have its time.
                 ended_ms = batch["ended_ms"][0].as_py()
                 for rows in _gathered(unpacked(batch["blob"], expected)):
                     yield end_rows(rows, ended_ms, manager_name)
@@ -112,11 +111,10 @@ class Slots(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803  # Spark calls by these names
     ) -> Iterator[pd.DataFrame]:
-        """Let pass what is due and hold the rest."""
+        """Let due rows pass and hold the others."""
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         for packed in rows:
-            # From the rows, not from the key: it is another form of tuple in each of Spark's ways
-            # of calling this.
+            # The slot is read from the rows: Spark hands the key over as different forms of tuple.
             slot = int(packed["slot"].iloc[0])
             if slot <= now_ms:
                 yield _leaving(packed["blob"].tolist(), now_ms)

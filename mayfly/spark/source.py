@@ -1,6 +1,6 @@
 """Spark's ``format("mayfly")``: the ledger of a queue manager, or a queue, as table and stream.
 
-With option ``queue`` it is that of queue_source.py; the rest here is the ledger. A stream's offset
+Option ``queue`` chooses a queue (queue_source.py); this module reads the ledger. A stream's offset
 is the position it has read to, with the instance id of the store, so that a checkpoint is never
 continued on another one. Rows between two positions never change: a batch that Spark repeats is the
 same batch.
@@ -49,7 +49,7 @@ class SourceOptions(NamedTuple):
     """The options of ``format("mayfly")``, checked.
 
     ``starting_position`` is the first position a new stream reads, 0 for the oldest one held and
-    None for what comes next.
+    None for the end of the ledger.
     """
 
     url: str
@@ -136,13 +136,13 @@ class MayflyDataSource(DataSource):
         return MESSAGE_TYPE if _is_queue(self.options) else LEDGER_TYPE
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of what the ledger, or a queue, holds now."""
+        """Return a reader of the rows that the ledger, or a queue, holds now."""
         if _is_queue(self.options):
             return queue_reader(self.options)
         return LedgerReader(SourceOptions.parse(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """Return a reader that goes on with what the ledger, or a queue, holds later."""
+        """Return a reader that goes on with later rows of the ledger, or a queue."""
         try:
             if _is_queue(self.options):
                 return queue_stream_reader(self.options)
@@ -160,10 +160,10 @@ class MayflyDataSource(DataSource):
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Says why a stream cannot be read.
+    """Raises the reason why a stream cannot be read.
 
-    Where no reader could be made Spark itself fails, and says nothing of the reason in its last
-    line.
+    Without a reader Spark itself would fail, with an error whose last line does not have the
+    reason.
     """
 
     def __init__(self, error: OptionError) -> None:
