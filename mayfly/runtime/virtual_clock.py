@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from mayfly.lifetime.times import Clock, Driven
+from mayfly.runtime.runtime import Runtime
 
 _START_MS = 1_700_000_000_000
 #: Nothing has so much to do at one moment: a turn of the delay processor releases 2,000 messages.
@@ -22,13 +23,14 @@ class VirtualClock:
     it then sees.
     """
 
-    def __init__(self, start_ms: int = _START_MS) -> None:
-        """Stand still at ``start_ms``, epoch milliseconds."""
+    def __init__(self, start_ms: int = _START_MS, *, runtime: Runtime | None = None) -> None:
+        """Stand still at ``start_ms``, epoch milliseconds; its locks are of ``runtime``."""
+        self._runtime = Runtime() if runtime is None else runtime
         self._now_ms = start_ms
         self._driven: list[Driven] = []
-        self._advancing = threading.Lock()
+        self._advancing = self._runtime.lock("advance")
         #: Held while something due runs, so that detach can wait for it.
-        self._running = threading.RLock()
+        self._running = self._runtime.reentrant_lock("clock")
         self._advancer: int | None = None
 
     def now_ms(self) -> int:
@@ -43,10 +45,10 @@ class VirtualClock:
         """
         if ms < 0:
             raise ValueError(f"ms {ms}: time does not go back")
-        if self._advancer == threading.get_ident():
+        if self._advancer == self._runtime.thread_id():
             raise RuntimeError("advance() inside of what an advance runs")
         with self._advancing:
-            self._advancer = threading.get_ident()
+            self._advancer = self._runtime.thread_id()
             try:
                 self._advance_to(self._now_ms + ms)
             finally:
