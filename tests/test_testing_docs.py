@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
+from mayfly.engine import Message, Session
 from mayfly.testing import VirtualClock
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -8,8 +8,8 @@ from typing import Any
 
 from mayfly import QueueManager
 from mayfly.channel import ChannelStatus, Link, LinkDown, Opening, Parcel, Standing, connect_local
-from mayfly.engine.attributes.of_channels import ChannelDefinition
-from mayfly.engine.message import Message
+from mayfly.engine import Message
+from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.mqi.structures import XQH
 from mayfly.testing import VirtualClock
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.engine.settings import SettingValue
+from mayfly.engine import SettingValue
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import MDE
 from mayfly.testing import VirtualClock

@@ -9,8 +9,7 @@ import pytest
 from mayfly import channel
 from mayfly.admin import CHSTATUS, displayed
 from mayfly.channel import Status
-from mayfly.engine.attributes import attributes_of
-from mayfly.engine.attributes.attribute import CHANNEL
+from mayfly.engine.face.administration import CHANNEL, attributes_of
 
 DOCS = (Path(__file__).parents[2] / "docs/CHANNELS.md").read_text("utf-8")
 

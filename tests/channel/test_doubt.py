@@ -11,7 +11,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.channel import LinkDown, Opening, connect_local
-from mayfly.engine.objects.named import find_channel
+from mayfly.engine import find_channel
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.put import PutRequest
+from mayfly.engine import PutRequest
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor

@@ -20,8 +20,8 @@ from mayfly.bulk.errors import BadRequest
 from mayfly.channel import Link, LinkDown, Opening, Status
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.network import NetworkLink
-from mayfly.engine.attributes.of_channels import ChannelDefinition
-from mayfly.engine.objects.named import find_channel
+from mayfly.engine import find_channel
+from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -6,7 +6,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.dead_letter.letters import dead_letter_of
-from mayfly.engine.put import PutRequest
+from mayfly.engine import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import Served, Serving
-from mayfly.engine.bulk.claim_holding import Limit
+from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.servers.flight import FlightServer
 from tests.cli.conftest import Invoke
 from tests.spec.scene import lives

@@ -11,7 +11,7 @@ import pytest
 from mayfly import QueueManager, SystemClock
 from mayfly.cli.clock import _lines
 from mayfly.cli.outcomes import ExitCode
-from mayfly.engine.own_time import OwnTime
+from mayfly.engine import OwnTime
 from mayfly.testing import VirtualClock
 from tests.cli.conftest import ROOT, Invoke
 from tests.cli.test_processes import serving

@@ -18,8 +18,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
-from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.session import Session
+from mayfly.engine import Receipt, Session
 from mayfly.mqi.structures import RFH2
 from mayfly.testing import VirtualClock
 from tests.cli.conftest import COMMAND, ROOT, Invoke, environment

@@ -7,8 +7,7 @@ from typing import Any
 
 from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, Outcome, parse_rules
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
+from mayfly.engine import Message, Session
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -9,7 +9,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
 from mayfly.dead_letter.courses import LIMIT, Course, Returns
-from mayfly.engine.forwarding import bury as engine_bury
+from mayfly.engine import bury as engine_bury
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError

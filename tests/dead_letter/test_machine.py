@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
-from mayfly.engine.forwarding import bury as engine_bury
+from mayfly.engine import bury as engine_bury
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mayfly import QueueManager
-from mayfly.engine.delay.schedule import ScheduleFilter
+from mayfly.engine import ScheduleFilter
 from mayfly.testing import VirtualClock
 
 EVERYTHING = ScheduleFilter()

@@ -16,12 +16,11 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.attributes.attribute import QMODEL
-from mayfly.engine.get import GetRequest, Getter
+from mayfly.engine import GetRequest, PutRequest, Session
+from mayfly.engine.face.administration import QMODEL
+from mayfly.engine.get import Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.objects import administration
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine import Receipt
 from mayfly.engine.delay import delay_processor
-from mayfly.engine.delay.schedule import Receipt
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock

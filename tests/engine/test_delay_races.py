@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delay.schedule import Receipt, Schedule
+from mayfly.engine import Receipt, Schedule
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock

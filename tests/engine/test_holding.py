@@ -13,14 +13,15 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QLOCAL
-from mayfly.engine.finding.search import ANY, in_order
+from mayfly.engine import Session
+from mayfly.engine.face.administration import QLOCAL
+from mayfly.engine.face.programs import ANY
+from mayfly.engine.face.transit import Shipment
+from mayfly.engine.finding.search import in_order
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.objects import administration
 from mayfly.engine.queues import Found
-from mayfly.engine.session import Session
-from mayfly.engine.shipments import Shipment
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError, next_state
 from mayfly.mqi import constants as c

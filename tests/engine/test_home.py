@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup, pymqi
-from mayfly.engine.home import folder_in_home
+from mayfly.engine import folder_in_home
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.spec.scene import bodies, local, refused

@@ -15,8 +15,7 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.get import GetRequest
-from mayfly.engine.watch import wait_for
+from mayfly.engine import GetRequest, wait_for
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

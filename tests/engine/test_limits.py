@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.get import GetResult, Getter
+from mayfly.engine.face.programs import GetResult
+from mayfly.engine.get import Getter
 from mayfly.engine.unit_of_work import Pending
 from mayfly.engine.work import Work
 from mayfly.mqi import constants as c

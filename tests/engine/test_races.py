@@ -12,12 +12,13 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine import GetRequest, PutRequest
 from mayfly.engine.delay import staging_order
-from mayfly.engine.get import GetRequest, Getter
+from mayfly.engine.face.administration import QLOCAL
+from mayfly.engine.get import Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.objects import administration
-from mayfly.engine.put import PutRequest, put
+from mayfly.engine.put import put
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c

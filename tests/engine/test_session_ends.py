@@ -12,14 +12,11 @@ from threading import Event
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QMODEL
+from mayfly.engine import GetRequest, Handle, Message, PutRequest, Session
 from mayfly.engine.browsing.browse import Cursor
-from mayfly.engine.get import GetRequest, obtain
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message
+from mayfly.engine.face.administration import QMODEL
+from mayfly.engine.get import obtain
 from mayfly.engine.objects import administration
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

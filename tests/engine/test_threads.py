@@ -14,8 +14,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.contracts.outcomes import unpack_counts
-from mayfly.engine.get import GetRequest
-from mayfly.engine.session import Session
+from mayfly.engine import GetRequest, Session
 from mayfly.lifetime.life import KIND_BALANCE, KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.store.database import DATABASE_FILE

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
+from mayfly.engine import Message, Session, wait_for
 from mayfly.engine.waiting import Waiter
-from mayfly.engine.watch import Source, wait_for
+from mayfly.engine.watch import Source
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

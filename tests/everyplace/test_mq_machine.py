@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
-from mayfly.engine.message import Message
+from mayfly.engine import Message
 from mayfly.everyplace import (
     MSG_EXPIRE_TIME,
     EveryplaceError,

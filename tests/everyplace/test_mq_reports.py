@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.everyplace import MSG_EXPIRE_TIME, EveryplaceQueueManager, MessageFields
 from mayfly.everyplace.mq_body import fields_as_body
 from mayfly.everyplace.mq_queues import move_from_mq

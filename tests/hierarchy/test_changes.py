@@ -9,8 +9,8 @@ from contextlib import ExitStack
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.get import GetRequest
-from mayfly.engine.pubsub.proxies import PUBLICATIONS
+from mayfly.engine import GetRequest
+from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.hierarchy.announcements import REQUESTS
 from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.mqi import constants as c

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.pubsub.proxies import PUBLICATIONS
+from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.hierarchy.announcements import REQUESTS
 from mayfly.hierarchy.publications import PUT_ASIDE
 from mayfly.testing import VirtualClock

@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
+from mayfly.engine import PutRequest
 from mayfly.engine.pubsub.topic_strings import levels_of, matches
-from mayfly.engine.put import PutRequest
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.testing import VirtualClock
 from tests.examples import examples

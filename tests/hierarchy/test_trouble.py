@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.pubsub.proxies import PUBLICATIONS
-from mayfly.engine.put import PutRequest
+from mayfly.engine import PutRequest
+from mayfly.engine.face.transit import PUBLICATIONS
 from mayfly.hierarchy.announcements import REQUESTS
 from mayfly.hierarchy.publications import PUT_ASIDE, TURN_COUNT, Publications
 from mayfly.mqi import constants as c

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from tests.ims_bridge.scene import DEFINITIONS, HeldBridges
 
 

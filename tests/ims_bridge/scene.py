@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
+from mayfly.engine import Message, Session
 from mayfly.ims_bridge import ImsBridge, Request
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.ims_bridge import ImsBridge, ImsNak
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.ims_bridge import ImsBridge, Request
 from mayfly.mqi import constants as c
 from mayfly.mqi import structures

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.ims_bridge import ImsBridge
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from mayfly import MQError, QueueManager, jms
-from mayfly.engine.message import Message as QueueMessage
+from mayfly.engine import Message as QueueMessage
 from mayfly.mqi.descriptor import Descriptor
 
 START_MS = 1_700_000_000_000

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
+from mayfly.engine import GetRequest, Handle
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 

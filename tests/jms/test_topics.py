@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager, jms
-from mayfly.engine.message import Message as QueueMessage
+from mayfly.engine import Message as QueueMessage
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

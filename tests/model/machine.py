@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from mayfly import QueueManager
-from mayfly.engine.finding.search import ANY, Match, in_order
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message
+from mayfly.engine import GetRequest, Handle, Match, Message, Session
+from mayfly.engine.face.programs import ANY
+from mayfly.engine.finding.search import in_order
 from mayfly.engine.objects import administration
-from mayfly.engine.session import Session
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -6,7 +6,7 @@ from itertools import islice
 from hypothesis import strategies as st
 
 from mayfly import MQError
-from mayfly.engine.message import Message
+from mayfly.engine import Message
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing.model import Put, Queue

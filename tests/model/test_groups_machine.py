@@ -22,10 +22,9 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
-from mayfly.engine.finding.search import ANY, Match, in_order
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.put import PutRequest
+from mayfly.engine import GetRequest, Handle, Match, PutRequest
+from mayfly.engine.face.programs import ANY
+from mayfly.engine.finding.search import in_order
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -16,12 +16,9 @@ from hypothesis.stateful import (
 )
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.finding.search import ANY, Match
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import token_of
+from mayfly.engine import GetRequest, Handle, Match, Session
+from mayfly.engine.face.programs import ANY, token_of
 from mayfly.engine.objects import administration
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -3,9 +3,7 @@
 import threading
 
 from mayfly import QueueManager
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message
+from mayfly.engine import GetRequest, Handle, Message
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.testing import VirtualClock

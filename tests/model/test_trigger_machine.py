@@ -19,10 +19,8 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import PROCESS
-from mayfly.engine.handles import Handle
-from mayfly.engine.objects.named import define_named, delete_named
-from mayfly.engine.session import Session
+from mayfly.engine import Handle, Session
+from mayfly.engine.face.administration import PROCESS, define_named, delete_named
 from mayfly.mqi import constants as c
 from mayfly.mqi.structures import TM
 from mayfly.testing import VirtualClock

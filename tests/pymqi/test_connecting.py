@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, pymqi
-from mayfly.engine.open_managers import open_managers
+from mayfly.engine.face.programs import managers_here as open_managers
 from mayfly.pymqi import CMQC
 
 Fails = Callable[..., pymqi.MQMIError]

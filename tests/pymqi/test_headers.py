@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager, pymqi
-from mayfly.engine.put import PutRequest
+from mayfly.engine import PutRequest
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.pymqi import CMQC
 from mayfly.pymqi.headers import Header

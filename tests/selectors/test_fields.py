@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager, jms
-from mayfly.engine.message import Message as QueueMessage
+from mayfly.engine import Message as QueueMessage
 from mayfly.jms.messages import Message as JMSMessage
 from mayfly.jms.reading import incoming
 from mayfly.mqi import constants as c

@@ -25,7 +25,7 @@ from mayfly.bulk.claims import (
 )
 from mayfly.bulk.errors import BadRequest, WrongToken, from_flight
 from mayfly.bulk.schema import MESSAGE
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN, kept_books

@@ -22,8 +22,7 @@ from mayfly.bulk.errors import (
     from_flight,
 )
 from mayfly.dead_letter import Outcome
-from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
-from mayfly.engine.session import Session
+from mayfly.engine import Receipt, ScheduleFilter, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.served import ServedQueueManager

@@ -23,9 +23,10 @@ from mayfly.bulk.stages import (
     StageClient,
     StageLost,
 )
+from mayfly.engine import Session
 from mayfly.engine.bulk.staged_rows import KIND_COLUMNS, ROW_COLUMNS
-from mayfly.engine.bulk.stages import JOB_PREFIX, TRANSACTION_ROWS
-from mayfly.engine.session import Session
+from mayfly.engine.bulk.stages import JOB_PREFIX
+from mayfly.engine.face.bulk import TRANSACTION_ROWS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
 from mayfly.servers.flight import FlightServer

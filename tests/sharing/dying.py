@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.testing import VirtualClock
 from tests.sharing.scene import PRIVATE, SHARED
 from tests.spec.scene import START_MS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine.attributes.attribute import Value
+from mayfly.engine import Value
 from mayfly.mqi.selectors import MQQSGD_SHARED
 from mayfly.testing import VirtualClock
 from tests.spec.scene import START_MS, alter_manager, local

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.engine.delay.receipts import Receipt
+from mayfly.engine import Receipt
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.engine.get import GetResult
-from mayfly.engine.handles import Handle
-from mayfly.engine.put import PutRequest
+from mayfly.engine import Handle, PutRequest
+from mayfly.engine.face.programs import GetResult
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.sharing.scene import PRIVATE, Sharing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayfly.engine.handles import Handle
+from mayfly.engine import Handle
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from tests.sharing.scene import SHARED, Sharing

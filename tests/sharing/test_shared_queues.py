@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine.get import GetRequest
-from mayfly.engine.open_managers import open_managers
-from mayfly.engine.put import PutRequest
+from mayfly.engine import GetRequest, PutRequest
+from mayfly.engine.face.programs import managers_here as open_managers
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

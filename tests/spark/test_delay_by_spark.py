@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly import QueueManager
-from mayfly.engine.delay.schedule import Receipt
+from mayfly.engine import Receipt
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock

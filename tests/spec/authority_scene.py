@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes.attribute import QMGR
-from mayfly.engine.authority.changes import set_authority
-from mayfly.engine.authority.profiles import SELF
-from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity
+from mayfly.engine import Manager, Session
 from mayfly.engine.authority.words import QUEUE
-from mayfly.engine.manager import Manager
-from mayfly.engine.session import Session
+from mayfly.engine.face.administration import GROUP, PRINCIPAL, QMGR, SELF, Entity, set_authority
 
 ALICE = "alice"
 

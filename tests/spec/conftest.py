@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.testing import VirtualClock
 from tests.spec.releasing import SparkClock
 from tests.spec.scene import DEAD, REPLIES, START_MS, alter_manager, local

@@ -8,7 +8,7 @@ syncpoint. Then it says ``ready`` and waits.
 import sys
 
 from mayfly import QueueManager
-from mayfly.engine.get import GetRequest
+from mayfly.engine import GetRequest
 from mayfly.mqi.constants import MQOO_INPUT_SHARED
 
 QUEUES = ("HARD", "SOFT")

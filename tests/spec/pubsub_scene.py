@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes.attribute import Value
-from mayfly.engine.manager import Manager
-from mayfly.engine.pubsub.subscription_administration import define_subscription
-from mayfly.engine.pubsub.topic_administration import alter_topic, define_topic
-from mayfly.engine.session import Session
+from mayfly.engine import Manager, Session, Value
+from mayfly.engine.face.administration import alter_topic, define_subscription, define_topic
 from mayfly.mqi import selectors as s
 
 BASE = "SYSTEM.BASE.TOPIC"

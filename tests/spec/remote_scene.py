@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.engine.message import Message
+from mayfly.engine import Message
 from mayfly.engine.remote.wrapping import Embedded, unwrapped
 from mayfly.mqi.structures import XQH
 

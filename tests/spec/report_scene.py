@@ -3,7 +3,7 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.message import Message
+from mayfly.engine import Message
 from mayfly.lifetime.reports import Cause
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -9,15 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, Value
-from mayfly.engine.finding.search import Match
-from mayfly.engine.get import GetRequest, GetResult
-from mayfly.engine.handles import Handle
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
+from mayfly.engine import GetRequest, Handle, Manager, Match, Message, PutRequest, Session, Value
+from mayfly.engine.face.administration import QALIAS, QLOCAL, QMGR
+from mayfly.engine.face.programs import GetResult, PutResult
 from mayfly.engine.objects import administration
-from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.session import Session
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, LifeRecord
 from mayfly.lifetime.window import life_ms_of_expiry
 from mayfly.mqi import constants as c

@@ -1,7 +1,6 @@
 """What the tests of many delayed messages share: putting, paging, and telling delivery times."""
 
-from mayfly.engine.delay.schedule import Schedule, Scheduled, ScheduleFilter
-from mayfly.engine.session import Session
+from mayfly.engine import Schedule, Scheduled, ScheduleFilter, Session
 from mayfly.mqi.properties import pack_folder, pack_header
 from tests.spec.scene import (
     START_MS,

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mayfly.engine.bulk.staged_rows import StagedRows
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
+from mayfly.engine.face.bulk import StagedRows
 from mayfly.store.stages import QueryState, StagePlace
 
 Row = dict[str, Any]

@@ -9,15 +9,23 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.attributes.attribute import QMGR, QMODEL
+from mayfly.engine import PutRequest, Session
 from mayfly.engine.attributes.of_manager import AUTHCHK_NONE
-from mayfly.engine.authority.changes import delete_authority, set_authority
-from mayfly.engine.authority.profiles import SELF, pattern_of, specificity
-from mayfly.engine.authority.records import GROUP, PRINCIPAL, Entity, RecordKey
+from mayfly.engine.authority.profiles import specificity
 from mayfly.engine.authority.words import QUEUE
+from mayfly.engine.face.administration import (
+    GROUP,
+    PRINCIPAL,
+    QMGR,
+    QMODEL,
+    SELF,
+    Entity,
+    delete_authority,
+    set_authority,
+)
+from mayfly.engine.face.administration import AuthorityKey as RecordKey
+from mayfly.engine.face.administration import profile_pattern as pattern_of
 from mayfly.engine.objects import administration
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.spec.authority_scene import ALICE, connect, grant, revoke

@@ -8,9 +8,8 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine import PutRequest, ScheduleFilter
 from mayfly.engine.attributes.of_manager import AUTHCHK_RELEASE
-from mayfly.engine.delay.schedule import ScheduleFilter
-from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH

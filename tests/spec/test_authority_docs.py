@@ -7,7 +7,9 @@ import io
 import re
 from pathlib import Path
 
-from mayfly.engine.authority.words import OBJECT_TYPES, allowed_words, spelled
+from mayfly.engine.face.administration import OBJECT_TYPES
+from mayfly.engine.face.administration import authorities_of as allowed_words
+from mayfly.engine.face.administration import spelled_authorities as spelled
 
 DOCS = (Path(__file__).parents[2] / "docs/AUTHORITY.md").read_text("utf-8")
 

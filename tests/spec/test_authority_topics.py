@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.attributes.attribute import TOPIC
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
+from mayfly.engine import PutRequest, Session
+from mayfly.engine.face.administration import TOPIC
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.spec.authority_scene import connect, grant, revoke

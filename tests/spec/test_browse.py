@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.handles import Handle
-from mayfly.engine.session import Session
+from mayfly.engine import Handle, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO

@@ -5,10 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.finding.search import ANY, Match
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import token_of
-from mayfly.engine.session import Session
+from mayfly.engine import Handle, Match, Session
+from mayfly.engine.face.programs import ANY, token_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.attributes.attribute import QALIAS
-from mayfly.engine.forwarding import bury, forward
+from mayfly.engine import Session, bury, forward
+from mayfly.engine.face.administration import QALIAS
 from mayfly.engine.objects import administration
 from mayfly.engine.pubsub.retained import RETAINED_QUEUE
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX, Limit
+from mayfly.engine import Manager, Session
+from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX
 from mayfly.engine.bulk.claims import Claimed
-from mayfly.engine.bulk.consumers import ClaimError, Standing
-from mayfly.engine.counting import Counts
-from mayfly.engine.manager import Manager
+from mayfly.engine.face.bulk import ClaimError
+from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.face.bulk import ConsumerStanding as Standing
+from mayfly.engine.face.programs import Counts
 from mayfly.engine.objects import administration
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

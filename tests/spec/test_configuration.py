@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, pymqi
-from mayfly.engine.settings import PLATFORMS, SETTINGS, SettingValue
+from mayfly.engine import PLATFORMS, SETTINGS, SettingValue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError

@@ -8,12 +8,8 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QMGR
-from mayfly.engine.authority.profiles import SELF
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
+from mayfly.engine import Handle, Message, PutRequest, Session
+from mayfly.engine.face.administration import QMGR, SELF
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -3,9 +3,9 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QALIAS
+from mayfly.engine import Session
+from mayfly.engine.face.administration import QALIAS
 from mayfly.engine.objects import administration
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DDH

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

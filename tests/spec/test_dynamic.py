@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QALIAS, QMODEL, Value
-from mayfly.engine.handles import Handle
+from mayfly.engine import Handle, PutRequest, Session, Value
+from mayfly.engine.face.administration import QALIAS, QMODEL
+from mayfly.engine.face.programs import inquire
 from mayfly.engine.objects import administration
-from mayfly.engine.objects.inquire import inquire
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine import Session
 from mayfly.engine.finding.alive import DISCARD_BATCH
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.forwarding import bury, forward, report_exception
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
+from mayfly.engine import Message, Session, bury, forward, report_exception
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH, XQH

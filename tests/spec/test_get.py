@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.finding.search import Match
-from mayfly.engine.session import Session
+from mayfly.engine import Match, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQMDS_FIFO, MQMDS_PRIORITY

@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.finding.search import ANY, Match
-from mayfly.engine.get import GetRequest, GetResult
+from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session
+from mayfly.engine.face.programs import ANY, GetResult, PutResult
 from mayfly.engine.groups import index
-from mayfly.engine.handles import Handle
-from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage

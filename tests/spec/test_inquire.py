@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes import attributes_of
-from mayfly.engine.attributes.attribute import (
+from mayfly.engine import Session, Value
+from mayfly.engine.attributes.of_queues import EVENT_DISABLED, EVENT_ENABLED
+from mayfly.engine.face.administration import (
     PROCESS,
     QALIAS,
     QLOCAL,
@@ -16,15 +17,13 @@ from mayfly.engine.attributes.attribute import (
     QMODEL,
     QREMOTE,
     QUEUE_KINDS,
-    Value,
+    SELF,
+    attributes_of,
 )
-from mayfly.engine.attributes.of_queues import EVENT_DISABLED, EVENT_ENABLED
-from mayfly.engine.authority.profiles import SELF
+from mayfly.engine.face.programs import inquire, set_attributes
 from mayfly.engine.objects import administration
 from mayfly.engine.objects import named as named_objects
-from mayfly.engine.objects.inquire import inquire, inquire_manager
-from mayfly.engine.objects.set_attributes import set_attributes
-from mayfly.engine.session import Session
+from mayfly.engine.objects.inquire import inquire_manager
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

@@ -6,9 +6,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.contracts.outcomes import unpack_counts
-from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine import Session
+from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.objects import administration
-from mayfly.engine.session import Session
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS, LifeRecord
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

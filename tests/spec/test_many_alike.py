@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.finding.search import Match
+from mayfly.engine import Handle, Match, Session
 from mayfly.engine.finding.starts import MANY_HIDDEN
-from mayfly.engine.handles import Handle
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

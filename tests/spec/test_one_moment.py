@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.get import GetRequest
+from mayfly.engine import GetRequest
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage

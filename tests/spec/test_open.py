@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL
+from mayfly.engine import PutRequest, Session
+from mayfly.engine.face.administration import QALIAS, QLOCAL, QMODEL
+from mayfly.engine.face.programs import inquire, set_attributes
 from mayfly.engine.objects import administration, registry
-from mayfly.engine.objects.inquire import inquire
-from mayfly.engine.objects.set_attributes import set_attributes
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

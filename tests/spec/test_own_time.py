@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine.own_time import OwnTime, come_back
+from mayfly.engine import OwnTime, come_back
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock

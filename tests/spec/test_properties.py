@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager, jms
-from mayfly.engine.get import GetResult
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
+from mayfly.engine import Handle, Message, Session
+from mayfly.engine.face.programs import GetResult
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

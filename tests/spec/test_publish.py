@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.bulk.claim_holding import Limit
+from mayfly.engine import Session
+from mayfly.engine.face.administration import alter_topic
+from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.properties.views import View
-from mayfly.engine.pubsub.topic_administration import alter_topic
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.session import Session
+from mayfly.engine import PutRequest, Receipt, Session
+from mayfly.engine.face.programs import PutResult
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

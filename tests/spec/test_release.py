@@ -3,10 +3,10 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine import Session
 from mayfly.engine.delay.delay_processor import RETRY_MS
+from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.objects import administration
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QMGR
-from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX, Limit
-from mayfly.engine.bulk.consumers import ClaimError
+from mayfly.engine import Receipt, ScheduleFilter, Session
+from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX
 from mayfly.engine.delay.delay_processor import RETRY_MS
-from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
+from mayfly.engine.face.administration import QMGR
+from mayfly.engine.face.bulk import ClaimError
+from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
-from mayfly.engine.session import Session
 from mayfly.lifetime.claims import CLAIM_LAPSE_MS
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c

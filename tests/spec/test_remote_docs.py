@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.settings import SETTINGS
+from mayfly.engine import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/REMOTE_QUEUES.md").read_text("utf-8")

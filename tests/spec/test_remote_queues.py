@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine import PutRequest, Session
 from mayfly.engine.descriptors import Prepared
-from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.wrapping import wrapped
-from mayfly.engine.session import Session
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -3,8 +3,7 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.forwarding import report_exception
-from mayfly.engine.session import Session
+from mayfly.engine import Session, report_exception
 from mayfly.lifetime.reports import Cause
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.attributes.attribute import QLOCAL
-from mayfly.engine.bulk.claim_holding import Limit
+from mayfly.engine.face.administration import QLOCAL
+from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c

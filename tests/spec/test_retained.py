@@ -9,11 +9,10 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine import Handle, Session
 from mayfly.engine.delivery import Ids, Outgoing
 from mayfly.engine.disposal import as_given
-from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.retained import retain
-from mayfly.engine.session import Session
 from mayfly.engine.work import Work
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine import Schedule, ScheduleFilter, Session
 from mayfly.engine.delay import schedule_query
-from mayfly.engine.delay.schedule import Schedule, ScheduleFilter
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.session import Session
+from mayfly.engine import Receipt, Session
 from mayfly.lifetime.window import LATEST_DUE_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delay.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
-from mayfly.engine.session import Session
+from mayfly.engine import AuditEntry, Receipt, Scheduled, ScheduleFilter, Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (

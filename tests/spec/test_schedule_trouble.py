@@ -8,8 +8,7 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.session import Session
+from mayfly.engine import Receipt, Session
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (

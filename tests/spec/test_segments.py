@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.finding.search import Match
-from mayfly.engine.get import GetResult
-from mayfly.engine.handles import Handle
-from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.session import Session
+from mayfly.engine import Handle, Match, PutRequest, Session
+from mayfly.engine.face.programs import GetResult, PutResult
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

@@ -10,14 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
+from mayfly.engine import GetRequest, Handle, Manager, Match, Message, Session
 from mayfly.engine.finding import alive
-from mayfly.engine.finding.search import Match
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
 from mayfly.engine.queues import VOLATILE
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

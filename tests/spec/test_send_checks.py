@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine.objects.inquire import inquire
-from mayfly.engine.pubsub.topic_administration import alter_topic
-from mayfly.engine.session import Session
+from mayfly.engine import Session
+from mayfly.engine.face.administration import alter_topic
+from mayfly.engine.face.programs import inquire
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

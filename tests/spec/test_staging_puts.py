@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from mayfly import QueueManager
+from mayfly.engine import Receipt, Session
 from mayfly.engine.delay.delay_processor import RETRY_MS
-from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DDH, DLH

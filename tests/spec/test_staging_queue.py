@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delay.schedule import Receipt
-from mayfly.engine.session import Session
+from mayfly.engine import Receipt, Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import read_delay_header
 from mayfly.mqi.structures import DDH

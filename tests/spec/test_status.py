@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.handles import Handle
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
-from mayfly.engine.status import Status
+from mayfly.engine import Handle, PutRequest, Session
+from mayfly.engine.face.programs import Status
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from tests.spec.scene import OUTPUT, V2, alias, alter, local, refused

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.manager import Manager
-from mayfly.engine.pubsub.subscription_administration import alter_subscription, delete_subscription
+from mayfly.engine import Manager, PutRequest, Session
+from mayfly.engine.face.administration import alter_subscription, delete_subscription
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

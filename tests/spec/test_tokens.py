@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.finding.search import Match
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import token_of
-from mayfly.engine.session import Session
+from mayfly.engine import Handle, Match, Session
+from mayfly.engine.face.programs import token_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.selectors import MQ_MSG_TOKEN_LENGTH

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.put import PutRequest
-from mayfly.engine.session import Session
+from mayfly.engine import PutRequest, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor

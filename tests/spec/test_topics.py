@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.engine.pubsub.topic_administration import alter_topic, define_topic, delete_topic
+from mayfly.engine import Session, check_topic_string
+from mayfly.engine.face.administration import alter_topic, define_topic, delete_topic
 from mayfly.engine.pubsub.topic_index import TopicIndex
-from mayfly.engine.pubsub.topic_strings import check_topic_string, joined, levels_of, matches
-from mayfly.engine.session import Session
+from mayfly.engine.pubsub.topic_strings import joined, levels_of, matches
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine.attributes.attribute import PROCESS
-from mayfly.engine.objects.named import alter_named, define_named
-from mayfly.engine.session import Session
+from mayfly.engine import Session
+from mayfly.engine.face.administration import PROCESS, alter_named, define_named
 from mayfly.lifetime.life import State
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from tests.spec.scene import INPUT, JOIN_SECONDS, alter
 from tests.spec.trigger_scene import DEPTH, FIRST, INITQ, ON, Monitor, triggering
 

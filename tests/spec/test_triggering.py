@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import PROCESS, Value
-from mayfly.engine.bulk.claim_holding import Limit
-from mayfly.engine.objects.named import define_named, delete_named
-from mayfly.engine.objects.set_attributes import set_attributes
-from mayfly.engine.session import Session
+from mayfly.engine import Session, Value
+from mayfly.engine.face.administration import PROCESS, define_named, delete_named
+from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.face.programs import set_attributes
 from mayfly.mqi import constants as c
 from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import Value
+from mayfly.engine import Receipt, ScheduleFilter, Session, Value
 from mayfly.engine.delay.delay_processor import RETRY_MS
-from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
-from mayfly.engine.session import Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DDH

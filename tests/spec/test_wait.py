@@ -3,11 +3,9 @@
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import QLOCAL
-from mayfly.engine.get import GetRequest
-from mayfly.engine.message import Message
+from mayfly.engine import GetRequest, Message, Session
+from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.objects import administration
-from mayfly.engine.session import Session
 from mayfly.lifetime.times import Driven
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -10,11 +10,9 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.dead_letter import DeadLetterHandler, parse_rules
-from mayfly.engine.bulk.claim_holding import Limit
-from mayfly.engine.delay.receipts import Receipt
-from mayfly.engine.manager import Manager
-from mayfly.engine.session import Session
-from mayfly.engine.whereabouts.answer import MOST_STAYS, Whereabouts
+from mayfly.engine import Manager, Receipt, Session, Whereabouts
+from mayfly.engine.face.bulk import ClaimLimit as Limit
+from mayfly.engine.whereabouts.answer import MOST_STAYS
 from mayfly.lifetime.life import State
 from mayfly.lifetime.spelling import spelled_moment
 from mayfly.mqi import constants as c

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mayfly.engine.attributes.attribute import PROCESS, Value
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
-from mayfly.engine.objects.named import define_named
-from mayfly.engine.session import Session
+from mayfly.engine import GetRequest, Handle, Manager, Message, Session, Value
+from mayfly.engine.face.administration import PROCESS, define_named
 from mayfly.mqi import selectors as s
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqi.structures import TM

@@ -16,9 +16,8 @@ from pathlib import Path
 from random import Random
 
 from mayfly import QueueManager
+from mayfly.engine import Receipt, ScheduleFilter, Session
 from mayfly.engine.delay import delay_processor, schedule_query
-from mayfly.engine.delay.schedule import Receipt, ScheduleFilter
-from mayfly.engine.session import Session
 from tests.store.load import id_of, label_of
 
 THREADS = 3

@@ -16,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 
 THREADS = 4
 QUEUES = ("Q1", "Q2", "Q3")

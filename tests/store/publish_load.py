@@ -16,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from mayfly.mqi.errors import MQError
 from tests.store.load import id_of
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.store.keys import (
     LARGEST_QUEUE_NUMBER,
     SEQUENCE_BITS,

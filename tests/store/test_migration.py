@@ -8,8 +8,8 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.bulk.claim_holding import Limit
-from mayfly.engine.delay.schedule import Receipt
+from mayfly.engine import Receipt
+from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi.delay_header import STAGING_QUEUE

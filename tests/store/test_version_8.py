@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine.bulk.claim_holding import Limit
-from mayfly.engine.delay.schedule import Receipt
+from mayfly.engine import Receipt
+from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.lifetime.life import KIND_BALANCE, LifeRecord, State
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import StoreError

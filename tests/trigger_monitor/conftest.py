@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.session import Session
+from mayfly.engine import Session
 from tests.spec.scene import DEAD, alter_manager
 from tests.spec.trigger_scene import triggering
 

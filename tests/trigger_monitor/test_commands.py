@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import PROCESS
-from mayfly.engine.objects.named import alter_named, define_named
-from mayfly.engine.session import Session
+from mayfly.engine import Session
+from mayfly.engine.face.administration import PROCESS, alter_named, define_named
 from mayfly.mqi.constants import MQAT_UNIX
 from mayfly.mqi.structures import TM, TMC2
 from mayfly.trigger_monitor import Outcome, TriggerMonitor

@@ -10,9 +10,8 @@ from collections import Counter
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.attributes.attribute import PROCESS
-from mayfly.engine.objects.named import alter_named, define_named
-from mayfly.engine.session import Session
+from mayfly.engine import Session
+from mayfly.engine.face.administration import PROCESS, alter_named, define_named
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s

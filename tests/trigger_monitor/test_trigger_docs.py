@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from mayfly import QueueManager
 from mayfly.cli.app import app
-from mayfly.engine.attributes import attributes_of
-from mayfly.engine.attributes.attribute import QLOCAL
+from mayfly.engine.face.administration import QLOCAL, attributes_of
 from mayfly.engine.triggering.trigger import CONDITIONS
 from mayfly.mqi.constants import MQOO_INPUT_SHARED
 from mayfly.trigger_monitor import Outcome
