@@ -8,7 +8,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CONTENTS = ROOT / "docs" / "README.md"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/pymqi/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 PAGES.remove(ROOT / "docs" / "ARCHITECTURE.md")  # it is rewritten with the engine
 LINE_LIMIT, WORD_LIMIT = 100, 30
 

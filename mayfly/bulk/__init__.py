@@ -2,7 +2,7 @@
 
 import os
 
-# gRPC, inside of pyarrow, writes to stderr itself what a call then raises as an error: a handshake
-# that failed, a port that is taken. It looks at the variable when its first server or client is
-# made; whoever wants to see the lines sets it to ERROR or INFO.
+# gRPC, inside of pyarrow, logs errors to stderr that a call raises as well: a failed handshake, a
+# taken port. It reads the variable when its first server or client is made. ERROR or INFO in the
+# environment brings the lines back.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -1,4 +1,4 @@
-"""What the checkpoint of a Spark query says of claims: up to which one they are written.
+"""The log of batches in the checkpoint of a Spark query, and the claims that it says are written.
 
 Spark writes ``offsets/N`` before batch N begins and ``commits/N`` when all of it is written. The
 offset of a queue is the last claim of the batch. A claim up to the offset of the last committed
@@ -16,7 +16,7 @@ OFFSETS, COMMITS = "offsets", "commits"
 
 
 class ClaimOffset(NamedTuple):
-    """The offset of a queue: the last claim that was read, and whose it is."""
+    """The offset of a queue: the last claim read, with its consumer, queue and store."""
 
     consumer: str
     queue: str
@@ -35,7 +35,7 @@ class ClaimOffset(NamedTuple):
 
 
 def claim_offset(value: Any) -> ClaimOffset | None:
-    """Return what ``ClaimOffset.as_json`` gave; None for anything else."""
+    """Return the offset that ``ClaimOffset.as_json`` wrote; None for any other text."""
     match value:
         case {
             "version": 1,
@@ -77,7 +77,7 @@ class LocalFiles:
 
 
 class WrittenClaims(NamedTuple):
-    """Up to which claim of a consumer a query has written, 0 for none.
+    """The last claim of a consumer that a query has written, 0 for none.
 
     ``unfinished_batch`` is the batch that was begun and not committed, if it holds later claims.
     """
@@ -87,8 +87,9 @@ class WrittenClaims(NamedTuple):
 
 
 def written_claims(files: LogFiles) -> list[WrittenClaims]:
-    """Return what a checkpoint says of each queue that its query reads; none before a batch."""
-    # The commits first: a batch that is committed meanwhile counts as unfinished, not the reverse.
+    """Return the written claims of each queue that a query reads; none before its first batch."""
+    # The commits are read first: a batch committed meanwhile then counts as unfinished, which is
+    # safe. The other order could count an unfinished batch as written.
     commits, offsets = (_batches(files, folder) for folder in (COMMITS, OFFSETS))
     if not offsets:
         return []

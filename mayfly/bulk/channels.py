@@ -1,7 +1,7 @@
-"""What a sender channel and its receiver say to each other over Arrow Flight.
+"""The calls between a sender channel and its receiver over Arrow Flight.
 
-A call is answered by ``{"answer": …}``, by ``{"refused": reason code, "text": …}``, or by
-``{"down": text}`` from a receiver that has ended, whatever the call had done by then.
+The answer to a call is ``{"answer": …}``, ``{"refused": reason code, "text": …}``, or
+``{"down": text}`` from a receiver that has ended; the call may or may not have taken effect then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mayfly.bulk.client import DEFAULT_MAX_BYTES, LedgerClient
 from mayfly.bulk.errors import from_flight
 from mayfly.bulk.schema import pages
 
-#: Both ends must speak the same; it is part of the first call.
+#: Version of the calls: the same at both ends; the first call holds it.
 PROTOCOL_VERSION = 3
 PING, BEGIN, GO_ON, CONFIRM, END = (
     f"channel-{verb}" for verb in ("ping", "begin", "go-on", "confirm", "end")
@@ -64,7 +64,7 @@ class ChannelClient(LedgerClient):
         return f"ChannelClient({self.url!r})"
 
     def ask(self, verb: str, request: dict[str, Any], *, timeout_s: float | None) -> dict[str, Any]:
-        """Make a call and return what it is answered by; None waits for ever."""
+        """Make a call and return its answer; a timeout of None waits for ever."""
         asked = {"manager": self._manager, **request}
         action = flight.Action(verb, json.dumps(asked).encode())
         try:
@@ -80,7 +80,7 @@ class ChannelClient(LedgerClient):
         *,
         timeout_s: float | None,
     ) -> dict[str, Any]:
-        """Hand over the messages of a batch; what it returns is as for :meth:`ask`."""
+        """Hand over the messages of a batch; returns the answer, as :meth:`ask`."""
         asked = {
             SEND: {"manager": self._manager, **request, "parcel_count": len(parcels)},
         }
@@ -91,7 +91,7 @@ class ChannelClient(LedgerClient):
                 writer.write_batch(page)
             writer.done_writing()
             answer = answers.read()
-            # What the server has refused shows here at the latest.
+            # A refusal of the server shows here at the latest.
             writer.close()
         except flight.FlightError as error:
             raise from_flight(error, self.url) from None

@@ -1,7 +1,7 @@
 """Read a queue over Arrow Flight: by durable claims, or by a browse that leaves it as it is.
 
-A consumer is attached, claims, reads what it has claimed and ends it when it is safe elsewhere; see
-engine/bulk/claims.py for what each of these means to the messages. Ids in a request are hex.
+A consumer is attached, claims messages, reads them, and ends the claim when they are safe
+elsewhere. engine/bulk/claims.py says what each step does to the messages. Ids in a request are hex.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class ConsumerOfOtherQueue(BulkError):
 
 
 class ConsumerFenced(BulkError):
-    """Somebody else reads under the name of this consumer, or its claims were released."""
+    """Another reader has the name of this consumer, or its claims were released."""
 
     reason = "consumer-fenced"
 
 
 class ClaimsClosed(BulkError):
-    """What is asked for has been ended and is gone."""
+    """The claims asked for were ended; their messages are gone."""
 
     reason = "claims-closed"
 
 
 class ClaimsReleased(BulkError):
-    """What is asked for has been given back to its queue."""
+    """The claims asked for were released; their messages are back on the queue."""
 
     reason = "claims-released"
 
@@ -68,7 +68,7 @@ class ClaimsAhead(BulkError):
 
 
 class ClaimsLapsed(BulkError):
-    """What is asked for was not renewed in time: its messages are due on their queue again."""
+    """The claims asked for were not renewed in time: their messages are due again."""
 
     reason = "claims-lapsed"
 
@@ -89,7 +89,7 @@ _BY_REASON: dict[str, type[BulkError]] = {
 
 
 class Standing(NamedTuple):
-    """How a consumer stands: claims after ``closed`` up to ``last`` are open."""
+    """The state of a consumer: claims after ``closed`` up to ``last`` are open."""
 
     consumer: str
     queue: str
@@ -101,7 +101,7 @@ class Standing(NamedTuple):
 
 
 class Attached(NamedTuple):
-    """Who acts as a consumer of which queue, and in which store."""
+    """An attached reader: its consumer, epoch, queue and store."""
 
     manager: str
     instance_id: str
@@ -112,7 +112,7 @@ class Attached(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """What a browse gives only messages of; None is any."""
+    """Values that messages of a browse must have; None is any."""
 
     msg_id: bytes | None = None
     correl_id: bytes | None = None
@@ -131,7 +131,7 @@ class QueueClient(LedgerClient):
         return f"QueueClient({self.url!r})"
 
     def attach(self, consumer: str, queue: str) -> Attached:
-        """Begin to act as a consumer; whoever did before no longer may.
+        """Begin to read as a consumer; an earlier reader of that name is refused from now on.
 
         Raises ConsumerOfOtherQueue, QueueManagerRefused.
         """
@@ -163,16 +163,16 @@ class QueueClient(LedgerClient):
         return answer["until"], answer["messages"]
 
     def mark(self) -> int:
-        """Return what tells messages put by now from later ones."""
+        """Return a mark that separates messages put by now from later ones."""
         return int(self._call(MARK)["mark"])
 
     def end(self, consumer: Attached, until: int) -> int:
-        """End the lives of what claims up to ``until`` hold; return how many messages they were."""
+        """End the lives of the messages of claims up to ``until``; return their number."""
         answer = self._call(END, consumer=consumer.consumer, epoch=consumer.epoch, until=until)
         return int(answer["messages"])
 
     def end_written(self, consumer: str, instance_id: str, until: int) -> int:
-        """End what a checkpoint of a store says is written; return how many messages ended now.
+        """End claims that a checkpoint says are written; return the number of messages ended now.
 
         Raises ConsumerUnknown, OtherInstance, ClaimsAhead.
         """
@@ -180,11 +180,11 @@ class QueueClient(LedgerClient):
         return int(answer["messages"])
 
     def quiesce(self, consumer: Attached) -> None:
-        """Have nothing more claimed for a reader, so that it can end; raises ConsumerFenced."""
+        """Stop further claims for a reader, so that it can end; raises ConsumerFenced."""
         self._call(QUIESCE, consumer=consumer.consumer, epoch=consumer.epoch)
 
     def renew(self, consumer: Attached) -> None:
-        """Say that a reader lives; raises ConsumerFenced."""
+        """Renew the claims of a live reader; raises ConsumerFenced."""
         self._call(RENEW, consumer=consumer.consumer, epoch=consumer.epoch)
 
     def edges(self, consumer: Attached, after: int, until: int) -> tuple[int, int]:
@@ -213,27 +213,27 @@ class QueueClient(LedgerClient):
                     yield batch
                 break
             except ServerNotReachable:
-                # The rows that have come do not come again.
+                # The next try goes on behind the last row that has come.
                 if not retries.wait():
                     raise
         if row != until_row:
             raise ServerFailed(f"the server {self.url} ended at row {row}, not {until_row}")
 
     def standings(self) -> list[Standing]:
-        """Return how all consumers stand, by name."""
+        """Return the states of all consumers, by name."""
         return [Standing(**standing) for standing in self._call(CONSUMERS)["consumers"]]
 
     def release(self, consumer: str, *, epoch: int | None = None) -> int:
-        """Give back what a consumer has claimed; return how many messages there were.
+        """Give back the claimed messages of a consumer; return their number.
 
         With an epoch only for the reader that has it: raises ConsumerFenced.
         """
         return int(self._call(RELEASE, consumer=consumer, epoch=epoch)["messages"])
 
     def attached(self, consumer: str, epoch: int) -> Attached:
-        """Return who reads as a consumer under an epoch that :meth:`attach` gave.
+        """Return the reader of a consumer under an epoch that :meth:`attach` gave.
 
-        Raises ConsumerUnknown; an epoch that is no longer the newest is refused by what follows.
+        Raises ConsumerUnknown. Later calls refuse an epoch that is no longer the newest.
         """
         info = self.info()
         for standing in self.standings():
@@ -244,7 +244,7 @@ class QueueClient(LedgerClient):
         raise ConsumerUnknown(f"there is no consumer {consumer!r} (server {self.url})")
 
     def ranges(self, queue: str, count: int) -> list[tuple[int, int]]:
-        """Return about ``count`` ranges of keys that hold what is on a queue now."""
+        """Return about ``count`` ranges of keys, which hold the messages on a queue now."""
         answer = self._call(RANGES, queue=queue, count=count)
         return [(low, high) for low, high in answer["ranges"]]
 

@@ -1,7 +1,7 @@
 """Read the ledger of a queue manager over Arrow Flight, by position.
 
-A position is where a reader stands: the number of the last row it has. A range ``(after, until]``
-always gives the same rows, so a reader that fails half way asks again.
+A reader's position is the number of the last row it has. A range ``(after, until]`` always gives
+the same rows, so a reader that fails half way asks again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mayfly.bulk.patience import (
     channel_options,
 )
 
-#: Where a token is taken from when neither ``token`` nor ``token_file`` is given.
+#: Environment variable of the token when neither ``token`` nor ``token_file`` is given.
 TOKEN_VARIABLE = "MAYFLY_TOKEN"
 #: Names the file of the certificates that servers are checked against.
 ROOTS_VARIABLE = "MAYFLY_TLS_ROOTS"
@@ -49,11 +49,11 @@ INFO_ACTION = "ledger-info"
 ADDRESS_ACTION = "address"
 #: Record batches of this size are few enough to be cheap and small enough to wait for.
 DEFAULT_MAX_BYTES = 2 * 1024 * 1024
-#: Where a server listens unless it is told otherwise.
+#: The default port of a server.
 DEFAULT_PORT = 9414
 _INFO_TIMEOUT_SECONDS = 30.0
 _PEM = b"-----BEGIN CERTIFICATE-----"
-#: Before it stands which kind of key it is, or nothing.
+#: Part of the first line of every key; the kind of key may stand in front of it.
 _KEY_PEM = b"PRIVATE KEY-----"
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 #: A token in a header has to stay below gRPC's limit for headers.
@@ -61,7 +61,7 @@ _TOKEN_BYTES = 4096
 
 
 class LedgerInfo(NamedTuple):
-    """Whose ledger it is and what it holds; empty when first = last + 1."""
+    """The queue manager and the positions of a ledger; empty when first = last + 1."""
 
     manager: str
     instance_id: str
@@ -105,7 +105,7 @@ def read_token(token_file: str | Path | None = None) -> str:
 def _token_in(token_file: str | Path) -> str:
     try:
         with Path(token_file).open("rb") as file:
-            # Never more than a token can have: it may be the name of a device.
+            # At most the bytes of a token are read: the name may be that of a device.
             content = file.read(_TOKEN_BYTES + 1)
     except OSError as error:
         raise NoToken(f"token file {token_file} cannot be read: {error.strerror}") from error
@@ -123,7 +123,7 @@ def _token_in(token_file: str | Path) -> str:
 
 
 def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
-    """Return what TLS needs, from MAYFLY_TLS_*; raises NoRoots, NoCertificate."""
+    """Return the options of TLS from MAYFLY_TLS_*; raises NoRoots, NoCertificate."""
     if tls_root_certs is None and os.environ.get(ROOTS_VARIABLE):
         try:
             tls_root_certs = Path(os.environ[ROOTS_VARIABLE]).read_bytes()
@@ -144,7 +144,7 @@ def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
             f"{CERTIFICATE_VARIABLE}, {KEY_VARIABLE}: {error.filename} cannot be read: "
             f"{error.strerror}"
         ) from error
-    # gRPC would say that the server has no address.
+    # Checked here: gRPC would report a bad certificate as a server without an address.
     if _PEM not in chain:
         raise NoCertificate(f"{CERTIFICATE_VARIABLE}: {names[0]} has no certificate, PEM")
     if _KEY_PEM not in key:
@@ -175,13 +175,13 @@ class LedgerClient:
     ) -> None:
         """Prepare a connection; the first call makes it.
 
-        ``is_patient``: a server that does not answer is asked again, for some seconds. All calls
-        that are made again may be: they name what they want in full.
+        ``is_patient``: a server that does not answer is asked again, for some seconds. Repeated
+        calls are safe, since each names its rows in full.
 
         ``url`` is one that :func:`check_url` takes. ``manager`` names the queue manager where the
         server serves several. With TLS the server's certificate is checked against
-        ``tls_root_certs``, PEM, without them those of the file in MAYFLY_TLS_ROOTS, else what gRPC
-        trusts; the client's own one, where it is asked for, stands in the files of
+        ``tls_root_certs``, PEM, else the file in MAYFLY_TLS_ROOTS, else gRPC's own roots. The
+        client's own certificate, for servers that ask for one, is in the files of
         MAYFLY_TLS_CERTIFICATE and MAYFLY_TLS_KEY. Raises ValueError for a url or token that cannot
         be one, NoToken, NoRoots and NoCertificate when there is none, ServerNotReachable when there
         is no such folder.
@@ -226,11 +226,11 @@ class LedgerClient:
             folder_socket.close()
 
     def address(self) -> str:
-        """Ask for the url of the server's port: what other processes connect to; BulkError."""
+        """Return the url of the server's port, for other processes; raises BulkError."""
         return str(self._ask_action(ADDRESS_ACTION, {})["url"])
 
     def info(self) -> LedgerInfo:
-        """Ask whose ledger it is and which positions it holds; raises BulkError."""
+        """Return the queue manager and the positions of the ledger; raises BulkError."""
         return LedgerInfo(**self._ask_action(INFO_ACTION, {"manager": self._manager}))
 
     def read(
@@ -243,9 +243,9 @@ class LedgerClient:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``(after_position, until_position]`` in batches of schema LEDGER.
 
-        ``instance_id`` is the store the positions were learned from. Every position comes exactly
-        once and in order, or a BulkError is raised: OtherInstance, PositionTrimmed,
-        PositionBeyondEnd, or ServerFailed when what came is not what was asked for.
+        ``instance_id`` is the store that the positions are of. Every position comes exactly once
+        and in order, or a BulkError is raised: OtherInstance, PositionTrimmed, PositionBeyondEnd,
+        or ServerFailed when other rows came than those asked for.
         """
         request = {
             "manager": self._manager,

@@ -1,16 +1,16 @@
-"""What can go wrong between a reader of the bulk plane and its server, and how it travels.
+"""Errors between a client of the bulk plane and its server, and their form on the wire.
 
 BulkError
 ├── WrongToken          wrong-token          the server does not know this token
 ├── NoToken             no-token             no token was given
 ├── NoRoots             no-roots             the file of trusted certificates cannot be read
 ├── NoCertificate       no-certificate       the files of the client's certificate cannot be read
-├── BadRequest          bad-request          the server cannot make sense of what was asked
+├── BadRequest          bad-request          the server cannot read the request
 ├── UnknownManager      unknown-manager      the server serves no queue manager of this name
 ├── OtherInstance       other-instance       the positions belong to another store
-├── PositionTrimmed     position-trimmed     the ledger no longer holds what comes next
+├── PositionTrimmed     position-trimmed     the ledger no longer holds the next row
 ├── PositionBeyondEnd   position-beyond-end  the ledger ends before the position
-├── ServerNotReachable  server-not-reachable nobody answers at the url
+├── ServerNotReachable  server-not-reachable no server answers at the url
 └── ServerFailed        server-failed        anything else, the server's own words in it
 """
 
@@ -33,7 +33,7 @@ class BulkError(Exception):
     reason: ClassVar[str]
 
     def __init__(self, text: str) -> None:
-        """Say in ``text`` what happened, with the values concerned."""
+        """Take a sentence with the values concerned."""
         super().__init__(text)
         self.text = text
 
@@ -63,7 +63,7 @@ class NoCertificate(BulkError):
 
 
 class BadRequest(BulkError):
-    """The server cannot make sense of what was asked."""
+    """The server cannot read the request."""
 
     reason = "bad-request"
 
@@ -93,7 +93,7 @@ class PositionBeyondEnd(BulkError):
 
 
 class ServerNotReachable(BulkError):
-    """Nobody answers at the url."""
+    """No server answers at the url."""
 
     reason = "server-not-reachable"
 
@@ -127,16 +127,16 @@ def to_flight(error: BulkError) -> flight.FlightError:
 
 
 def from_flight(error: flight.FlightError, url: str) -> BulkError:
-    """Return what a Flight error says, in our terms and with the url of the server.
+    """Return the BulkError of a Flight error, with the url of the server.
 
-    It says all that the Flight error does: raise it ``from None``, so that a user sees one error.
+    Its text is complete: raise it ``from None``, so that a user sees one error.
     """
     try:
         detail = json.loads(error.extra_info)
         return _BY_REASON[detail["reason"]](f"{detail['text']} (server {url})")
     except (ValueError, KeyError, TypeError):
         pass
-    # What gRPC knows of the call besides says nothing to a user.
+    # The context that gRPC adds is of no use to a user.
     text = _PREAMBLE.sub("", str(error).partition(_GRPC_CONTEXT)[0])
     if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
         return ServerNotReachable(f"no Mayfly server answers at {url}: {text}")

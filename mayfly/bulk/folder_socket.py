@@ -1,7 +1,7 @@
-"""The socket in the folder of a queue manager: how commands of its machine reach its server.
+"""The socket in the folder of a queue manager, by which commands of its machine reach its server.
 
-The folder is private, so that whoever can reach the socket can read the messages as well, and
-nobody else can listen there. A port tells nothing of the kind.
+The folder is private. So every user that can reach the socket can read the messages as well, and no
+other user can listen there. A port on the loopback interface is open to all users.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FolderSocket:
 
     @property
     def location(self) -> str:
-        """What gRPC listens on or connects to, in this process only."""
+        """The address for gRPC to listen on or connect to, in this process only."""
         return f"{FOLDER_SCHEME}://{self.path}"
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""How long a client of the bulk plane waits for a server that may be gone, and how often it asks.
+"""Waits and retries of a client of the bulk plane whose server may be gone.
 
-A call that is answered by one message has a deadline. A stream of rows has none, since it lasts as
-long as its rows do: it is given up when the server is silent, or answers no ping any more.
+A call with one message as its answer has a deadline. A stream of rows has none, since it lasts as
+long as its rows do. It is given up when the server is silent, or answers no ping any more.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pyarrow.flight as flight
 
 _Result = TypeVar("_Result")
 
-#: A call that claims, ends or puts as much as a batch holds.
+#: Deadline of a call: long enough to claim, end or put all messages of a batch.
 CALL_SECONDS = 300.0
-#: The server has had that long to send the next rows of a stream.
+#: Longest wait for the next rows of a stream.
 SILENCE_SECONDS = 120.0
 #: The waits between the tries of a patient client: a server is back some seconds after its end.
 RETRY_WAITS_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-#: A ping after so long without a word, during a call, and how long its answer may take. A server
-#: takes pings that come more often than every five minutes for an attack. Sent data that nobody
-#: acknowledges ends a call after the second time, too.
+#: Silence during a call after which gRPC sends a ping, and the longest wait for its answer. The
+#: first is above five minutes: a server takes more frequent pings for an attack. The second also
+#: ends a call whose sent data are not acknowledged.
 KEEPALIVE_MS, KEEPALIVE_ANSWER_MS = 330_000, 20_000
 _LOOKS = 4
 
@@ -40,7 +40,7 @@ def channel_options(keepalive_ms: int = KEEPALIVE_MS) -> list[tuple[str, int]]:
 
 
 class Retries:
-    """The tries of one call; nobody else's."""
+    """The tries of one call."""
 
     def __init__(self, waits_seconds: tuple[float, ...]) -> None:
         """Begin; without waits there is one try."""
@@ -48,9 +48,9 @@ class Retries:
         self._left = list(waits_seconds)
 
     def run(self, call: Callable[[], _Result]) -> _Result:
-        """Make a call, again while nobody answers; raises what the last try does.
+        """Make a call, again while no server answers; raises the error of the last try.
 
-        Whoever uses it knows that the call may be made twice: its first try may have taken effect.
+        The call must be safe to repeat: its first try may have taken effect.
         """
         while True:
             try:
@@ -60,14 +60,14 @@ class Retries:
                     raise
 
     def wait(self) -> bool:
-        """Wait for the next try; tell whether there is one."""
+        """Wait for the next try; return False when there is none."""
         if not self._left:
             return False
         threading.Event().wait(self._left.pop(0))
         return True
 
     def has_gone_on(self) -> None:
-        """The server has answered: what fails later is another failure."""
+        """Begin anew: the server has answered, so a later failure is another one."""
         self._left = list(self._all)
 
 
@@ -79,7 +79,7 @@ class SilenceWatch:
         self._cut = cut
         self._look_seconds = limit_seconds / _LOOKS
         self._is_stopped = threading.Event()
-        #: The number of the wait that lasts, 0 while the reader does something else.
+        #: Number of the present wait, 0 while the reader does something else.
         self._wait, self._wait_count = 0, 0
         self.is_cut = False
         threading.Thread(target=self._run, name="mayfly-silence", daemon=True).start()

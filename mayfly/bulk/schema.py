@@ -13,9 +13,9 @@ import pyarrow as pa
 from mayfly.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES, unpack_counts
 from mayfly.lifetime.life import LEDGER_COLUMNS
 
-#: What ``ended`` of a balance row looks like: lives that ended, by outcome, and those whose outcome
-#: this version does not know together. The counts are nullable because Spark writes nulls into the
-#: children of a null struct, and because a version that knows fewer outcomes has not written them.
+#: Type of ``ended`` in a balance row: lives that ended, by outcome, and the sum of those with an
+#: outcome that this version does not know. The counts are nullable for two reasons: Spark writes
+#: nulls into the children of a null struct, and an older version has not written all outcomes.
 ENDED = pa.struct([pa.field(name, pa.int64()) for name in (*OUTCOME_CODES, OTHER_OUTCOMES)])
 
 _ALWAYS = {"nullable": False}

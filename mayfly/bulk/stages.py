@@ -20,13 +20,13 @@ from mayfly.bulk.schema import pages
 
 #: The verb of an upload, and the action that puts what was uploaded.
 STAGE_VERB, COMMIT_ACTION = "stage", "stage-commit"
-#: What the name of a query begins with that is one batch only; it is forgotten a day after.
+#: Prefix of the name of a query that is one batch only; the name is forgotten after a day.
 JOB_PREFIX = "job:"
-#: What stands for a batch that a stage is refused for.
+#: Row count in the answer to a stage of a batch that is decided already.
 _DECIDED = -1
 
-#: One row as it is put: every column but the data may be null, and what it says is checked when it
-#: is put. ``delay_ms`` or ``deliver_at_ms``, ``time_to_live_ms`` or ``expire_at_ms``.
+#: One row to put: every column but the data may be null, and values are checked at the put. A row
+#: has ``delay_ms`` or ``deliver_at_ms``, ``time_to_live_ms`` or ``expire_at_ms``.
 STAGED = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("manager", "queue")),
@@ -80,7 +80,7 @@ _BY_REASON: dict[str, type[BulkError]] = {kind.reason: kind for kind in (StageLo
 
 
 class Committed(NamedTuple):
-    """What has become of the rows of a batch; ``batch`` is the newest one that has been named."""
+    """The outcome of a commit; ``batch`` is the newest one that has been named."""
 
     batch: int
     put_count: int
@@ -117,7 +117,7 @@ class StageClient(LedgerClient):
         return upload.finish()
 
     def begin(self, query: str, batch: int, stage: tuple[int, str]) -> Upload:
-        """Begin to write onto a stage (partition, attempt), which nobody has written to."""
+        """Begin to write onto a new stage (partition, attempt)."""
         partition, attempt = stage
         request = {
             "manager": self._manager,
@@ -143,8 +143,8 @@ class StageClient(LedgerClient):
     ) -> Committed:
         """Put the rows of a batch; return when all are on their queues.
 
-        Of a batch that was named before, what is left is put, whatever ``stages`` says; of one that
-        is done, nothing. Raises StageLost and RowsRefused.
+        Of a batch that was named before, the rows not put yet are put, whatever ``stages`` holds;
+        of one that is done, none. Raises StageLost and RowsRefused.
         """
         request = {
             "manager": self._manager,
@@ -163,7 +163,7 @@ class StageClient(LedgerClient):
                 return Committed(**state)
 
     def error(self, error: flight.FlightError) -> BulkError:
-        """Return what a Flight error says, in our terms."""
+        """Return the BulkError of a Flight error."""
         try:
             detail = json.loads(error.extra_info)
             return _BY_REASON[detail["reason"]](f"{detail['text']} (server {self.url})")
@@ -198,11 +198,11 @@ class Upload:
         fewer have arrived than were sent.
         """
         try:
-            # The end: what breaks off before it is no stage.
+            # An empty batch marks the end: an upload without it is no stage.
             self._writer.write_batch(pa.RecordBatch.from_pylist([], schema=STAGED))
             self._writer.done_writing()
             answer = self._answers.read()
-            # What the server has refused shows here at the latest.
+            # A refusal of the server shows here at the latest.
             self._writer.close()
         except flight.FlightError as error:
             raise self._client.error(error) from None
