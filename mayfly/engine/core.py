@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mayfly.engine.browsing.marks import Marks
 from mayfly.engine.callbacks import Background, Callbacks
@@ -12,7 +12,7 @@ from mayfly.engine.delay.staging_order import StagingOrder
 from mayfly.engine.holding import effect
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.objects.registry import Registry
-from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
 from mayfly.engine.settings import Settings
 from mayfly.engine.waiting import Waits
 from mayfly.engine.work import Work
@@ -22,10 +22,20 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.store.keys import due_ms_of
 
-if TYPE_CHECKING:
-    from mayfly.engine.triggering.triggering import Triggering
-
 _LOG = logging.getLogger("mayfly")
+
+
+class OnArrival(Protocol):
+    """What looks at messages that can be seen from now on before anybody gets them: triggers."""
+
+    #: What was noted and is still to be looked at, by queue.
+    arrived: dict[LocalQueue, list[int]]
+
+    def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
+        """Note messages of a queue that have arrived, or come back."""
+
+    def look_at_arrivals(self) -> None:
+        """Look at what was noted."""
 
 
 class Core(QueueOwner):
@@ -33,16 +43,17 @@ class Core(QueueOwner):
 
     #: Whether it has, or is, a queue-sharing group: a work may change several stores.
     is_sharing = False
+    #: Its queue-sharing group, for a member of one.
+    group: Core | None = None
     #: Made by the queue manager before anything can happen.
-    triggering: Triggering
+    on_arrival: OnArrival
     platform: str
     command_level: int
     settings: Settings
 
     def __init__(self, name: str, clock: Clock, runtime: Runtime) -> None:
         """Begin without a store; the queue manager opens it."""
-        self.clock, self.runtime = clock, runtime
-        super().__init__(name, self._new_latch())
+        super().__init__(name, self._new_latch(runtime), clock, runtime)
         #: Held while definitions change, so that they do so one after the other.
         self.administration = runtime.reentrant_lock("administration")
         self.registry = Registry(self)
@@ -68,8 +79,6 @@ class Core(QueueOwner):
         #: What is told to callers that do not wait, and what is done for them.
         self.callbacks = Callbacks(runtime.lock("callbacks"))
         self.background = Background(self.callbacks, self.run, runtime)
-        #: Servers through which other processes call: their threads are not Python's to count.
-        self.server_count = 0
         #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
         self.staging_due_ms: int | None = None
         #: How often the staging queue was defined, or enabled again: a stopped processor restarts.
@@ -135,8 +144,8 @@ class Core(QueueOwner):
             return False
         offered: dict[int, LocalQueue] = {}
         self._take_effect(work, offered)
-        if self.triggering.arrived:
-            self.triggering.look_at_arrivals()
+        if self.on_arrival.arrived:
+            self.on_arrival.look_at_arrivals()
         for queue in offered.values():
             self.waits.offer(queue.number)
         return True
@@ -166,11 +175,19 @@ class Core(QueueOwner):
         self._pausing = False
         self.latch.tell()
 
+    def offer(self, returned: Sequence[Found]) -> None:
+        """Let triggers look at messages that can be seen again, then give them to who waits."""
+        for queue, row, _side in returned:
+            self.on_arrival.note(queue, [row.k])
+        self.on_arrival.look_at_arrivals()
+        for number in {queue.number for queue, _row, _side in returned}:
+            self.waits.offer(number)
+
     def take_back(self, work: Work) -> None:
         """Undo a work that will not be run; call it with the latch held."""
         offered: dict[int, LocalQueue] = {}
         self._take_back(work, offered)
-        self.triggering.look_at_arrivals()
+        self.on_arrival.look_at_arrivals()
         for queue in offered.values():
             self.waits.offer(queue.number)
         for home, part in work.elsewhere.items():
@@ -185,8 +202,8 @@ class Core(QueueOwner):
         self.administration = self.runtime.reentrant_lock("administration")
         self.store.stop_in_child(self.latch)
 
-    def _new_latch(self) -> EngineLock:
-        return self.runtime.engine_lock()
+    def _new_latch(self, runtime: Runtime) -> EngineLock:
+        return runtime.engine_lock()
 
     def _run_across(self, _works: Sequence[Work]) -> bool:
         """Run works that change several stores; False when these are none. Of a group's members."""
@@ -241,7 +258,7 @@ class Core(QueueOwner):
                 else:
                     self._take_back(work, offered)
             # Before a get that waits takes away what counts.
-            self.triggering.look_at_arrivals()
+            self.on_arrival.look_at_arrivals()
             for queue in offered.values():
                 self.waits.offer(queue.number)
             if self.store.group.is_broken and not self.is_stopped:
@@ -257,25 +274,25 @@ class Core(QueueOwner):
         if self.marks.marked:
             self.marks.forget(row.k for _queue, row, _side in work.departures)
         for moving in work.moves:
-            self.triggering.note(moving.target, moving.new_keys)
+            self.on_arrival.note(moving.target, moving.new_keys)
             if self.waits.is_waited_on(moving.target.number):
                 offered[moving.target.number] = moving.target
         for unclaiming in work.ended_claims:
-            self.triggering.note(unclaiming.queue, unclaiming.keys)
+            self.on_arrival.note(unclaiming.queue, unclaiming.keys)
             if any(count for count, _key in unclaiming.returned):
                 offered[unclaiming.queue.number] = unclaiming.queue
         for queue, row, _side in work.arrivals:
             if queue.trigger is not None:
-                self.triggering.note(queue, [row.k])
+                self.on_arrival.note(queue, [row.k])
             if not queue.is_staging and self.waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
 
     def _take_back(self, work: Work, offered: dict[int, LocalQueue]) -> None:
         for queue, row, _side in effect.take_back(self, work):
-            self.triggering.note(queue, [row.k])
+            self.on_arrival.note(queue, [row.k])
             offered[queue.number] = queue
         for queue, keys, _volatile_count in work.claims:
-            self.triggering.note(queue, keys)
+            self.on_arrival.note(queue, keys)
             offered[queue.number] = queue
 
     def _note_due(self, key: int) -> None:

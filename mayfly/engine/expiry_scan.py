@@ -67,8 +67,8 @@ class ExpiryScan:
         return sum(self._discard(h, side) for h in self._holders() for side in _SIDES)
 
     def _holders(self) -> list[Core]:
-        directory = self._core.registry.directory
-        return [self._core] if directory is None else [self._core, directory.group]
+        group = self._core.group
+        return [self._core] if group is None else [self._core, group]
 
     def _earliest(self, holder: Core, side: int, now_ms: int) -> int | None:
         """Return the earliest deadline that a scan could find, None when there is none.

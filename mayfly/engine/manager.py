@@ -31,7 +31,7 @@ from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.losing import lose_volatile
 from mayfly.engine.objects.administration import set_up
 from mayfly.engine.objects.definitions import stored_definitions
-from mayfly.engine.open_managers import enter, leave
+from mayfly.engine.open_managers import OpenManagers
 from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.own_time import OwnTime, follow_wall, own_time, say_when_ahead
 from mayfly.engine.pubsub.retained import load_retained
@@ -48,7 +48,6 @@ from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Runtime, SystemClock
-from mayfly.store.keys import due_ms_of
 from mayfly.store.ledger import Ledger
 from mayfly.store.store import Store
 
@@ -93,7 +92,7 @@ class Manager(Core):
         self.store = Store(folder, self.latch, self.now_ms, runtime)
         self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())
         say_when_ahead(self)
-        self.triggering = Triggering(self)
+        self.triggering = self.on_arrival = Triggering(self)
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan, self._books = ExpiryScan(self), Bookkeeping(self)
         #: What pipelines read from queues, and write to them, in bulk and exactly once.
@@ -113,7 +112,7 @@ class Manager(Core):
         self.wake, self.do_due = lambda: self.clock.wake(self), self.run_due
         self.clock.attach(self)
         self.wake()
-        enter(self)
+        _OPEN.enter(self)
 
     def _start(self, given: Configuration) -> None:
         self.store.claim(self.name)
@@ -262,7 +261,7 @@ class Manager(Core):
                 return
             self._is_closed = True
         self.clock.detach(self)
-        leave(self)
+        _OPEN.leave(self)
         try:
             if not self.is_stopped:
                 self._wind_up()
@@ -379,10 +378,7 @@ class Manager(Core):
             many.load(queue, totals.present, staged)
         self.claims.load()
         self.shipments.load()
-        staging = self.registry.staging()
-        if staging is not None and staging.depth:
-            key = self.store.persistent.lowest_key(staging.low, staging.high)
-            self.staging_due_ms = None if key is None else due_ms_of(key)
+        self._delay_processor.look_ahead()
 
     def _end_waits(self) -> None:
         with self.latch:
@@ -398,3 +394,7 @@ class Manager(Core):
             return True
         # On a full disk nothing is released before the next try.
         return end_ms < max(due_ms, self._postponed_to_ms)
+
+
+_OPEN = OpenManagers[Manager]()
+managers_here = _OPEN.here

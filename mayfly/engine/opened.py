@@ -17,6 +17,7 @@ from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget
 from mayfly.engine.pubsub.subscriptions import Hold, Subscription
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.status import AsyncPuts
+from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -111,7 +112,7 @@ class OpenQueues:
         if opened.is_input:
             _open_input(opened)
             if queue.input_count == 1:
-                self._core.triggering.input_opened(queue)
+                triggering_of(self._core).input_opened(queue)
         queue.output_count += opened.is_output
         if options & c.MQOO_CO_OP:
             marks_of(queue).join(queue)
@@ -275,7 +276,7 @@ class OpenQueues:
                 if queue.exclusive_holder is opened:
                     queue.exclusive_holder = None
                 if opened.is_input and not queue.input_count:
-                    self._core.triggering.input_closed(queue)
+                    triggering_of(self._core).input_closed(queue)
 
 
 def drop_ownerless(core: Core) -> None:

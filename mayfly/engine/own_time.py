@@ -7,8 +7,10 @@ restart goes on from the time in the store. An operator who trusts the wall cloc
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
+from mayfly.engine.core import Core
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.lifetime.times import SLEW_MS
@@ -18,10 +20,6 @@ from mayfly.runtime.clocks import SystemClock
 from mayfly.store.keys import STAGING_NUMBER, queue_range, staging_key
 from mayfly.store.message_times import count_deadlines, count_put_after, move_puts_back
 from mayfly.store.units import Unit
-
-if TYPE_CHECKING:
-    from mayfly.engine.manager import Manager
-
 
 _LOG = logging.getLogger("mayfly.clock")
 
@@ -50,30 +48,30 @@ class OwnTime(NamedTuple):
         return self.wall_ms - self.own_ms
 
 
-def say_when_ahead(manager: Manager) -> None:
+def say_when_ahead(core: Core) -> None:
     """Warn that a queue manager that is being opened goes on from a time that is still to come."""
-    if manager.ahead_ms > SLEW_MS:
+    if core.ahead_ms > SLEW_MS:
         _LOG.warning(
             "%s is %d ms ahead of the wall clock, by the time in its folder; "
             "'mayfly clock accept' brings it back",
-            manager.name,
-            manager.ahead_ms,
+            core.name,
+            core.ahead_ms,
         )
 
 
-def own_time(manager: Manager) -> OwnTime:
+def own_time(core: Core) -> OwnTime:
     """Return own time, wall clock and what lies between them; reads each message once."""
     # Another clock than the machine's is the wall clock itself, and takes no steps.
-    system = manager.clock if isinstance(manager.clock, SystemClock) else None
-    with manager.latch:
-        manager.check_running()
-        own_ms = manager.now_ms()
+    system = core.clock if isinstance(core.clock, SystemClock) else None
+    with core.latch:
+        core.check_running()
+        own_ms = core.now_ms()
         stepped_ms = 0 if system is None else system.difference_ms()
-        wall_ms = own_ms + stepped_ms - manager.ahead_ms
+        wall_ms = own_ms + stepped_ms - core.ahead_ms
         early_ms, late_ms = min(own_ms, wall_ms), max(own_ms, wall_ms)
         _low, staging_end = queue_range(STAGING_NUMBER)
         between, behind = staging_key(early_ms + 1, 0), staging_key(late_ms + 1, 0)
-        sides = [manager.messages(side) for side in (VOLATILE, PERSISTENT)]
+        sides = [core.messages(side) for side in (VOLATILE, PERSISTENT)]
         return OwnTime(
             own_ms,
             wall_ms,
@@ -86,30 +84,30 @@ def own_time(manager: Manager) -> OwnTime:
         )
 
 
-def follow_wall(manager: Manager) -> OwnTime:
+def follow_wall(core: Core) -> OwnTime:
     """Follow the wall clock forward to where it is, however far; return the times from before.
 
     What falls due on the way is done at once: releases, and what expires is discarded when it is
     met. Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead: time does not go back while
     programs use it, see :func:`come_back`. MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
     """
-    found = _checked(manager)
+    found = _checked(core)
     if found.difference_ms < 0:
         raise mq_error(
             rc.MQRC_ENVIRONMENT_ERROR,
-            f"{manager.name} is ahead of the clock of its machine by {-found.difference_ms} ms; "
+            f"{core.name} is ahead of the clock of its machine by {-found.difference_ms} ms; "
             "time goes back only while nothing else uses the queue manager",
         )
-    if found.difference_ms and isinstance(manager.clock, SystemClock):
-        with manager.latch:
-            manager.clock.accept_wall()
-            manager.ahead_ms = 0
-        manager.wake()
+    if found.difference_ms and isinstance(core.clock, SystemClock):
+        with core.latch:
+            core.clock.accept_wall()
+            core.ahead_ms = 0
+        core.wake()
     return found
 
 
-def come_back(manager: Manager) -> OwnTime:
-    """Go back to the wall clock and close the queue manager; return the times from before.
+def come_back(core: Core, close: Callable[[], None]) -> OwnTime:
+    """Go back to the wall clock and ``close`` the queue manager; return the times from before.
 
     Nothing comes back to life: what has expired by the old time is discarded first, with the
     reports that it owes. A message that was put at a time that the wall clock has not reached is
@@ -117,24 +115,24 @@ def come_back(manager: Manager) -> OwnTime:
     and delivery times stay, and come later by the difference. Raises MQRC_FUNCTION_NOT_SUPPORTED in
     a queue-sharing group, MQRC_STORAGE_MEDIUM_FULL.
     """
-    found = _checked(manager)
-    manager.run_due()
-    ExpiryScan(manager).discard_all()
+    found = _checked(core)
+    core.do_due()
+    ExpiryScan(core).discard_all()
     unit = Unit()
     unit.statements.append(move_puts_back(found.wall_ms, -found.difference_ms))
     unit.notes_time = True
-    with manager.latch:
-        manager.ahead_ms += found.difference_ms
+    with core.latch:
+        core.ahead_ms += found.difference_ms
     # The time that this transaction notes is the wall clock's.
-    manager.store.group.commit(unit)
-    manager.close()
+    core.store.group.commit(unit)
+    close()
     return found
 
 
-def _checked(manager: Manager) -> OwnTime:
-    if manager.is_sharing:
+def _checked(core: Core) -> OwnTime:
+    if core.is_sharing:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
-            f"{manager.name} has its time from its queue-sharing group",
+            f"{core.name} has its time from its queue-sharing group",
         )
-    return own_time(manager)
+    return own_time(core)

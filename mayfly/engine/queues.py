@@ -6,20 +6,19 @@ Everything here is guarded by the queue manager's latch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.finding.starts import Starts
 from mayfly.engine.triggering.trigger import Trigger
+from mayfly.lifetime.times import Clock
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
-from mayfly.runtime import EngineLock
+from mayfly.runtime import EngineLock, Runtime
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import STAGING_NUMBER, queue_range
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
-
-if TYPE_CHECKING:
-    from mayfly.engine.finding.starts import Starts
 
 #: Index of the non-persistent and of the persistent side in pairs of values.
 VOLATILE, PERSISTENT = 0, 1
@@ -49,11 +48,12 @@ class QueueOwner:
     #: Is told of the key of each delayed message that can be seen from now on.
     note_due: Callable[[int], None]
 
-    def __init__(self, name: str, latch: EngineLock) -> None:
+    def __init__(self, name: str, latch: EngineLock, clock: Clock, runtime: Runtime) -> None:
         """Begin without a store; everything but the store's files is under the latch."""
-        self.name = name
-        self.latch = latch
+        self.name, self.latch, self.clock, self.runtime = name, latch, clock, runtime
         self.hidden: dict[int, object] = {}
+        #: Servers through which other processes call: their threads are not Python's to count.
+        self.server_count = 0
 
     def messages(self, side: int) -> DelayedMessages:
         """Return the persistent or the volatile messages."""

@@ -162,9 +162,7 @@ class Shipment(Hold):
                 rows, self._rows = self._rows, []
                 for found in rows:
                     messages.give_back(found, self)
-                    core.triggering.note(self.queue, [found[1].k])
-                core.triggering.look_at_arrivals()
-                core.waits.offer(self.queue.number)
+                core.offer(rows)
             core.run_deferred()
 
     def _hold(self, found: Iterable[Found]) -> None:

@@ -300,10 +300,7 @@ class UnitOfWork(Hold):
             self._let_go(takes)
             for taken in takes:
                 messages.give_back(taken, self)
-                core.triggering.note(taken.queue, [taken.row.k])
-            core.triggering.look_at_arrivals()
-            for queue in {id(t.queue): t.queue for t in takes}.values():
-                core.waits.offer(queue.number)
+            core.offer(takes)
         core.run_deferred()
 
     def _work(self) -> Work:

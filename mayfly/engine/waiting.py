@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mayfly.engine.queues import QueueOwner
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Event
 from mayfly.runtime.virtual_clock import check_wait
-
-if TYPE_CHECKING:
-    from mayfly.engine.core import Core
 
 #: What ``take`` returns when it would hold the latch for too long to find out.
 LOOK_YOURSELF = object()
@@ -79,19 +77,19 @@ class Waiter:
             self.error = error
             self._decide()
 
-    def wait(self, core: Core) -> Any:
+    def wait(self, owner: QueueOwner) -> Any:
         """Block until decided; return what was taken or raise the error; None: look yourself.
 
         Call it without the latch.
 
         Raises RuntimeError where it is certain that nobody will decide it, see ``check_wait``.
         """
-        with core.latch:
-            decision = None if self._is_decided else core.runtime.event()
+        with owner.latch:
+            decision = None if self._is_decided else owner.runtime.event()
             self._decision = decision
         if decision is not None:
-            if not core.server_count:
-                check_wait(core.clock)
+            if not owner.server_count:
+                check_wait(owner.clock)
             decision.wait()
         if self.error is not None:
             raise self.error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.objects.registry import Path, Registry
@@ -11,11 +12,8 @@ from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.selectors import MQQSGD_SHARED
+from mayfly.sharing.sharer import Sharer
 from mayfly.store.intents import intent_counts
-
-if TYPE_CHECKING:
-    from mayfly.sharing.member import Member
-    from mayfly.sharing.sharer import Sharer
 
 
 class MemberStatus(NamedTuple):
@@ -29,12 +27,13 @@ class MemberStatus(NamedTuple):
 class GroupDirectory:
     """The shared queues of a group and its open members; guarded by the latch they share."""
 
-    def __init__(self, group: Sharer) -> None:
-        """Begin without members."""
+    def __init__(self, group: Sharer, done_counts: Callable[[], Counter[str]]) -> None:
+        """Begin without members; ``done_counts`` tells what each has done of what was decided."""
+        self._done_counts = done_counts
         self.group = group
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, Sharer] = {}
 
-    def admit(self, member: Member) -> None:
+    def admit(self, member: Sharer) -> None:
         """Let the names of a member lead to it."""
         registries = [self.group.registry, *(m.registry for m in self.members.values())]
         for registry in registries:
@@ -43,7 +42,7 @@ class GroupDirectory:
         self.members[member.name] = member
         self.group.registry.changed()
 
-    def dismiss(self, member: Member) -> None:
+    def dismiss(self, member: Sharer) -> None:
         """Forget a member that has ended."""
         if self.members.get(member.name) is member:
             del self.members[member.name]
@@ -57,8 +56,7 @@ class GroupDirectory:
         Call it with the latch held.
         """
         group = self.group
-        assert group.joint is not None
-        counts = Counter(intent_counts(group.store.persistent)) - group.joint.done_counts()
+        counts = Counter(intent_counts(group.store.persistent)) - self._done_counts()
         is_open = {name for name, member in self.members.items() if member.is_usable}
         return [MemberStatus(n, n in is_open, counts[n]) for n in sorted(is_open | set(counts))]
 
@@ -96,6 +94,10 @@ class GroupDirectory:
             return None
         passed = [d for n in there.names if (d := member.registry.find(n)) is not None]
         return Path(there.name, passed, there.queue, asker.version, None)
+
+    def has(self, queue: LocalQueue) -> bool:
+        """Tell whether a queue is a shared one."""
+        return queue.home is self.group
 
     def refreshed(self, asker: Registry, path: Path) -> Path:
         """Return a path to a queue of another member as its definitions stand now.

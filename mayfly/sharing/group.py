@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
 
 from mayfly.engine.session import Session
 from mayfly.lifetime.times import Clock
@@ -29,9 +28,6 @@ from mayfly.store.intents import (
 )
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER
 from mayfly.store.units import Unit
-
-if TYPE_CHECKING:
-    from mayfly.sharing.member import Member
 
 _LOG = logging.getLogger("mayfly.sharing")
 
@@ -125,7 +121,7 @@ class QueueSharingGroup(Sharer):
         _LOG.warning("%s was removed from %s; %d units forgotten", name, self.name, count)
         return count
 
-    def join(self, member: Member) -> None:
+    def join(self, member: Sharer) -> None:
         """Let the store of a member that is being opened belong to the group from now on."""
         messages = member.store.persistent
         with self.latch:
@@ -136,7 +132,7 @@ class QueueSharingGroup(Sharer):
         unit.statements += join_group(self.name, number)
         member.store.group.commit(unit)
 
-    def check_belongs(self, member: Member) -> None:
+    def check_belongs(self, member: Sharer) -> None:
         """Raise StoreError for the folder of a member that was removed since it joined."""
         folder = member.store.folder
         with self.latch:
@@ -152,7 +148,7 @@ class QueueSharingGroup(Sharer):
             raise ValueError(f"name {name!r} is in use in queue-sharing group {self.name}")
         return self.clock
 
-    def agree_on_time(self, member: Member) -> None:
+    def agree_on_time(self, member: Sharer) -> None:
         """Let nobody of the group be behind a member that is being opened, nor that one behind."""
         with self.latch:
             everybody = [self, member, *self.directory.members.values()]
@@ -165,7 +161,7 @@ class QueueSharingGroup(Sharer):
         with self.latch:
             return intents_of(self.store.persistent, name)
 
-    def carried_out_by(self, member: Member) -> set[int]:
+    def carried_out_by(self, member: Sharer) -> set[int]:
         """Return the intents that a member says it has carried out."""
         with self.latch:
             return carried_out(member.store.persistent)
@@ -178,14 +174,15 @@ class QueueSharingGroup(Sharer):
 
     def tidy(self) -> None:
         """Remove what members have carried out, as one of them ends."""
-        if self.joint is not None and self.is_usable:
+        if self.is_usable:
             self.joint.clean_up()
 
     def _load(self) -> None:
         self.is_sharing = True
         self.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
         self.joint = Joint(self)
-        self.directory = GroupDirectory(self)
+        self.run_jointly = self.joint.run
+        self.directory = GroupDirectory(self, self.joint.done_counts)
         super()._load()
 
     def _is_decided(self, _queue_number: int, end_ms: int) -> bool:

@@ -11,16 +11,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from mayfly.engine.work import Work
 from mayfly.mqi.errors import MQError
+from mayfly.sharing.sharer import Sharer
 from mayfly.store.intents import carry_out, forget_carried_out, forget_intents, intend
 from mayfly.store.units import Unit
-
-if TYPE_CHECKING:
-    from mayfly.sharing.member import Member
-    from mayfly.sharing.sharer import Sharer
 
 _LOG = logging.getLogger("mayfly.sharing")
 
@@ -32,7 +29,7 @@ class Joint:
         """Begin with nothing under way."""
         self._group = group
         #: Intents that were carried out, durably, and whose: the group may forget them.
-        self._carried_out: dict[int, Member] = {}
+        self._carried_out: dict[int, Sharer] = {}
 
     def run(self, core: Sharer, works: Sequence[Work]) -> None:
         """Run works one after the other, each whole or not at all; raises the first failure.
@@ -57,12 +54,12 @@ class Joint:
         if failure is not None:
             raise failure
 
-    def note_carried_out(self, number: int, member: Member) -> None:
+    def note_carried_out(self, number: int, member: Sharer) -> None:
         """Note that a member has durably done what an intent says."""
         with self._group.latch:
             self._carried_out[number] = member
 
-    def forget(self, unit: Unit) -> dict[int, Member]:
+    def forget(self, unit: Unit) -> dict[int, Sharer]:
         """Let a unit of the group remove intents that were carried out; return which, whose."""
         with self._group.latch:
             done, self._carried_out = self._carried_out, {}
@@ -70,7 +67,7 @@ class Joint:
             unit.statements.append(forget_intents(done))
         return done
 
-    def forgot(self, done: dict[int, Member], *, is_durable: bool) -> None:
+    def forgot(self, done: dict[int, Sharer], *, is_durable: bool) -> None:
         """Note whether these intents are gone; their members need not remember them then."""
         with self._group.latch:
             if is_durable:
@@ -162,7 +159,7 @@ class _JointWork:
         for sharer, part in self._parts.items():
             try:
                 if sharer in self._numbers:
-                    follow(joint, cast("Member", sharer), part, self._numbers[sharer])
+                    follow(joint, sharer, part, self._numbers[sharer])
                 else:
                     sharer.settle(part)
             except KeyboardInterrupt as error:
@@ -181,7 +178,7 @@ class _JointWork:
             sharer.leave(part)
 
 
-def follow(joint: Joint, member: Member, part: Work, number: int) -> None:
+def follow(joint: Joint, member: Sharer, part: Work, number: int) -> None:
     """Do a member's part of what the group has decided; with a full disk it is tried again later.
 
     A member whose store fails stops, and carries the intent out when it is opened again.

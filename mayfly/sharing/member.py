@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path as FilePath
 
 from mayfly.engine.settings import SettingValue
-from mayfly.engine.work import Work
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
@@ -49,10 +48,7 @@ class Member(Sharer):
         if sharing_group is not None:
             clock = sharing_group.clock_for(name, clock)
         self._group = sharing_group
-        #: Decided works that a full disk keeps from being carried out, with their intents.
-        self.unfinished: list[tuple[Work, int]] = []
-        #: Intents it need not remember any longer to have carried out.
-        self.remembered: list[int] = []
+        self.unfinished, self.remembered = [], []
         super().__init__(
             name,
             path,
@@ -87,8 +83,8 @@ class Member(Sharer):
                 self._group.directory.dismiss(self)
             self._group.tidy()
 
-    def _new_latch(self) -> EngineLock:
-        return super()._new_latch() if self._group is None else self._group.latch
+    def _new_latch(self, runtime: Runtime) -> EngineLock:
+        return super()._new_latch(runtime) if self._group is None else self._group.latch
 
     def _load(self) -> None:
         group, known = self._group, group_of(self.store.persistent)
@@ -100,7 +96,7 @@ class Member(Sharer):
             group.join(self)
             group.agree_on_time(self)
             self.is_sharing = True
-            self.joint = group.joint
+            self.group, self.run_jointly = group, group.joint.run
             self.registry.directory = group.directory
             self.registry.numbers = range(1, FIRST_SHARED)
             self.waits = MemberWaits(group.waits)
@@ -141,12 +137,12 @@ class Member(Sharer):
     def _finish(self) -> None:
         with self.latch:
             unfinished, self.unfinished = self.unfinished, []
-        assert self.joint is not None
+        assert self._group is not None
         for part, number in unfinished:
             with self.latch:
                 self.enter(part)
             part.unit.error = None
-            follow(self.joint, self, part, number)
+            follow(self._group.joint, self, part, number)
         if self.unfinished and not self.is_stopped:
             raise mq_error(rc.MQRC_STORAGE_MEDIUM_FULL, f"{len(self.unfinished)} works are waiting")
 

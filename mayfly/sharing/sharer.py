@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from mayfly.engine.manager import Manager
 from mayfly.engine.work import Work
 from mayfly.mqi.errors import MQError
-
-if TYPE_CHECKING:
-    from mayfly.sharing.joint import Joint
 
 
 class Sharer(Manager):
     """A queue manager that may be one of several whose stores change together."""
 
     #: How they do; None outside of a group.
-    joint: Joint | None = None
+    run_jointly: Callable[[Sharer, Sequence[Work]], None] | None = None
+    #: Decided works that a full disk keeps from being carried out, with their intents.
+    unfinished: list[tuple[Work, int]]
+    #: Intents it need not remember any longer to have carried out.
+    remembered: list[int]
 
     @property
     def is_usable(self) -> bool:
@@ -53,7 +53,7 @@ class Sharer(Manager):
         return None if due_ms is None else max(due_ms, self._postponed_to_ms)
 
     def _run_across(self, works: Sequence[Work]) -> bool:
-        if self.joint is None or not any(work.elsewhere for work in works):
+        if self.run_jointly is None or not any(work.elsewhere for work in works):
             return False
-        self.joint.run(self, works)
+        self.run_jointly(self, works)
         return True

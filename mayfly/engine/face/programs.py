@@ -9,11 +9,11 @@ from mayfly.engine.deliveries import Delivery, Settlement
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetResult
 from mayfly.engine.home import HOME_VARIABLE
+from mayfly.engine.manager import managers_here
 from mayfly.engine.message import token_of
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
 from mayfly.engine.objects.inquire import Inquiry, inquire, inquire_itself, text_length
 from mayfly.engine.objects.set_attributes import set_attributes
-from mayfly.engine.open_managers import open_managers as managers_here
 from mayfly.engine.properties.putting import with_properties
 from mayfly.engine.pubsub.mqsub import SubscriptionFacts, SubscriptionWanted, facts_of, subscribe_as
 from mayfly.engine.pubsub.subscribing import OpenSubscription

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
+from weakref import WeakSet
 
 from mayfly.engine.browsing.marks import Unmarked
 from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import of_given_id
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.finding.starts import MANY_HIDDEN, starts_of
+from mayfly.engine.finding.starts import MANY_HIDDEN, Starts
 from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.mqi.descriptor import unpack_descriptor
@@ -201,15 +202,25 @@ def _side(
                 hidden_count += 1
             elif is_any or match.accepts(row):
                 if has_note and hidden_count > MANY_HIDDEN:
-                    starts_of(queue).note(ids, row.k)
+                    _starts_of(queue).note(ids, row.k)
                 has_note = False
                 yield row, side
         if len(rows) < size:
             if has_note and hidden_count > MANY_HIDDEN:
-                starts_of(queue).note(ids, rows[-1].k + 1 if rows else low)
+                _starts_of(queue).note(ids, rows[-1].k + 1 if rows else low)
             return
         low = rows[-1].k + 1
         size = _next_size(size, rows)
+
+
+def _starts_of(queue: LocalQueue) -> Starts:
+    """Return the notes of a queue, made with the first one."""
+    if queue.starts is None:
+        queue.starts = Starts()
+        if queue.watchers is None:
+            queue.watchers = WeakSet()
+        queue.watchers.add(queue.starts)
+    return queue.starts
 
 
 def _has_only_ids(match: Match) -> bool:

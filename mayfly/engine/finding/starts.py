@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from weakref import WeakSet
-
-from mayfly.engine.queues import LocalQueue
-
 #: Hidden messages that one search walks over without a note.
 MANY_HIDDEN = 32
 #: Ids that are noted at a time, of one queue.
@@ -45,13 +41,3 @@ class Starts:
             self._highest = max(self._keys.values(), default=0)
 
     lower_from = lower
-
-
-def starts_of(queue: LocalQueue) -> Starts:
-    """Return the notes of a queue, made with the first one."""
-    if queue.starts is None:
-        queue.starts = Starts()
-        if queue.watchers is None:
-            queue.watchers = WeakSet()
-        queue.watchers.add(queue.starts)
-    return queue.starts

@@ -23,6 +23,7 @@ from mayfly.engine.objects.registry import (
     check_name,
 )
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event
 from mayfly.mqi import reasons as rc
@@ -143,7 +144,7 @@ def enter_queue(core: Core, definition: QueueDefinition) -> None:
 def _let_be_known(core: Core, definition: QueueDefinition, number: int) -> None:
     queue = core.registry.add(definition, number)
     if queue is not None:
-        core.triggering.fit(queue)
+        triggering_of(core).fit(queue)
         core.staging_enabled_count += queue.is_staging
         core.store.book.totals.open_queue(number, definition.name)
         core.store.book.totals.open_queue(-number, definition.name)
@@ -195,19 +196,18 @@ def _system_objects(platform: str) -> list[QueueDefinition]:
 
 def _place_of(core: Core, definition: QueueDefinition | None) -> Core:
     """Return whose store holds a definition: the queue manager, or its queue-sharing group."""
-    directory = core.registry.directory
     is_shared = definition is not None and definition.qsgdisp == MQQSGD_SHARED
-    return core if directory is None or not is_shared else directory.group
+    return core if core.group is None or not is_shared else core.group
 
 
 def _place_for(core: Core, definition: QueueDefinition) -> Core:
     if definition.qsgdisp != MQQSGD_SHARED:
         return core
-    if core.registry.directory is None:
+    if core.group is None:
         said = f"QSGDISP(SHARED): {core.name} is in no queue-sharing group"
         raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
     _check_sharing(definition)
-    return core.registry.directory.group
+    return core.group
 
 
 def _check_sharing(definition: QueueDefinition) -> None:
@@ -238,7 +238,7 @@ def _check_unused(queue: LocalQueue, own_handles: int) -> None:
 
 def _change(core: Core, definition: Definition, attributes: Mapping[str, Value]) -> None:
     queue = core.registry.by_name(definition.name) if definition.kind == QLOCAL else None
-    with core.triggering.held(queue):
+    with triggering_of(core).held(queue):
         changed = definition.altered(attributes)
         # Whoever names TRIGGER decides: no restart changes that.
         changed.is_switched_off = definition.is_switched_off and "TRIGGER" not in attributes
@@ -250,7 +250,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
             definition.is_switched_off = changed.is_switched_off
             core.registry.changed()
             core.must_wake = True
-            core.triggering.changed(definition, before)
+            triggering_of(core).changed(definition, before)
             # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
             core.waits.offer_all()
     core.run_deferred()
@@ -317,7 +317,7 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     numbers = [queue.number] if queue.staged_for else [queue.number, -queue.number]
     with core.latch:
         core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
-        core.triggering.forget(queue)
+        triggering_of(core).forget(queue)
     # What is kept back of its lives goes first; nothing new can come.
     core.store.write_balances()
     with core.latch:

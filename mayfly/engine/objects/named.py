@@ -11,6 +11,7 @@ from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.objects.administration import erase, save
 from mayfly.engine.objects.registry import check_name
+from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
@@ -78,5 +79,5 @@ def _keep(core: Core, definition: Definition) -> None:
         key = definition.kind, definition.name
         is_new, core.registry.named[key] = key not in core.registry.named, definition
         if is_new and definition.kind == PROCESS:
-            core.triggering.process_defined(definition.name)
+            triggering_of(core).process_defined(definition.name)
     core.run_deferred()

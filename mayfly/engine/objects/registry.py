@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMGR, QMODEL, QREMOTE
 from mayfly.engine.attributes.definition import Definition
@@ -30,9 +30,6 @@ from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
-
-if TYPE_CHECKING:
-    from mayfly.engine.core import Core
 
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 DEFAULT_OBJECTS: dict[str, str] = {
@@ -113,10 +110,6 @@ class Path:
 class Directory(Protocol):
     """What the queue managers of a queue-sharing group know of each other's queues."""
 
-    @property
-    def group(self) -> Core:
-        """Whose store holds the shared queues."""
-
     def status(self) -> Sequence[tuple[str, bool, int]]:
         """Return name, whether it is open, and what it has yet to change of the members."""
 
@@ -131,6 +124,9 @@ class Directory(Protocol):
 
     def path(self, asker: Registry, name: str) -> Path | None:
         """Return what QUEUE@MANAGER leads to when the manager is of the group, else None."""
+
+    def has(self, queue: LocalQueue) -> bool:
+        """Tell whether a queue is a shared one."""
 
     def refreshed(self, asker: Registry, path: Path) -> Path:
         """Return a path to a queue of another member as its definitions stand now."""
@@ -249,7 +245,8 @@ class Registry:
             return path
         if path.remote is not None:
             return self.resolve_target(path.name)
-        if self.directory is not None and path.queue.home not in (self.home, self.directory.group):
+        is_elsewhere = path.queue.home is not self.home
+        if is_elsewhere and self.directory is not None and not self.directory.has(path.queue):
             return self.directory.refreshed(self, path)
         objects = [self.find(name) for name in path.names]
         if None in objects or self.find(path.queue.name) is not path.queue.definition:

@@ -194,14 +194,14 @@ def view_members(core: Core) -> list[MemberView]:
 
     Raises MQRC_OPTION_NOT_VALID_FOR_TYPE for a queue manager without a group.
     """
-    directory = core.registry.directory
-    if directory is None:
+    directory, group = core.registry.directory, core.group
+    if directory is None or group is None:
         said = f"{core.name} is in no queue-sharing group"
         raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
     with core.latch:
-        directory.group.check_running()
-        found, group = directory.status(), directory.group.name
-    return [MemberView(name, group, is_open, count) for name, is_open, count in found]
+        group.check_running()
+        found = directory.status()
+    return [MemberView(name, group.name, is_open, count) for name, is_open, count in found]
 
 
 def view_authority(core: Core) -> list[tuple[RecordKey, int]]:

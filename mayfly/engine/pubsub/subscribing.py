@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mayfly.engine.attributes.attribute import SUB
 from mayfly.engine.attributes.of_topics import (
@@ -15,7 +15,9 @@ from mayfly.engine.attributes.of_topics import (
     SubscriptionDefinition,
 )
 from mayfly.engine.authority import words
+from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.delivery import Identifier, stored_id
+from mayfly.engine.descriptors import Context
 from mayfly.engine.handles import Handle
 from mayfly.engine.pubsub.retained import deliver_retained
 from mayfly.engine.pubsub.subscription_administration import (
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from mayfly.engine.core import Core
     from mayfly.engine.message import Message
     from mayfly.engine.opened import OpenQueues
-    from mayfly.engine.session import Session
 
 
 class SubscribeRequest(NamedTuple):
@@ -67,12 +68,25 @@ class SubscribeRequest(NamedTuple):
     user_is_fixed: bool = False
 
 
+class Subscriber(Protocol):
+    """The session that subscribes: who it is, and what it does for its subscriptions."""
+
+    authority: UserAuthority | None
+    context: Context
+
+    def open(self, name: str, options: int) -> Handle:
+        """Open a queue."""
+
+    def get(self, queue: str, *, wait_ms: int = 0) -> Message | None:
+        """Take the next message."""
+
+
 class OpenSubscription:
     """A subscription that a session has open; it ends with the session unless it is durable."""
 
     def __init__(
         self,
-        session: Session,
+        session: Subscriber,
         opened: OpenQueues,
         hold: Hold,
         handle: Handle | None,
@@ -154,7 +168,9 @@ class OpenSubscription:
         drop_doomed(core)
 
 
-def subscribe(session: Session, opened: OpenQueues, request: SubscribeRequest) -> OpenSubscription:
+def subscribe(
+    session: Subscriber, opened: OpenQueues, request: SubscribeRequest
+) -> OpenSubscription:
     """Make a subscription for a session, or join the shared one of its name.
 
     Raises what ``create_subscription`` and MQOPEN do; MQRC_SUB_ALREADY_EXISTS also where the
@@ -187,7 +203,7 @@ def subscribe(session: Session, opened: OpenQueues, request: SubscribeRequest) -
             raise
 
 
-def _check_authority(session: Session, core: Core, request: SubscribeRequest) -> None:
+def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest) -> None:
     """Check for SUB on the topic and PUT on a queue that the subscriber names."""
     if session.authority is None:
         return
@@ -208,7 +224,9 @@ def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -
         raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, f"{existing!r} asks for something else")
 
 
-def _definition(session: Session, request: SubscribeRequest, owner: str) -> SubscriptionDefinition:
+def _definition(
+    session: Subscriber, request: SubscribeRequest, owner: str
+) -> SubscriptionDefinition:
     if request.is_shared and not request.name.strip():
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, "a shared subscription has a name")
     life_ms = request.life_ms
@@ -235,7 +253,7 @@ def _definition(session: Session, request: SubscribeRequest, owner: str) -> Subs
     )
 
 
-def resume(session: Session, opened: OpenQueues, name: str) -> OpenSubscription:
+def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscription:
     """MQSO_RESUME: open a durable subscription again.
 
     Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
@@ -252,7 +270,7 @@ def resume(session: Session, opened: OpenQueues, name: str) -> OpenSubscription:
     return _open(session, opened, subscription)
 
 
-def _open(session: Session, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:
+def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:
     hold, handle = opened.hold(subscription), None
     try:
         if opened.holder.is_ended:

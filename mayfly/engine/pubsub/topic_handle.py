@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, NamedTuple, Protocol, SupportsIndex
 
 from mayfly.engine.callbacks import Later
 from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.message import Message
 from mayfly.engine.opened import OpenObject
+from mayfly.engine.pubsub.publish import PublishResult
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.engine.verb_options import check_put_options, with_options
 from mayfly.mqi import constants as c
@@ -18,7 +19,6 @@ from mayfly.mqi.errors import mq_error
 
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
-    from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 
 _FOR_QUEUES = (
     c.MQOO_INPUT_AS_Q_DEF
@@ -58,10 +58,33 @@ class Target(NamedTuple):
     saved_message: Callable[[int], Message]
 
 
+class Publisher(Protocol):
+    """The session of a handle: it publishes, and forgets a handle that is closed."""
+
+    def publish_as(
+        self,
+        topic: str,
+        body: bytes,
+        request: PutRequest,
+        *,
+        syncpoint: bool,
+        retain: bool = False,
+        not_own: bool = False,
+        only_here: bool = False,
+        alias: str = "",
+        check: Callable[[str], None] | None = None,
+        later: Later | None = None,
+    ) -> PublishResult:
+        """Publish with a descriptor."""
+
+    def close_topic(self, handle: TopicHandle) -> None:
+        """Close a handle."""
+
+
 class TopicHandle:
     """One open topic of one session; closed by :meth:`close` or with its session."""
 
-    def __init__(self, core: Core, verbs: TopicVerbs, target: Target, opened: OpenObject) -> None:
+    def __init__(self, core: Core, verbs: Publisher, target: Target, opened: OpenObject) -> None:
         """Take what was opened; ``TopicVerbs.open_topic`` does."""
         self._core = core
         self._verbs = verbs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED
 from mayfly.engine.authority import words
@@ -19,7 +19,13 @@ from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.proxies import HERE, Journey
 from mayfly.engine.pubsub.publish import PublishResult, publish
 from mayfly.engine.pubsub.retained import clear_retained
-from mayfly.engine.pubsub.subscribing import OpenSubscription, SubscribeRequest, resume, subscribe
+from mayfly.engine.pubsub.subscribing import (
+    OpenSubscription,
+    Subscriber,
+    SubscribeRequest,
+    resume,
+    subscribe,
+)
 from mayfly.engine.pubsub.subscription_administration import delete_subscription
 from mayfly.engine.pubsub.topic_aliases import behind_alias
 from mayfly.engine.pubsub.topic_handle import Target, TopicHandle, check_topic_options
@@ -30,9 +36,6 @@ from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
-
-if TYPE_CHECKING:
-    from mayfly.engine.session import Session
 
 
 class TopicVerbs(ABC):
@@ -235,7 +238,7 @@ class TopicVerbs(ABC):
             on_request,
             fixed_user,
         )
-        return subscribe(cast("Session", self), self._opened, request)
+        return subscribe(cast("Subscriber", self), self._opened, request)
 
     def resume(self, name: str) -> OpenSubscription:
         """Open a durable subscription again; what came meanwhile is on its queue.
@@ -244,7 +247,7 @@ class TopicVerbs(ABC):
         MQRC_IDENTITY_MISMATCH for another user than the one it is fixed to.
         """
         self._unit_in_use()
-        return resume(cast("Session", self), self._opened, name)
+        return resume(cast("Subscriber", self), self._opened, name)
 
     def unsubscribe(self, name: str) -> None:
         """Remove a durable subscription and, where it is managed, its queue with what is there.

@@ -34,6 +34,12 @@ _STAY_OFF = (
 )
 
 
+def triggering_of(core: Core) -> Triggering:
+    """Return the triggers of a queue manager."""
+    assert isinstance(core.on_arrival, Triggering)
+    return core.on_arrival
+
+
 class Triggering:
     """Makes the trigger messages of a queue manager; everything but ``held`` is under its latch.
 

@@ -160,8 +160,7 @@ class Present:
 
 def homes(core: Core) -> list[Core]:
     """Return whose stores a queue manager may have messages in: its own, and that of its group."""
-    directory = core.registry.directory
-    return [core] if directory is None else [core, directory.group]
+    return [core] if core.group is None else [core, core.group]
 
 
 def _identity(
