@@ -72,6 +72,7 @@ ENGINE_TRANSACTIONS = ("mayfly.engine.core", "mayfly.engine.work")
 ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
     "mayfly.engine.face.bulk": frozenset({"cli", "servers"}),
+    "mayfly.engine.face.jms": frozenset({"jms", "listener"}),
     "mayfly.engine.face.programs": frozenset({"connection"}),
     "mayfly.engine.face.transit": frozenset({"channel", "everyplace", "hierarchy"}),
 }

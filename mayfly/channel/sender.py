@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, original_of, parcel_of
-from mayfly.engine import Manager, full_name, manager_definition
-from mayfly.engine.face.transit import ChannelDefinition, Refused, Shipment, new_message_id
+from mayfly.engine import Manager, full_name, manager_definition, new_message_id
+from mayfly.engine.face.transit import ChannelDefinition, Refused, Shipment
 from mayfly.lifetime.transmission import transit_ms
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

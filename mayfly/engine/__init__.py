@@ -2,7 +2,8 @@
 
 A name stands here because a neighbour asks for it, under the name that the neighbour would give it.
 This module has what several neighbours use; what one kind of neighbour alone uses stands in a part
-of the face: ``face.programs``, ``face.administration``, ``face.transit`` or ``face.bulk``.
+of the face: ``face.programs``, ``face.jms``, ``face.administration``, ``face.transit``,
+``face.bulk``.
 Everything else in this package is the engine's own and may change: its lock, its definitions in
 memory, its transactions. ``tests/engine_boundary.txt`` counts what is still taken from there.
 """
@@ -14,7 +15,7 @@ from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.configuration import Configuration
 from mayfly.engine.counting import Verification, volatile_count
 from mayfly.engine.delay.schedule import AuditEntry, Receipt, Schedule, Scheduled, ScheduleFilter
-from mayfly.engine.delivery import Identifier, stored_id
+from mayfly.engine.delivery import Identifier, new_message_id, stored_id
 from mayfly.engine.expiry_scan import scan_every
 from mayfly.engine.finding.search import Match
 from mayfly.engine.forwarding import bury, bury_reply, forward, put_reply, report_exception
@@ -69,6 +70,7 @@ __all__ = [
     "Session",
     "Value",
     "arrival_number",
+    "new_message_id",
     "next_arrival_number",
     "position_of",
     "stored_id",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
+from mayfly.engine import GetRequest, Handle
 from mayfly.jms.destinations import Destination, Queue
 from mayfly.jms.errors import classic, refuse
 from mayfly.jms.feeds import selector_text

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.jms.errors import InvalidClientIDException
 
 if TYPE_CHECKING:

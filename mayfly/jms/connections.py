@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn, Self
 
-from mayfly.engine.handles import Handle
-from mayfly.engine.manager import Manager
-from mayfly.engine.session import Session as EngineSession
-from mayfly.engine.waiting import Waiter
+from mayfly.engine import Handle, Manager, Signal
+from mayfly.engine import Session as EngineSession
+from mayfly.engine.face.jms import Wait
 from mayfly.jms import client_ids
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, TemporaryQueue, TemporaryTopic
@@ -27,12 +25,9 @@ from mayfly.jms.sessions import Session
 from mayfly.jms.temporary_topics import TemporaryTopics
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import NoMessage
 
 _MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
 _PROGRAM = "jms"
-#: Numbers for the waits of stopped connections, which no queue has.
-_numbers = itertools.count(-(2**62))
 
 
 class Connection:
@@ -57,7 +52,8 @@ class Connection:
         #: Whose publications are the connection's own, as long as it has no client id.
         self._identity = object()
         self._is_begun = False
-        self._number = next(_numbers)
+        #: Sent when it is started or closed, for those who wait for that.
+        self._signal = Signal(manager)
         self._lock = threading.RLock()
         self._sessions: list[Session] = []
         #: Holds the temporary queues, which go when it closes.
@@ -231,30 +227,17 @@ class Connection:
         """
         if self.is_started:
             return True
-        core = self.manager
-        if until_ms is not None and until_ms <= core.now_ms():
-            return False
-        with core.latch:
-            core.check_running()
-            waiter = Waiter(lambda: self.is_started or not is_open() or None, until_ms, self)
-            core.waits.add(self._number, waiter)
-            # Started, closed or late since: nobody else would look.
-            core.waits.offer(self._number)
-            core.must_wake = True
-        core.run_deferred()
-        try:
-            waiter.wait(core)
-        except NoMessage:
-            return False
-        finally:
-            with core.latch:
-                core.waits.withdraw(self._number, waiter)
-        return is_open()
+        wait = Wait(self.manager)
+        is_over = wait.until(
+            lambda _is_own_thread: self.is_started or not is_open() or None,
+            (self._signal.number,),
+            until_ms,
+        )
+        return is_over is not None and is_open()
 
     def wake(self) -> None:
         """Let those who wait for the start look again."""
-        with self.manager.latch:
-            self.manager.waits.offer(self._number)
+        self._signal.send()
 
     @classic
     def _delete_temporary(self, name: str) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mayfly.engine.get import GetRequest
-from mayfly.engine.handles import Handle
-from mayfly.engine.message import Message as QueueMessage
-from mayfly.engine.session import Session as EngineSession
+from mayfly.engine import GetRequest, Handle
+from mayfly.engine import Message as QueueMessage
+from mayfly.engine import Session as EngineSession
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import (

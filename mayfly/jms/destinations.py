@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote
 
-from mayfly.engine.objects.registry import check_name
-from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine import check_name, check_topic_string
 from mayfly.jms.constants import (
     AS_APPLICATION,
     AS_QUEUE_DEFINITION,

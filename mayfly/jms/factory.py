@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.contexts import JMSContext, Shared

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mayfly.engine.handles import Handle
-from mayfly.engine.pubsub.subscribing import OpenSubscription
-from mayfly.engine.session import Session as EngineSession
+from mayfly.engine import Handle
+from mayfly.engine import Session as EngineSession
+from mayfly.engine.face.jms import OpenSubscription
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, refuse
 from mayfly.jms.sending import queue_name_in, queue_to_use
@@ -72,7 +72,6 @@ class TopicFeed:
         self.no_local = wanted.no_local
         if wanted.is_durable and not wanted.is_shared and connection.client_id is None:
             raise IllegalStateException(f"{wanted.name!r}: durable, but there is no client id")
-        self._manager = session.manager
         self._name = ""
         if wanted.is_durable or wanted.is_shared:
             self._name = full_name(connection, wanted.name, is_durable=wanted.is_durable)
@@ -86,7 +85,7 @@ class TopicFeed:
         """
         subscription = self._subscription
         if subscription is None:
-            subscription = open_subscription(self._manager, mq, self._name, self._wanted)
+            subscription = open_subscription(mq, self._name, self._wanted)
             self._subscription = subscription
             if subscription.handle is not None:
                 return subscription.handle

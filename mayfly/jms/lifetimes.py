@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mayfly.engine.attributes.attribute import QLOCAL
-from mayfly.engine.attributes.of_queues import TTL_FROM_SEND
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
+from mayfly.engine.face.jms import has_lives_from_release
 from mayfly.jms.constants import NON_PERSISTENT, PERSISTENT
 from mayfly.jms.errors import refuse
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
@@ -64,11 +63,7 @@ def begins_every_life_at_the_put(manager: Manager) -> bool:
     A producer that sends to any destination asks this of its settings; each send is checked for
     the destination that it names (D7).
     """
-    with manager.latch:
-        return not any(
-            definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND
-            for definition in manager.registry.definitions()
-        )
+    return not has_lives_from_release(manager)
 
 
 def check_priority(priority: object) -> int:

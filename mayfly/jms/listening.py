@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from mayfly.engine.message import Message as QueueMessage
-from mayfly.engine.queues import LocalQueue
-from mayfly.engine.watch import Source, wait_for
+from mayfly.engine import Message as QueueMessage
+from mayfly.engine import Signal, definitions_version, wait_for
+from mayfly.engine.face.jms import LocalQueue, Source
 from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
 from mayfly.jms.messages import Message
 from mayfly.mqi import reasons as rc
@@ -18,9 +17,6 @@ from mayfly.mqi.errors import MQError, StoreError
 if TYPE_CHECKING:
     from mayfly.jms.consumers import MessageConsumer
     from mayfly.jms.sessions import Session
-
-#: Numbers for the waits of sessions, which neither queues nor connections have.
-_numbers = itertools.count(-(2**61))
 
 
 class Listener:
@@ -105,7 +101,8 @@ class Listening:
         """Begin without a listener, and without a thread."""
         self._session = session
         self._core = session.manager
-        self._number = next(_numbers)
+        #: Sent when there is something else to wait for.
+        self._signal = Signal(self._core)
         #: The next to be asked first.
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
@@ -190,7 +187,7 @@ class Listening:
         with self._core.latch:
             for listener in self._listeners:
                 listener.resume()
-            self._core.waits.offer(self._number)
+            self._signal.send()
         self._core.run_deferred()
 
     def wait_until_settled(self) -> None:
@@ -209,7 +206,7 @@ class Listening:
 
     def _change(self) -> None:
         self._is_changed = True
-        self._core.waits.offer(self._number)
+        self._signal.send()
 
     def _is_own_thread(self) -> bool:
         return threading.current_thread() is self._thread
@@ -237,7 +234,8 @@ class Listening:
                 if self._is_ending:
                     return None
                 self._is_changed = False
-                numbers = {self._number, *(listener.queue.number for listener in self._listeners)}
+                numbers = {self._signal.number}
+                numbers.update(listener.queue.number for listener in self._listeners)
             found: Found | _LookAgain = wait_for(self._core, self._take, numbers)
             if isinstance(found, _LookAgain):
                 continue
@@ -251,7 +249,7 @@ class Listening:
         if not self._session.connection.is_started:
             return None
         self._session.begin_work()
-        version, in_parts = self._core.registry.version, self._is_own_thread()
+        version, in_parts = definitions_version(self._core), self._is_own_thread()
         for place, listener in enumerate(self._listeners):
             found = listener.take(version, in_parts=in_parts)
             if found is not None:
@@ -309,5 +307,5 @@ class Listening:
 
     def _hold(self, listener: Listener, error: MQError) -> None:
         # Its message is on the queue again and would come at once, for ever.
-        listener.hold(self._core.registry.version)
+        listener.hold(definitions_version(self._core))
         self._session.connection.reports.report(jms_error(error))

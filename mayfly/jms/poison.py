@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine.forwarding import bury, forward, report_exception
-from mayfly.engine.handles import Handle
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message
-from mayfly.engine.session import Session
+from mayfly.engine import Handle, Manager, Message, Session, bury, forward, report_exception
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error

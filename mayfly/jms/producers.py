@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mayfly.engine.handles import Handle
-from mayfly.engine.pubsub.topic_strings import check_topic_string
+from mayfly.engine import Handle, check_topic_string
 from mayfly.jms.async_sending import CompletionListener
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, classic, refuse

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mayfly.engine.handles import Handle
-from mayfly.engine.objects.registry import topic_alias
-from mayfly.engine.pubsub.publish import PublishResult
-from mayfly.engine.put import PutRequest, PutResult
-from mayfly.engine.remote.resolution import full_name
+from mayfly.engine import Handle, PutRequest, full_name
+from mayfly.engine.face.jms import PublishResult, PutResult
 from mayfly.jms import constants as k
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import InvalidDestinationException, MessageFormatException, refuse
@@ -89,8 +86,7 @@ def queue_to_use(destination: object) -> Queue:
 def leads_to_topic(session: Session, queue: Queue) -> bool:
     """Tell whether a queue here is the alias of a topic: what is sent to it is published."""
     name = queue_name_in(session, queue)
-    with session.manager.latch:
-        return topic_alias(session.manager.registry, name) is not None
+    return session.mq.leads_to_topic(name)
 
 
 def queue_name_in(session: Session, queue: Queue) -> str:

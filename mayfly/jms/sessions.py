@@ -6,8 +6,9 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from mayfly.engine.handles import Handle
-from mayfly.engine.session import Session as EngineSession
+from mayfly.engine import Handle
+from mayfly.engine import Session as EngineSession
+from mayfly.engine.face.jms import remove_idle
 from mayfly.jms.async_sending import Completions
 from mayfly.jms.browsers import QueueBrowser
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
@@ -33,7 +34,7 @@ from mayfly.jms.feeds import Feed, QueueFeed, TopicFeed
 from mayfly.jms.listening import Listening
 from mayfly.jms.message_making import MakesMessages
 from mayfly.jms.producers import MessageProducer
-from mayfly.jms.subscriptions import Wanted, full_name, unsubscribe
+from mayfly.jms.subscriptions import Wanted, full_name
 from mayfly.lifetime.transactions import is_timed_out
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
@@ -115,7 +116,7 @@ class Session(MakesMessages):
             self.check_open()
             self.connection.begin()
             full = full_name(self.connection, name, is_durable=True)
-            unsubscribe(self.manager, self.mq, full)
+            remove_idle(self.mq, full)
 
     def create_producer(self, destination: Destination | None = None) -> MessageProducer:
         """Return a producer for a queue or topic, or for those named with each send."""

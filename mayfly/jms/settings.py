@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.jms import constants as k
 from mayfly.jms.lifetimes import (
     check_delay,

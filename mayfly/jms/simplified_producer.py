@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from mayfly.engine.handles import Handle
+from mayfly.engine import Handle
 from mayfly.jms.async_sending import CompletionListener, check_completion_listener
 from mayfly.jms.bodies import MapMessage
 from mayfly.jms.bytes_message import BytesMessage

@@ -6,14 +6,14 @@ import re
 import threading
 from typing import TYPE_CHECKING
 
-from mayfly.engine.delivery import new_id
-from mayfly.engine.pubsub.retained import clear_retained
+from mayfly.engine import new_message_id
+from mayfly.engine.face.jms import clear_retained, is_subscribed_to
 from mayfly.jms.destinations import TemporaryTopic
 from mayfly.jms.errors import classic, refuse
 from mayfly.mqi import reasons as rc
 
 if TYPE_CHECKING:
-    from mayfly.engine.manager import Manager
+    from mayfly.engine import Manager
 
 #: The id is one of 24 bytes, as messages have; other topics below TEMP are anybody's.
 _NAME = re.compile(r"TEMP/[0-9A-F]{48}")
@@ -30,8 +30,7 @@ class TemporaryTopics:
 
     def create(self) -> TemporaryTopic:
         """Make one."""
-        with self._manager.latch:
-            name = f"TEMP/{new_id(self._manager).hex().upper()}"
+        name = f"TEMP/{new_message_id(self._manager).hex().upper()}"
         with self._lock:
             self._names.add(name)
         return TemporaryTopic(name, _delete=self._delete)
@@ -51,10 +50,8 @@ class TemporaryTopics:
 
     @classic
     def _delete(self, name: str) -> None:
-        with self._manager.latch:
-            matching = self._manager.registry.subscriptions.matching(name)
-            if any(found.topic == name and found.holds for found in matching):
-                refuse(rc.MQRC_OBJECT_IN_USE, f"{name} has a consumer")
+        if is_subscribed_to(self._manager, name):
+            refuse(rc.MQRC_OBJECT_IN_USE, f"{name} has a consumer")
         with self._lock:
             if name not in self._names:
                 refuse(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{name} is no temporary topic of this one")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.jms.destinations import Destination
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mayfly.engine.manager import Manager
-from mayfly.engine.message import Message as QueueMessage
-from mayfly.engine.waiting import LOOK_YOURSELF
+from mayfly.engine import Manager, Signal
+from mayfly.engine import Message as QueueMessage
+from mayfly.engine.face.jms import LOOK_YOURSELF, Wait
 from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
-from mayfly.listener.waits import Wait, numbers
 
 
 class _Found(NamedTuple):
@@ -40,8 +39,9 @@ class ASF(Run):
         self._workers: list[_Worker] = []
         #: Those without a message: with a thread that waits, or without one.
         self._free: list[_Worker] = []
-        self._number = next(numbers)
-        self._queue_number = self._number
+        #: Sent when the dispatcher is to look again.
+        self._signal = Signal(manager)
+        self._queue_number = self._signal.number
         #: The worker on whose session a message was looked for last.
         self._asked: _Worker | None = None
         self._failure: Exception | None = None
@@ -94,7 +94,7 @@ class ASF(Run):
             if is_free:
                 self._free.append(worker)
                 worker.has_thread = not self.pool.is_wanted_beside(self)
-                self.manager.waits.offer(self._number)
+                self._signal.send()
             else:
                 self.forget(worker)
             goes_on = is_free and worker.has_thread
@@ -103,7 +103,7 @@ class ASF(Run):
 
     def wake(self) -> None:
         """Let the dispatcher look for a message again, under the latch."""
-        self.manager.waits.offer(self._number)
+        self._signal.send()
 
     def give_up_idle(self) -> bool:
         """Let the thread of a free worker end, under the latch; False when none has one."""
@@ -134,7 +134,7 @@ class ASF(Run):
                 workers.remove(worker)
         if failure is not None:
             self._failure = failure
-        self.manager.waits.offer(self._number)
+        self._signal.send()
 
     def is_forgotten(self, worker: _Worker) -> bool:
         """Tell whether nobody else knows a worker any more."""
@@ -162,7 +162,7 @@ class ASF(Run):
     def _next(self) -> None:
         if not self._free and len(self._workers) < self.settings.max_sessions:
             self._open_worker()
-        found = self._wait.until(self._take, (self._number, self._queue_number), None)
+        found = self._wait.until(self._take, (self._signal.number, self._queue_number), None)
         if found is LOOK_YOURSELF and self._asked is not None:
             self._asked.session.go_on()
         elif isinstance(found, _Found):
@@ -220,7 +220,8 @@ class _Worker:
         self.session = session
         self.has_thread = False
         self.wait = Wait(run.manager)
-        self._number = next(numbers)
+        #: Sent when it has a message, or is to end.
+        self._signal = Signal(run.manager)
         self._message: QueueMessage | None = None
         #: Whether its thread is to end, for another port; the session stays.
         self.is_unwanted = False
@@ -228,7 +229,7 @@ class _Worker:
     def let_thread_end(self) -> None:
         """Let its thread end instead of waiting for a message, under the latch."""
         self.is_unwanted = True
-        self._run.manager.waits.offer(self._number)
+        self._signal.send()
 
     def hand_over(
         self, message: QueueMessage | None, spawn: Callable[[Callable[[], None]], None]
@@ -240,7 +241,7 @@ class _Worker:
         core = self._run.manager
         with core.latch:
             self._message = message
-            core.waits.offer(self._number)
+            self._signal.send()
             is_new = not self.has_thread
             self.has_thread = True
         if not is_new:
@@ -275,7 +276,7 @@ class _Worker:
         core, run = self._run.manager, self._run
         until_ms = run.settings.reap_ms(run.begun_ms, core.now_ms())
         while True:
-            self.wait.until(self._come, (self._number,), until_ms)
+            self.wait.until(self._come, (self._signal.number,), until_ms)
             with core.latch:
                 message, self._message = self._message, None
                 self.is_unwanted = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import SESSION_TRANSACTED
 from mayfly.jms.consumers import MessageConsumer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.jms.errors import IllegalStateException
 from mayfly.listener.asf import ASF
 from mayfly.listener.non_asf import NonASF

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
+from mayfly.engine.face.jms import Wait
 from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
-from mayfly.listener.waits import Wait
 
 
 class NonASF(Run):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.jms.destinations import Destination
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
+from mayfly.engine.face.jms import Wait
 from mayfly.jms.errors import JMSException
 from mayfly.listener.conversations import Conversations
 from mayfly.listener.server_session import ServerSession
@@ -15,7 +16,6 @@ from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
 from mayfly.listener.transactions import TransactionService
-from mayfly.listener.waits import Wait
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import Thread

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 
-from mayfly.engine.message import Message as QueueMessage
-from mayfly.engine.waiting import LOOK_YOURSELF
+from mayfly.engine import Message as QueueMessage
+from mayfly.engine.face.jms import LOOK_YOURSELF, Wait
 from mayfly.jms.errors import IllegalStateException
 from mayfly.jms.messages import Message
 from mayfly.jms.sessions import Session
@@ -14,7 +14,6 @@ from mayfly.listener.conversations import Conversations
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.transactions import Transaction, TransactionRolledBack
-from mayfly.listener.waits import Wait
 from mayfly.mqi.errors import MQError
 
 _LOG = logging.getLogger("mayfly.listener")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
-from mayfly.engine.manager import Manager
+from mayfly.engine import Manager
 from mayfly.jms.errors import (
     IllegalStateException,
     TransactionRolledBackException,

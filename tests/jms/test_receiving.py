@@ -248,7 +248,7 @@ def test_without_auto_start_a_context_begins_stopped(
 
 def stopped_number(context: jms.JMSContext) -> int:
     """Return the number under which receives of a stopped connection wait."""
-    return context._connection._number
+    return context._connection._signal.number
 
 
 # Bodies

@@ -5,7 +5,6 @@ Channels, the hierarchy of publish/subscribe and the way to and from MQ Everypla
 
 from mayfly.engine.arrival_order import next_number
 from mayfly.engine.attributes import ChannelDefinition
-from mayfly.engine.delivery import new_message_id
 from mayfly.engine.locking import definitions_if_free
 from mayfly.engine.move_numbers import MoveNumbers
 from mayfly.engine.objects.lookup import channel_definitions
@@ -26,7 +25,6 @@ __all__ = [
     "channel_definitions",
     "definitions_if_free",
     # Programs: a session, its open queues, what is put and got.
-    "new_message_id",
     # Messages go to another queue manager, in batches, and come from one, each exactly once.
     "MoveNumbers",
     "Refused",

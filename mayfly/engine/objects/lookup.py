@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mayfly.engine.attributes.attribute import CHANNEL
+from mayfly.engine.attributes.attribute import CHANNEL, QLOCAL
 from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
+from mayfly.engine.attributes.of_queues import TTL_FROM_SEND
 from mayfly.engine.core import Core
 from mayfly.engine.objects.named import named_of
 from mayfly.engine.queues import LocalQueue
@@ -26,6 +27,15 @@ def target_queue(core: Core, name: str) -> LocalQueue:
     For another queue manager's queue that is a transmission queue. Raises as ``resolve_target``.
     """
     return core.registry.resolve_target(name).queue
+
+
+def has_lives_from_release(core: Core) -> bool:
+    """Tell whether a queue has TTLFROM(RELEASE), where a life may be shorter than its delay."""
+    with core.latch:
+        return any(
+            definition.kind == QLOCAL and definition.ttlfrom != TTL_FROM_SEND
+            for definition in core.registry.definitions()
+        )
 
 
 def definitions_version(core: Core) -> int:

@@ -1,0 +1,77 @@
+"""Subscriptions as JMS has them: durable ones are opened again by name, or made anew there."""
+
+from __future__ import annotations
+
+from mayfly.engine.core import Core
+from mayfly.engine.counting import counts
+from mayfly.engine.pubsub.subscribing import OpenSubscription
+from mayfly.engine.pubsub.subscriptions import Subscription
+from mayfly.engine.session import Session
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+
+def open_durable(
+    session: Session, name: str, topic: str, *, selector: str, shared: bool, no_local: bool
+) -> OpenSubscription:
+    """Open the durable subscription of a name, which is made when there is none.
+
+    One that asks for something else gives way, with what has come for it. Raises
+    MQRC_SUBSCRIPTION_IN_USE when that, or an unshared one, is open or has messages that are not
+    acknowledged, MQRC_SUB_ALREADY_EXISTS when one is shared and the other is not, or the open one
+    asks for something else; and the reasons of Session.subscribe.
+    """
+    core, replaces = session.core, False
+    with core.administration:
+        existing = core.registry.subscriptions.find(name)
+        if existing is not None:
+            if existing.is_shared != shared:
+                said = f"{existing!r} is {'' if existing.is_shared else 'not '}shared"
+                raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, said)
+            found = existing.topic, existing.definition.selector, existing.ignores_own
+            replaces = found != (topic, selector, no_local)
+            if replaces:
+                _check_idle(core, existing)
+            elif not shared:
+                return session.resume(name)
+        return session.subscribe(
+            topic,
+            name=name,
+            durable=True,
+            selector=selector,
+            shared=shared,
+            no_local=no_local,
+            replace=replaces,
+        )
+
+
+def remove_idle(session: Session, name: str) -> None:
+    """Remove a durable subscription, with what has come for it.
+
+    Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while it is open or has messages that are
+    not acknowledged.
+    """
+    core = session.core
+    with core.administration:
+        _check_idle(core, core.registry.subscriptions.named(name))
+        session.unsubscribe(name)
+
+
+def is_subscribed_to(core: Core, topic: str) -> bool:
+    """Tell whether somebody has a subscription to just this topic string open."""
+    with core.latch:
+        matching = core.registry.subscriptions.matching(topic)
+        return any(found.topic == topic and found.holds for found in matching)
+
+
+def _check_idle(core: Core, subscription: Subscription) -> None:
+    if subscription.holds:
+        raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} has a consumer")
+    if not subscription.is_managed:
+        return
+    with core.latch:
+        queue = core.registry.resolve(subscription.destination).queue
+        is_held = bool(counts(core, queue).locked)
+    if is_held:
+        said = f"{subscription!r} has messages that are not acknowledged"
+        raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, said)
