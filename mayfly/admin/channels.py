@@ -23,7 +23,8 @@ from mayfly.engine.face.administration import (
     view_channels,
     view_named,
 )
-from mayfly.mqi.command_reasons import (
+from mayfly.mqi.command_constants import (
+    MQIACH_MSG_SEQUENCE_NUMBER,
     MQRCCF_ATTR_VALUE_ERROR,
     MQRCCF_LIKE_OBJECT_WRONG_TYPE,
     MQRCCF_PARM_CONFLICT,
@@ -34,7 +35,9 @@ from mayfly.mqi.selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_TCP
 _TYPE: Final = "CHLTYPE"
 _NEEDED: Final = ("XMITQ", "CONNAME")
 #: SEQNUM of RESET CHANNEL, the number of the next message.
-SEQUENCE: Final[Attribute] = attributes_of(CHANNEL)["SEQWRAP"]._replace(keyword="SEQNUM", low=1)
+SEQUENCE: Final[Attribute] = attributes_of(CHANNEL)["SEQWRAP"]._replace(
+    keyword="SEQNUM", selector=MQIACH_MSG_SEQUENCE_NUMBER, low=1
+)
 
 
 def define(

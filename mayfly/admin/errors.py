@@ -7,7 +7,7 @@ from typing import Final
 from mayfly.engine import Value
 from mayfly.engine.face.administration import Attribute
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.command_reasons import (
+from mayfly.mqi.command_constants import (
     MQRCCF_ATTR_VALUE_ERROR,
     MQRCCF_ATTR_VALUE_FIXED,
     MQRCCF_LIKE_OBJECT_WRONG_TYPE,

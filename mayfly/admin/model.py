@@ -17,12 +17,14 @@ from mayfly.engine.face.administration import (
     CHANNEL,
     QLOCAL,
     QMGR,
+    SECONDS,
     SUB,
     TOPIC,
     TOPIC_VALUES,
     Attribute,
     attributes_of,
 )
+from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import selectors as s
 
@@ -95,8 +97,8 @@ def displayed(kinds: Iterable[str]) -> Mapping[str, Attribute]:
     return rows
 
 
-def _number(keyword: str, selector: int | None = None) -> Attribute:
-    return Attribute(keyword, "", (), 0, selector, -(2**63), 2**63 - 1, (), 0)
+def _number(keyword: str, selector: int | None = None, unit: str = "") -> Attribute:
+    return Attribute(keyword, "", (), 0, selector, -(2**63), 2**63 - 1, (), 0, unit)
 
 
 def _word(keyword: str, words: Iterable[tuple[str, int]], selector: int | None = None) -> Attribute:
@@ -124,7 +126,10 @@ _DEFINITION_TYPE = _word(
 _TYPE_OF_CHANNEL = attributes_of(CHANNEL)["CHLTYPE"]
 _SHOWN: dict[str, tuple[Attribute, ...]] = {
     QLOCAL: (*_COUNTS, _DEFINITION_TYPE),
-    SUB: (_word("SUBTYPE", SUBSCRIPTION_TYPES.items()), _word("DURABLE", _DURABLE)),
+    SUB: (
+        _word("SUBTYPE", SUBSCRIPTION_TYPES.items(), k.MQIACF_SUB_TYPE),
+        _word("DURABLE", _DURABLE, k.MQIACF_DURABLE_SUBSCRIPTION),
+    ),
     QMGR: (
         _number("CMDLEVEL", c.MQIA_COMMAND_LEVEL),
         _word(
@@ -135,9 +140,9 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
     ),
     QSTATUS: (
         *_COUNTS,
-        _word("UNCOM", _NO_YES),
-        # Seconds; of the oldest message.
-        _number("MSGAGE"),
+        _word("UNCOM", _NO_YES, k.MQIACF_UNCOMMITTED_MSGS),
+        # Of the oldest message.
+        _number("MSGAGE", k.MQIACF_OLDEST_MSG_AGE, SECONDS),
         # Mayfly's own: staged for this queue, alive, expired and still there.
         _number("STAGED"),
         _number("LIVE"),
@@ -146,26 +151,30 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
     ),
     SETTING: (_text("VALUE"), _text("DEFAULT")),
     TPSTATUS: (
-        _text("ADMIN"),
+        _text("ADMIN", s.MQCA_ADMIN_TOPIC_NAME),
         *(attributes_of(TOPIC)[keyword] for keyword in TOPIC_VALUES),
-        _word("RETAINED", _NO_YES),
-        _number("SUBCOUNT"),
+        _word("RETAINED", _NO_YES, k.MQIACF_RETAINED_PUBLICATION),
+        _number("SUBCOUNT", s.MQIA_SUB_COUNT),
     ),
     CHSTATUS: (
         _TYPE_OF_CHANNEL,
-        _word("STATUS", ((str(status), number) for status, number in CHANNEL_STATUS.items())),
-        _text("CONNAME"),
-        _text("RQMNAME"),
-        _text("XMITQ"),
-        _number("MSGS"),
-        _number("BATCHES"),
-        _number("CURSEQNO"),
-        _number("LSTSEQNO"),
-        _text("CURLUWID"),
-        _text("LSTLUWID"),
-        _word("INDOUBT", _NO_YES),
-        _number("SHORTRTS"),
-        _number("LONGRTS"),
+        _word(
+            "STATUS",
+            ((str(status), number) for status, number in CHANNEL_STATUS.items()),
+            k.MQIACH_CHANNEL_STATUS,
+        ),
+        _text("CONNAME", k.MQCACH_CONNECTION_NAME),
+        _text("RQMNAME", s.MQCA_REMOTE_Q_MGR_NAME),
+        _text("XMITQ", k.MQCACH_XMIT_Q_NAME),
+        _number("MSGS", k.MQIACH_MSGS),
+        _number("BATCHES", k.MQIACH_BATCHES),
+        _number("CURSEQNO", k.MQIACH_CURRENT_SEQUENCE_NUMBER),
+        _number("LSTSEQNO", k.MQIACH_LAST_SEQUENCE_NUMBER),
+        _text("CURLUWID", k.MQCACH_CURRENT_LUWID),
+        _text("LSTLUWID", k.MQCACH_LAST_LUWID),
+        _word("INDOUBT", _NO_YES, k.MQIACH_INDOUBT_STATUS),
+        _number("SHORTRTS", k.MQIACH_SHORT_RETRIES_LEFT),
+        _number("LONGRTS", k.MQIACH_LONG_RETRIES_LEFT),
         # Mayfly's own: why it retries or has stopped.
         _text("FAILURE"),
     ),

@@ -17,7 +17,7 @@ from mayfly.engine.face.administration import (
     reconfigure,
 )
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.command_reasons import MQRCCF_ATTR_VALUE_ERROR, MQRCCF_ATTR_VALUE_FIXED
+from mayfly.mqi.command_constants import MQRCCF_ATTR_VALUE_ERROR, MQRCCF_ATTR_VALUE_FIXED
 from mayfly.mqi.errors import mq_error
 
 _FIELDS = _PLATFORM, _LEVEL = "platform", "command_level"

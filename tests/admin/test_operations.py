@@ -10,11 +10,10 @@ from mayfly.admin import (
     CHANNEL,
     CHSTATUS,
     DEFINABLE,
-    PROCESS,
+    INQUIRABLE,
     QALIAS,
     QLOCAL,
     QMGR,
-    QMODEL,
     QSTATUS,
     QUEUE_KINDS,
     SUB,
@@ -27,7 +26,7 @@ from mayfly.admin import (
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi import selectors as s
-from mayfly.mqi.command_reasons import (
+from mayfly.mqi.command_constants import (
     MQRCCF_ATTR_VALUE_ERROR,
     MQRCCF_ATTR_VALUE_FIXED,
     MQRCCF_LIKE_OBJECT_WRONG_TYPE,
@@ -226,13 +225,40 @@ def test_status_is_typed_as_attributes_are(qm: mayfly.QueueManager, clock: Virtu
     assert (channel.name, channel.values["STATUS"]) == ("R", 6)
 
 
-def test_each_selector_is_the_one_that_MQINQ_answers_to() -> None:
+def test_each_attribute_of_MQ_has_the_number_by_which_commands_name_it() -> None:
     """Codecs with numbers instead of keywords find the attribute by them."""
     assert admin.object_type(QLOCAL).attributes["MAXDEPTH"].selector == c.MQIA_MAX_Q_DEPTH
     assert admin.object_type(QLOCAL).shown["CURDEPTH"].selector == c.MQIA_CURRENT_Q_DEPTH
     assert admin.object_type(QMGR).shown["PLATFORM"].selector == c.MQIA_PLATFORM
-    for kind in (*QUEUE_KINDS, QMGR, PROCESS):
+    without = set()
+    for kind in INQUIRABLE:
         rows = admin.displayed((kind,)).values()
-        selectors = [row.selector for row in rows if row.selector is not None]
-        assert len(selectors) == len(set(selectors)), kind
-    assert admin.object_type(QMODEL).shown == {}
+        numbers = [row.selector for row in rows if row.selector is not None]
+        assert len(numbers) == len(set(numbers)), kind
+        without |= {row.keyword for row in rows if row.selector is None}
+        for row in rows:
+            if row.selector is not None:
+                # MQIA_ to 2000, MQIACF_, MQIACH_ below; MQCA_, MQCACF_, MQCACH_ from 2001 on.
+                assert row.is_text == (row.selector > 2_000), row.keyword
+    mayflys_own = {"AUTHCHK", "DDELAY", "FAILURE", "QMNAME", "TOKENFILE", "TTLFROM"}
+    mayflys_own |= {"STAGED", "LIVE", "EXPIRED", "VALUE", "DEFAULT"}
+    # A command names DESTCORL by a byte string, not by a text of hexadecimal digits.
+    assert without == mayflys_own | {"DESTCORL"}
+
+
+def test_times_sizes_and_shares_have_a_unit() -> None:
+    found = {
+        (kind, keyword): row.unit
+        for kind in INQUIRABLE
+        for keyword, row in admin.displayed((kind,)).items()
+        if row.unit
+    }
+    assert found[CHANNEL, "BATCHINT"] == found[QMGR, "TRIGINT"] == "milliseconds"
+    assert found[CHANNEL, "DISCINT"] == found[QMGR, "EXPRYINT"] == "seconds"
+    assert found[QLOCAL, "CAPEXPRY"] == found[TOPIC, "CAPEXPRY"] == found[SUB, "EXPIRY"]
+    assert found[QLOCAL, "CAPEXPRY"] == "tenths of a second"
+    timed = {"INT", "TMR", "MSGAGE", "MSGL", "PROPL", "EXPRY", "EXPIRY", "DEPTHHI", "DEPTHLO"}
+    for kind in INQUIRABLE:
+        for keyword, row in admin.displayed((kind,)).items():
+            is_timed = any(keyword.endswith(word) for word in timed) and not row.is_text
+            assert is_timed == bool(row.unit), (kind, keyword)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.mqi import constants, reasons, selectors
+from mayfly.mqi import command_constants, constants, reasons, selectors
 from mayfly.mqi.constants import name_of
 from mayfly.pymqi import CMQC
 
@@ -35,6 +35,11 @@ def test_mqi_constants_have_the_values_of_MQ() -> None:
         if name.startswith(CHARACTERS) and isinstance(fact, int):
             fact = bytes([fact])
         assert (name, type(value), value) == (name, type(fact), fact)
+
+
+def test_constants_of_commands_have_the_values_of_MQ() -> None:
+    found = {name: v for name, v in vars(command_constants).items() if name.startswith("MQ")}
+    assert found == _read(HERE / "data" / "CMQCFC_facts.tsv")
 
 
 def test_CMQC_has_every_name_with_its_value_and_type() -> None:

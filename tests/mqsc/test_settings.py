@@ -10,7 +10,7 @@ from mayfly import admin
 from mayfly.admin import AdminError
 from mayfly.engine import PLATFORMS, SETTINGS
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.command_reasons import MQRCCF_ATTR_VALUE_ERROR, MQRCCF_ATTR_VALUE_FIXED
+from mayfly.mqi.command_constants import MQRCCF_ATTR_VALUE_ERROR, MQRCCF_ATTR_VALUE_FIXED
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
 from tests.store.scene import statement

@@ -27,6 +27,9 @@ _V = TypeVar("_V", int, str)
 YES_NO = (("NO", c.MQPER_NOT_PERSISTENT), ("YES", c.MQPER_PERSISTENT))
 LARGEST = 999_999_999
 LONGEST_MESSAGE_BYTES = 104_857_600
+#: Units of numbers.
+MS, TENTHS, SECONDS = "milliseconds", "tenths of a second", "seconds"
+BYTES, PERCENT = "bytes", "percent"
 #: Where the metadata of a field hold its row, or the name under which it is stored.
 ROW, STORED = "row", "stored"
 
@@ -36,8 +39,9 @@ class Attribute(NamedTuple):
 
     A number lies within ``low`` .. ``high`` or is one of ``words``, which stand for numbers; an
     attribute with words and no range takes only those. A text is at most ``length`` long; with
-    ``length`` 48 it is an object name. ``selector`` is the MQIA_/MQCA_ value for MQINQ. ``field``
-    is the name of the attribute in a definition.
+    ``length`` 48 it is an object name. ``selector`` is the constant that names the attribute in
+    MQINQ and in commands, MQIA_, MQCA_ or one of their kind. ``unit`` is empty for a count.
+    ``field`` is the name of the attribute in a definition.
     """
 
     keyword: str
@@ -49,6 +53,7 @@ class Attribute(NamedTuple):
     high: int
     words: tuple[tuple[str, int], ...]
     length: int
+    unit: str = ""
 
     @property
     def is_text(self) -> bool:
@@ -69,6 +74,7 @@ def attribute(
     high: int = -1,
     words: tuple[tuple[str, int], ...] = (),
     length: int = 0,
+    unit: str = "",
     objects: tuple[str, ...] = (),
     keyword: str = "",
 ) -> _V:
@@ -77,7 +83,7 @@ def attribute(
     The MQSC keyword is the name of the field in capitals unless ``keyword`` says otherwise; without
     ``objects`` all kinds of the table have the attribute.
     """
-    row = Attribute(keyword, "", objects, default, selector, low, high, words, length)
+    row = Attribute(keyword, "", objects, default, selector, low, high, words, length, unit)
     return _field(default, {ROW: row})
 
 

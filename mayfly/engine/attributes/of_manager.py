@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from mayfly.engine.attributes.attribute import LARGEST, LONGEST_MESSAGE_BYTES, QMGR, attribute
+from mayfly.engine.attributes.attribute import (
+    BYTES,
+    LARGEST,
+    LONGEST_MESSAGE_BYTES,
+    MS,
+    QMGR,
+    SECONDS,
+    attribute,
+)
 from mayfly.engine.attributes.definition import Definition, table
 from mayfly.mqi import constants as c
 from mayfly.mqi import selectors as s
@@ -32,7 +40,7 @@ class ManagerDefinition(Definition):
     )
     defxmitq: str = attribute("", s.MQCA_DEF_XMIT_Q_NAME, length=48)
     maxmsgl: int = attribute(
-        4_194_304, s.MQIA_MAX_MSG_LENGTH, low=32_768, high=LONGEST_MESSAGE_BYTES
+        4_194_304, s.MQIA_MAX_MSG_LENGTH, low=32_768, high=LONGEST_MESSAGE_BYTES, unit=BYTES
     )
     maxpropl: int = attribute(
         s.MQPROP_UNRESTRICTED_LENGTH,
@@ -40,19 +48,26 @@ class ManagerDefinition(Definition):
         low=0,
         high=LONGEST_MESSAGE_BYTES,
         words=(("NOLIMIT", s.MQPROP_UNRESTRICTED_LENGTH),),
+        unit=BYTES,
     )
     maxhands: int = attribute(256, s.MQIA_MAX_HANDLES, low=1, high=LARGEST)
     maxumsgs: int = attribute(10_000, s.MQIA_MAX_UNCOMMITTED_MSGS, low=1, high=LARGEST)
-    trigint: int = attribute(LARGEST, s.MQIA_TRIGGER_INTERVAL, low=0, high=LARGEST)
+    trigint: int = attribute(LARGEST, s.MQIA_TRIGGER_INTERVAL, low=0, high=LARGEST, unit=MS)
     markint: int = attribute(
         5_000,
         s.MQIA_MSG_MARK_BROWSE_INTERVAL,
         low=0,
         high=LARGEST,
         words=(("NOLIMIT", s.MQMMBI_UNLIMITED),),
+        unit=MS,
     )
     expryint: int = attribute(
-        c.MQEXPI_OFF, s.MQIA_EXPIRY_INTERVAL, low=1, high=99_999_999, words=(("OFF", c.MQEXPI_OFF),)
+        c.MQEXPI_OFF,
+        s.MQIA_EXPIRY_INTERVAL,
+        low=1,
+        high=99_999_999,
+        words=(("OFF", c.MQEXPI_OFF),),
+        unit=SECONDS,
     )
     # Mayfly's own: who releases delayed messages (docs/SCHEDULE.md).
     ddelay: int = attribute(

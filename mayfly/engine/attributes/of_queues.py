@@ -6,13 +6,16 @@ import re
 from typing import ClassVar, Final
 
 from mayfly.engine.attributes.attribute import (
+    BYTES,
     LARGEST,
     LONGEST_MESSAGE_BYTES,
+    PERCENT,
     QALIAS,
     QLOCAL,
     QMODEL,
     QREMOTE,
     QUEUE_KINDS,
+    TENTHS,
     YES_NO,
     attribute,
 )
@@ -57,8 +60,12 @@ class QueueDefinition(Definition):
     maxdepth: int = attribute(5_000, s.MQIA_MAX_Q_DEPTH, low=0, high=LARGEST, objects=_HOLDERS)
     # When a queue is full, nearly full or nearly empty again, in percent of MAXDEPTH; expired
     # messages that are still there count. The event messages are not made yet.
-    qdepthhi: int = attribute(80, s.MQIA_Q_DEPTH_HIGH_LIMIT, low=0, high=100, objects=_HOLDERS)
-    qdepthlo: int = attribute(20, s.MQIA_Q_DEPTH_LOW_LIMIT, low=0, high=100, objects=_HOLDERS)
+    qdepthhi: int = attribute(
+        80, s.MQIA_Q_DEPTH_HIGH_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
+    )
+    qdepthlo: int = attribute(
+        20, s.MQIA_Q_DEPTH_LOW_LIMIT, low=0, high=100, objects=_HOLDERS, unit=PERCENT
+    )
     qdpmaxev: int = attribute(
         EVENT_ENABLED, s.MQIA_Q_DEPTH_MAX_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
     )
@@ -69,7 +76,12 @@ class QueueDefinition(Definition):
         EVENT_DISABLED, s.MQIA_Q_DEPTH_LOW_EVENT, words=_ENABLED_EVENT, objects=_HOLDERS
     )
     maxmsgl: int = attribute(
-        4_194_304, s.MQIA_MAX_MSG_LENGTH, low=0, high=LONGEST_MESSAGE_BYTES, objects=_HOLDERS
+        4_194_304,
+        s.MQIA_MAX_MSG_LENGTH,
+        low=0,
+        high=LONGEST_MESSAGE_BYTES,
+        objects=_HOLDERS,
+        unit=BYTES,
     )
     msgdlvsq: int = attribute(
         c.MQMDS_PRIORITY,
@@ -113,6 +125,7 @@ class QueueDefinition(Definition):
         high=LARGEST,
         words=(("NOLIMIT", c.MQCEX_NOLIMIT),),
         objects=QUEUE_KINDS,
+        unit=TENTHS,
     )
     cluster: str = attribute("", s.MQCA_CLUSTER_NAME, length=48, objects=(QLOCAL, QALIAS, QREMOTE))
     defbind: int = attribute(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from mayfly.engine.attributes.attribute import LARGEST, SUB, TOPIC, YES_NO, attribute, kept
+from mayfly.engine.attributes.attribute import LARGEST, SUB, TENTHS, TOPIC, YES_NO, attribute, kept
 from mayfly.engine.attributes.definition import Definition, table
+from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 from mayfly.mqi import selectors as s
 
@@ -43,20 +44,27 @@ class TopicDefinition(Definition):
 
     kinds: ClassVar = (TOPIC,)
 
-    topicstr: str = attribute("", length=TOPIC_STRING_BYTES)
-    descr: str = attribute("", length=64)
+    topicstr: str = attribute("", s.MQCA_TOPIC_STRING, length=TOPIC_STRING_BYTES)
+    descr: str = attribute("", s.MQCA_TOPIC_DESC, length=64)
     defprty: int = attribute(
-        c.MQPRI_PRIORITY_AS_PARENT, low=0, high=9, words=((_AS_PARENT, c.MQPRI_PRIORITY_AS_PARENT),)
+        c.MQPRI_PRIORITY_AS_PARENT,
+        s.MQIA_DEF_PRIORITY,
+        low=0,
+        high=9,
+        words=((_AS_PARENT, c.MQPRI_PRIORITY_AS_PARENT),),
     )
     defpsist: int = attribute(
-        c.MQPER_PERSISTENCE_AS_PARENT, words=((_AS_PARENT, c.MQPER_PERSISTENCE_AS_PARENT), *YES_NO)
+        c.MQPER_PERSISTENCE_AS_PARENT,
+        s.MQIA_TOPIC_DEF_PERSISTENCE,
+        words=((_AS_PARENT, c.MQPER_PERSISTENCE_AS_PARENT), *YES_NO),
     )
-    pmsgdlv: int = attribute(s.MQDLV_AS_PARENT, words=_DELIVERY)
-    npmsgdlv: int = attribute(s.MQDLV_AS_PARENT, words=_DELIVERY)
-    pub: int = attribute(PUBSUB_AS_PARENT, words=_PUBSUB)
-    sub: int = attribute(PUBSUB_AS_PARENT, words=_PUBSUB)
+    pmsgdlv: int = attribute(s.MQDLV_AS_PARENT, s.MQIA_PM_DELIVERY, words=_DELIVERY)
+    npmsgdlv: int = attribute(s.MQDLV_AS_PARENT, s.MQIA_NPM_DELIVERY, words=_DELIVERY)
+    pub: int = attribute(PUBSUB_AS_PARENT, s.MQIA_INHIBIT_PUB, words=_PUBSUB)
+    sub: int = attribute(PUBSUB_AS_PARENT, s.MQIA_INHIBIT_SUB, words=_PUBSUB)
     dursub: int = attribute(
         s.MQSUB_DURABLE_AS_PARENT,
+        s.MQIA_DURABLE_SUB,
         words=(
             (_AS_PARENT, s.MQSUB_DURABLE_AS_PARENT),
             ("YES", s.MQSUB_DURABLE_ALLOWED),
@@ -65,21 +73,23 @@ class TopicDefinition(Definition):
     )
     capexpry: int = attribute(
         s.MQCEX_AS_PARENT,
+        s.MQIA_CAP_EXPIRY,
         low=1,
         high=LARGEST,
         words=(("NOLIMIT", c.MQCEX_NOLIMIT), (_AS_PARENT, s.MQCEX_AS_PARENT)),
+        unit=TENTHS,
     )
     usedlq: int = attribute(
         DEAD_LETTERS_AS_PARENT,
+        s.MQIA_USE_DEAD_LETTER_Q,
         words=(
             (_AS_PARENT, DEAD_LETTERS_AS_PARENT),
             ("NO", DEAD_LETTERS_NO),
             ("YES", DEAD_LETTERS_YES),
         ),
     )
-    mdurmdl: str = attribute("", length=48)
-    mndurmdl: str = attribute("", length=48)
-    # Copies only of what is retained, and only on request (MQSUBRQ).
+    mdurmdl: str = attribute("", s.MQCA_MODEL_DURABLE_Q, length=48)
+    mndurmdl: str = attribute("", s.MQCA_MODEL_NON_DURABLE_Q, length=48)
 
 
 @table
@@ -88,34 +98,40 @@ class SubscriptionDefinition(Definition):
 
     kinds: ClassVar = (SUB,)
 
-    topicstr: str = attribute("", length=TOPIC_STRING_BYTES)
-    topicobj: str = attribute("", length=48)
-    dest: str = attribute("", length=48)
-    destqmgr: str = attribute("", length=48)
+    topicstr: str = attribute("", s.MQCA_TOPIC_STRING, length=TOPIC_STRING_BYTES)
+    topicobj: str = attribute("", s.MQCA_TOPIC_NAME, length=48)
+    dest: str = attribute("", k.MQCACF_DESTINATION, length=48)
+    destqmgr: str = attribute("", k.MQCACF_DESTINATION_Q_MGR, length=48)
     destclas: int = attribute(
         PROVIDED_DESTINATION,
+        k.MQIACF_DESTINATION_CLASS,
         words=(("PROVIDED", PROVIDED_DESTINATION), ("MANAGED", MANAGED_DESTINATION)),
     )
     destcorl: str = attribute("", length=48)
     expiry_tenths: int = attribute(
         c.MQEI_UNLIMITED,
+        k.MQIACF_EXPIRY,
         low=1,
         high=LARGEST,
         words=(("UNLIMITED", c.MQEI_UNLIMITED),),
         keyword="EXPIRY",
+        unit=TENTHS,
     )
     pubprty: int = attribute(
         PRIORITY_AS_PUBLISHED,
+        k.MQIACF_PUB_PRIORITY,
         low=0,
         high=9,
         words=(("ASPUB", PRIORITY_AS_PUBLISHED), ("ASQDEF", PRIORITY_AS_QUEUE)),
     )
     # Copies only of what is retained, and only on request (MQSUBRQ).
-    reqonly: int = attribute(0, words=(("NO", 0), ("YES", 1)))
-    selector: str = attribute("", length=TOPIC_STRING_BYTES)
-    subuser: str = attribute("", length=12)
-    userdata: str = attribute("", length=TOPIC_STRING_BYTES)
-    varuser: int = attribute(ANY_USER, words=(("ANY", ANY_USER), ("FIXED", FIXED_USER)))
+    reqonly: int = attribute(0, k.MQIACF_REQUEST_ONLY, words=(("NO", 0), ("YES", 1)))
+    selector: str = attribute("", k.MQCACF_SUB_SELECTOR, length=TOPIC_STRING_BYTES)
+    subuser: str = attribute("", k.MQCACF_SUB_USER_ID, length=12)
+    userdata: str = attribute("", k.MQCACF_SUB_USER_DATA, length=TOPIC_STRING_BYTES)
+    varuser: int = attribute(
+        ANY_USER, k.MQIACF_VARIABLE_USER_ID, words=(("ANY", ANY_USER), ("FIXED", FIXED_USER))
+    )
     #: The rest MQSC does not set.
     sub_id: str = kept("", "SUBID")
     #: When it ends; -1 is never.
