@@ -12,7 +12,6 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/pymqi/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-PAGES.remove(ROOT / "docs" / "ARCHITECTURE.md")  # it is rewritten with the engine
 LINE_LIMIT, WORD_LIMIT = 100, 30
 
 #: Pages to look things up in, and the list of pages.
