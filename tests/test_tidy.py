@@ -68,6 +68,7 @@ ENGINE_INSIDE = {
 #: Modules with which an engine transaction is built; importing another one of the engine's, instead
 #: of ``mayfly.engine`` itself, is an offence of the kind ``import``.
 ENGINE_TRANSACTIONS = ("mayfly.engine.core", "mayfly.engine.work")
+LOCK_IN_PROSE = re.compile(r"[;.]\s+latch held|with\s+the\s+latch\s+held", re.IGNORECASE)
 #: Parts of the face of the engine, and who may use each of them; ``mayfly.engine`` is for all.
 ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
@@ -289,6 +290,17 @@ def boundary_offences(source: Source) -> Iterator[tuple[str, ast.AST, str]]:
         if module.startswith("mayfly.engine.") and not is_open and (node, module) not in seen:
             seen.add((node, module))
             yield ("transaction" if module in ENGINE_TRANSACTIONS else "import"), node, module
+
+
+def check_lock_is_asserted(source: Source) -> Problems:
+    """A function of the engine that needs the lock asserts it: a sentence stops nobody."""
+    if not source.path.startswith("mayfly/engine/"):
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.FunctionDef) and LOCK_IN_PROSE.search(
+            ast.get_docstring(node) or ""
+        ):
+            yield source.at(node, f"{node.name}: assert core.latch.is_held() instead of saying it")
 
 
 def boundary_counts(files: Iterable[Source]) -> Counter[tuple[str, str]]:
@@ -527,6 +539,7 @@ def run(check: Check, files: list[Source]) -> None:
         check_docstring,
         check_runtime,
         check_holding,
+        check_lock_is_asserted,
     ],
     ids=lambda check: check.__name__.removeprefix("check_"),
 )
@@ -751,6 +764,13 @@ core.hidden.pop(k)""",
     (check_holding, "mayfly/store/a.py", "totals.claimed += 1", []),
     (check_docstring, "mayfly/a.py", "x = 1", [1]),
     (check_docstring, "mayfly/a.py", '"""What it is for."""', []),
+    (
+        check_lock_is_asserted,
+        "mayfly/engine/a.py",
+        'def f(core):\n    """Do it; latch held."""\ndef g(core):\n    """Do it."""',
+        [1],
+    ),
+    (check_lock_is_asserted, "mayfly/jms/a.py", 'def f():\n    """Do it; latch held."""', []),
     (check_file_name, "mayfly/store/utils.py", "", [1]),
     (check_file_name, "mayfly/helpers/__init__.py", "", [1]),
 ]

@@ -14,7 +14,7 @@ from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.engine import Manager, find_channel, manager_definition
-from mayfly.engine.face.transit import ChannelDefinition, channel_definitions
+from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_LOCAL
@@ -87,8 +87,7 @@ class Channels:
         self._accepting = manager.runtime.reentrant_lock("channels")
         #: The links of senders in other processes.
         self.incoming = IncomingLinks(manager, self)
-        self._wake_manager = manager.wake
-        manager.wake = self._wake
+        when_woken(manager, self._wake)
         with _OPENING:
             _OPEN.add(self)
         _OF_MANAGERS[manager] = weakref.ref(self)
@@ -335,7 +334,6 @@ class Channels:
                 receiver.close()
 
     def _wake(self) -> None:
-        self._wake_manager()
         for sender in list(self._senders.values()):
             if sender.is_woken:
                 self._manager.clock.wake(sender)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.waiting import Waiter
@@ -35,3 +37,14 @@ class Arrivals:
         """Something has come: under the latch, by whoever brings it, who then wakes the clock."""
         if not self.has_work:
             self.has_work = self._core.must_wake = True
+
+
+def when_woken(core: Core, look: Callable[[], None]) -> None:
+    """Call ``look``, without the lock, whenever the clock is told that work may be due."""
+    before = core.wake
+
+    def wake() -> None:
+        before()
+        look()
+
+    core.wake = wake

@@ -22,7 +22,8 @@ class Bookkeeping:
         self._surplus_since_ms: int | None = None
 
     def next_due_ms(self) -> int | None:
-        """Return the moment of the next work, None when there is none; latch held."""
+        """Return the moment of the next work, None when there is none."""
+        assert self._core.latch.is_held()
         self._look_at_ledger()
         since = (self._core.store.unsettled_since_ms, self._surplus_since_ms)
         moments = [since_ms + SETTLE_MS for since_ms in since if since_ms is not None]

@@ -166,7 +166,8 @@ class Core(QueueOwner):
             self.callbacks.call()
 
     def pause(self) -> None:
-        """Hold new works back and wait until none is under way, nor a flush; latch held."""
+        """Hold new works back and wait until none is under way, nor a flush."""
+        assert self.latch.is_held()
         self._pausing = True
         self.latch.wait_while(lambda: self._running or self.store.settled_totals() is None)
 
@@ -184,7 +185,8 @@ class Core(QueueOwner):
             self.waits.offer(number)
 
     def take_back(self, work: Work) -> None:
-        """Undo a work that will not be run; call it with the latch held."""
+        """Undo a work that will not be run."""
+        assert self.latch.is_held()
         offered: dict[int, LocalQueue] = {}
         self._take_back(work, offered)
         self.on_arrival.look_at_arrivals()
@@ -210,7 +212,8 @@ class Core(QueueOwner):
         return False
 
     def _enter(self, works: Iterable[Work]) -> None:
-        """Begin to run works; what refuses it takes them back. Latch held."""
+        """Begin to run works; what refuses it takes them back."""
+        assert self.latch.is_held()
         if self._pausing:
             self.latch.wait_while(lambda: self._pausing)
         if self.is_stopped or self.closer not in (None, self.runtime.thread_id()):

@@ -39,7 +39,8 @@ class Verification(NamedTuple):
 
 
 def counts(core: Core, queue: LocalQueue) -> Counts:
-    """Return the counts of a queue now; call it with the latch held."""
+    """Return the counts of a queue now."""
+    assert core.latch.is_held()
     home = queue.home
     now_ms = core.now_ms()
     hidden = [key for key in home.hidden if queue.low <= key < queue.high]

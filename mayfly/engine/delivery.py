@@ -83,12 +83,13 @@ def _bytes_of_id(identifier: object, name: str) -> bytes:
 
 
 def new_id(core: Core) -> bytes:
-    """Return a new MsgId; call it with the latch held."""
+    """Return a new MsgId."""
+    assert core.latch.is_held()
     return generated_id(core.name, core.store.sequence.instance, core.store.sequence.next())
 
 
 def new_message_id(core: Core) -> bytes:
-    """Return a MsgId that no message has had; call it without the latch."""
+    """Return a new MsgId; the lock is taken for it."""
     with core.latch:
         return new_id(core)
 
@@ -133,10 +134,11 @@ def size_on(path: Path, descriptor: Descriptor, body_bytes: int) -> int:
 
 
 def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:
-    """Return the row of a message on an ordinary queue; call it with the latch held.
+    """Return the row of a message on an ordinary queue.
 
     For another queue manager it is wrapped, under an id of its own (E23).
     """
+    assert core.latch.is_held()
     if path.remote is not None:
         message = _in_transit(core, path.remote, message)
     prepared, window, ids, body = message
@@ -173,9 +175,9 @@ def arrive(core: Core, work: Work, path: Path, prepared: Prepared, row: StoredMe
 def send(core: Core, work: Work, path: Path, message: Outgoing) -> None:
     """Add to a work the put of a message that the queue manager itself sends: report, dead letter.
 
-    The caps of the path shorten its life, from now on (X1, X3). Raises as :func:`check_room`; call
-    it with the latch held.
+    The caps of the path shorten its life, from now on (X1, X3). Raises as :func:`check_room`.
     """
+    assert core.latch.is_held()
     prepared, window, _ids, body = message
     size_bytes = size_on(path, prepared.descriptor, len(body))
     check_room(core, path, size_bytes, persistent=prepared.persistent)

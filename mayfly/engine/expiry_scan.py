@@ -28,12 +28,13 @@ class ExpiryScan:
         self._next_ms: int | None = None
 
     def next_due_ms(self) -> int | None:
-        """Return when the next scan is due that can find something; latch held.
+        """Return when the next scan is due that can find something.
 
         None while EXPRYINT is OFF, or no message has a deadline. Scans that can find nothing are
         passed over, also those that would meet locked messages only: under a virtual clock each
         would cost a stop.
         """
+        assert self._core.latch.is_held()
         seconds = self._core.registry.queue_manager.expryint
         interval_ms = 0 if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
         now_ms = self._core.now_ms()

@@ -239,9 +239,9 @@ class Manager(Core):
         self._end_waits()
         if self._postponed_to_ms <= self.now_ms():
             self._try(self._books.run)
-        now_ms = self.now_ms()
-        due_ms = self._delay_processor.next_due_ms()
-        return due_ms is not None and max(due_ms, self._postponed_to_ms) <= now_ms
+        with self.latch:
+            due_ms = self._delay_processor.next_due_ms()
+        return due_ms is not None and max(due_ms, self._postponed_to_ms) <= self.now_ms()
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do due work; what a full disk refuses is as it was and tried again a little later."""

@@ -104,10 +104,11 @@ class OpenQueues:
         return opened in self._all
 
     def open(self, queue: LocalQueue, options: int, *, owns_queue: bool) -> OpenQueue:
-        """Open a queue for a handle; call it with the latch held.
+        """Open a queue for a handle.
 
         Raises MQRC_OBJECT_IN_USE (C4).
         """
+        assert self._core.latch.is_held()
         opened = OpenQueue(self._core, queue, options, owns_queue=owns_queue)
         if opened.is_input:
             _open_input(opened)

@@ -13,7 +13,6 @@ from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, Outgoing, stored_id
 from mayfly.engine.disposal import as_given, dead_letter, send_report
 from mayfly.engine.holding import puts
-from mayfly.engine.locking import assert_locked
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
@@ -93,7 +92,7 @@ def add_refusal(core: Core, work: Work, message: Refused, about: Original, error
     message that cannot become a letter is dropped. Raises ``error`` for a persistent one, and when
     its report reaches no queue; nothing is added then.
     """
-    assert_locked(core)
+    assert core.latch.is_held()
     descriptor = message.original.descriptor
     is_sent = send_report(core, work, Cause.EXCEPTION, about, error.reason)
     is_discarded = bool(descriptor.report & MQRO_DISCARD_MSG)

@@ -15,7 +15,6 @@ from mayfly.engine.finding.search import ANY, in_order
 from mayfly.engine.handles import Handle
 from mayfly.engine.holding import messages
 from mayfly.engine.holding.messages import Hold
-from mayfly.engine.locking import assert_locked
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
 from mayfly.engine.received import Refused, add_refusal
 from mayfly.engine.session import Session
@@ -97,7 +96,7 @@ class Shipment(Hold):
 
     def hold(self, keys: Iterable[int]) -> None:
         """Take the messages of these keys that are still there."""
-        assert_locked(self._core)
+        assert self._core.latch.is_held()
         rows = (self._core.messages(PERSISTENT).row(key) for key in keys)
         self._hold((self.queue, row, PERSISTENT) for row in rows if row is not None)
 

@@ -341,10 +341,8 @@ def parts_of(unit_of_work: UnitOfWork) -> list[UnitOfWork]:
 
 
 def open_puts(unit_of_work: UnitOfWork) -> Iterator[tuple[Pending, bool]]:
-    """Yield what it has put and not committed, and whether it has got that again (P9).
-
-    Call it with the latch held.
-    """
+    """Yield what it has put and not committed, and whether it has got that again (P9)."""
+    assert unit_of_work._core.latch.is_held()
     for part in parts_of(unit_of_work):
         yield from ((pending, False) for pending in part._puts.values())
         yield from ((pending, True) for pending in part._through)
@@ -356,7 +354,8 @@ def taken_by(unit_of_work: UnitOfWork) -> list[Taken]:
 
 
 def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
-    """Let one take over what another has got, with the reports it owes; latch held."""
+    """Let one take over what another has got, with the reports it owes."""
+    assert unit_of_work._core.latch.is_held()
     for taken in held._takes:
         messages.hand_over(taken, held, unit_of_work)
     unit_of_work._takes += held._takes

@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 
 from mayfly.engine import Arrivals, Handle, Manager, Message, Session, bury, manager_definition
-from mayfly.engine.face.transit import PUBLICATIONS, Neighbours, definitions_if_free
+from mayfly.engine.face.transit import PUBLICATIONS, Neighbours, definitions_if_free, when_woken
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.publications import PUT_ASIDE, Publications, got
 from mayfly.hierarchy.telling import Telling
@@ -57,9 +57,8 @@ class Hierarchy:
         #: ``_held_ms``.
         self._retry_ms: int | None = None
         self._held_ms = 0
-        self._wake_manager = manager.wake
-        manager.wake = self._wake
-        self._wake()
+        when_woken(manager, self._wake)
+        manager.wake()
 
     def close(self) -> None:
         """End with the queue manager."""
@@ -307,7 +306,6 @@ class Hierarchy:
         return True
 
     def _wake(self) -> None:
-        self._wake_manager()
         if self._is_attached or self._is_wanted:
             if self._is_wanted and self._session is None:
                 # Before its clock competes: who has said PSMODE(ENABLED) may count on the queues.

@@ -53,7 +53,8 @@ class Scene:
     def found(self, queue: str = "Q1") -> Found:
         """Return the first message that can be seen."""
         local_queue = self.qm.registry.queue(queue)
-        row, side = next(in_order(self.qm, local_queue, ANY, local_queue.low))
+        with self.qm.latch:
+            row, side = next(in_order(self.qm, local_queue, ANY, local_queue.low))
         return local_queue, row, side
 
     def pass_ms(self, passed_ms: int) -> None:

@@ -176,7 +176,8 @@ class BulkPuts:
         return self._kinds[self._numbers[row]]
 
     def add_from(self, first: int) -> int:
-        """Add rows up to the first that must go alone; return which that is. Latch held."""
+        """Add rows up to the first that must go alone; return which that is."""
+        assert self._core.latch.is_held()
         if not self._has_lanes:
             self._open_lanes()
         while self._alone[-1] < first:

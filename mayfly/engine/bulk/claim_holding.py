@@ -52,7 +52,7 @@ class Holding(ABC):
 
     @abstractmethod
     def queue(self, name: str) -> LocalQueue:
-        """Return the queue a name leads to, or raise why it cannot be claimed from; latch held."""
+        """Return the queue a name leads to, or raise why it cannot be claimed from."""
 
     @abstractmethod
     def load(self, consumer: Consumer) -> None:

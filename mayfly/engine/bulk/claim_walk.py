@@ -38,8 +38,9 @@ def walk(
 ) -> Walk:
     """Look for up to ``row_count`` live messages and ``body_bytes``, one message at least.
 
-    Call it with the latch held; the caller hides what it finds before it lets go.
+    The caller hides what it finds before it lets go.
     """
+    assert core.latch.is_held()
     found, now_ms = Walk(), core.now_ms()
     last = [queue.low, queue.low]
     keys = found.keys

@@ -53,7 +53,8 @@ class DueRows(Holding):
         self._marked_ms: dict[int, int] = {}
 
     def note_mark(self, mark: int) -> None:
-        """Remember when a mark was given; latch held."""
+        """Remember when a mark was given."""
+        assert self._core.latch.is_held()
         self._marked_ms[mark] = self._core.now_ms()
         while len(self._marked_ms) > _MARKS_KEPT:
             del self._marked_ms[next(iter(self._marked_ms))]
@@ -87,7 +88,8 @@ class DueRows(Holding):
             last_row += len(keys)
             self._keys[row.id, claim.number] = keys
             if keys:
-                self._hide(keys)
+                with core.latch:
+                    self._hide(keys)
         consumer.claims = claims
         consumer.row = row._replace(last_row=last_row)
 
@@ -255,7 +257,8 @@ class DueRows(Holding):
             del self._keys[claim.consumer_id, claim.number]
 
     def _hide(self, keys: Sequence[int]) -> None:
-        """Keep everybody else away from messages; latch held."""
+        """Keep everybody else away from messages."""
+        assert self._core.latch.is_held()
         many.hold(self._staging(), keys, self._core.releasing)
 
     def _show(self, keys: Sequence[int]) -> None:

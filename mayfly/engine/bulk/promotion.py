@@ -131,7 +131,8 @@ class Promotion(UnitOfWork):
         return work
 
     def _lane(self, kind: Kind) -> Lane | None:
-        """Return a new lane for rows of a kind, None when they must go one by one; latch held."""
+        """Return a new lane for rows of a kind, None when they must go one by one."""
+        assert self._core.latch.is_held()
         core = self._core
         if kind.refusal is not None:
             return None

@@ -75,11 +75,10 @@ class DelayProcessor:
     def run(self) -> None:
         """Release one batch of what is due; more is due when ``next_due_ms`` says so."""
         core = self._core
-        due_ms = self.next_due_ms()
-        if due_ms is None or due_ms > core.now_ms():
-            return
         with core.latch:
-            now_ms = core.now_ms()
+            due_ms, now_ms = self.next_due_ms(), core.now_ms()
+            if due_ms is None or due_ms > now_ms:
+                return
             works = self.let_go(self.due(now_ms, BATCH), now_ms)
         if works:
             core.run(*works)
@@ -91,7 +90,8 @@ class DelayProcessor:
             self._core.staging_due_ms = self._earliest()
 
     def why_stopped(self) -> str:
-        """Say why nothing is released now, empty when it is; call it with the latch held."""
+        """Say why nothing is released now, empty when it is."""
+        assert self._core.latch.is_held()
         core = self._core
         if core.command_level < DELAY_COMMAND_LEVEL:
             return f"command level {core.command_level} knows no delivery delay"
@@ -116,10 +116,11 @@ class DelayProcessor:
         return self._shut_down_because
 
     def due(self, up_to_ms: int, limit: int) -> list[DueOfSide]:
-        """Return what is due, in order, without hidden messages and those that failed; latch held.
+        """Return what is due, in order, without hidden messages and those that failed.
 
         Of both sides together there may be fewer than ``limit`` although more are due.
         """
+        assert self._core.latch.is_held()
         queue = self._core.registry.staging()
         if queue is None:
             return []
@@ -134,7 +135,8 @@ class DelayProcessor:
         return [entry for entry in both if entry[0].k < end][:limit]
 
     def of_keys(self, keys: Sequence[int]) -> list[DueOfSide]:
-        """Return what there is of some keys, hidden or not, in order; latch held."""
+        """Return what there is of some keys, hidden or not, in order."""
+        assert self._core.latch.is_held()
         low, high, wanted = keys[0], keys[-1] + 1, frozenset(keys)
         volatile, persistent = (
             [due for due in self._between(side, low, high) if due.k in wanted]
@@ -143,17 +145,19 @@ class DelayProcessor:
         return _in_order(volatile, persistent)
 
     def pass_over(self, key: int) -> None:
-        """Note that everything up to a key is hidden, so that nobody walks past it; latch held."""
+        """Note that everything up to a key is hidden, so that nobody walks past it."""
+        assert self._core.latch.is_held()
         queue = self._core.registry.staging()
         if queue is not None and not self._retry_at_ms:
             for side in (VOLATILE, PERSISTENT):
                 pass_over(queue, side, key)
 
     def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Work]:
-        """Return what sends due messages to their targets, or discards them; latch held.
+        """Return what sends due messages to their targets, or discards them.
 
         What fails for now stays where it is and is tried again later (D21).
         """
+        assert self._core.latch.is_held()
         core, staging = self._core, self._core.registry.staging()
         if staging is None:
             return []

@@ -18,7 +18,7 @@ _UNIQUE_BYTES = 3
 
 
 def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
-    """Return a new MsgId for the staging queue; call it with the latch held."""
+    """Return a new MsgId for the staging queue, unique by a number of the sequence."""
     unique = (sequence % 2 ** (8 * _UNIQUE_BYTES)).to_bytes(_UNIQUE_BYTES, "big")
     place, indexed = (
         (key - STAGING_LOW).to_bytes(8, "big"),
@@ -28,10 +28,8 @@ def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
 
 
 def of_given_id(core: Core, shown_id: bytes) -> StoredMessage | None:
-    """Return the message that the staging queue shows with such a MsgId, None when there is none.
-
-    Call it with the latch held.
-    """
+    """Return the message that the staging queue shows with such a MsgId, None without one."""
+    assert core.latch.is_held()
     if shown_id[:4] != _PREFIX or shown_id[11:12] != _MARK:
         return None
     key = STAGING_LOW + int.from_bytes(shown_id[12:20], "big")

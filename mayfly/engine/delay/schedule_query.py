@@ -102,7 +102,8 @@ def scheduled(row: StoredMessage) -> Scheduled:
 
 
 def found_by_id(core: Core, msg_id: bytes) -> Found | None:
-    """Return the delayed message sent under a MsgId, hidden or not; call it with the latch held."""
+    """Return the delayed message sent under a MsgId, hidden or not."""
+    assert core.latch.is_held()
     core.check_running()
     staging = core.registry.staging()
     if staging is None or not msg_id:
@@ -123,7 +124,8 @@ def found_by_id(core: Core, msg_id: bytes) -> Found | None:
 
 
 def other_copies(core: Core, found: Found) -> list[Found]:
-    """Return the visible copies for other subscribers of a delayed publication; latch held."""
+    """Return the visible copies for other subscribers of a delayed publication."""
+    assert core.latch.is_held()
     staging, one, _side = found
     if one.sub_id is None:
         return []
@@ -167,8 +169,9 @@ class Scan:
     def step(self) -> list[Found]:
         """Return what the next rows hold of visible messages that are meant, maybe nothing.
 
-        Call it with the latch held; looks at a bounded number of rows.
+        Looks at a bounded number of rows.
         """
+        assert self._core.latch.is_held()
         found: list[Found] = []
         for due, side in self._entries():
             if len(found) == self._limit:
@@ -212,7 +215,8 @@ class Scan:
 
 
 def is_shown(core: Core, key: int) -> bool:
-    """Tell whether a message of the staging queue is there for all to see; latch held."""
+    """Tell whether a message of the staging queue is there for all to see."""
+    assert core.latch.is_held()
     owner = core.hidden.get(key)
     return owner is None or owner is core.releasing
 

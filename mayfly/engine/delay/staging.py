@@ -87,10 +87,11 @@ def why_unsuitable(core: Core, queue: LocalQueue) -> str:
 
 
 def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessage:
-    """Return the row of a delayed message; call it with the latch held.
+    """Return the row of a delayed message.
 
     Without a target nobody counts it, and the caller says where it goes.
     """
+    assert core.latch.is_held()
     prepared, window, msg_id, correl_id, body = message
     key = core.staging_order.next_key(window.deliver_at_ms)
     sequence = core.store.sequence

@@ -4,9 +4,10 @@ Channels, the hierarchy of publish/subscribe and the way to and from MQ Everypla
 """
 
 from mayfly.engine.arrival_order import next_number
+from mayfly.engine.arrivals import when_woken
 from mayfly.engine.attributes import ChannelDefinition
-from mayfly.engine.locking import definitions_if_free
 from mayfly.engine.move_numbers import MoveNumbers
+from mayfly.engine.objects.definitions_lock import definitions_if_free
 from mayfly.engine.objects.lookup import channel_definitions
 from mayfly.engine.pubsub.from_neighbours import publish_from_neighbour
 from mayfly.engine.pubsub.neighbours import Neighbours
@@ -18,14 +19,11 @@ from mayfly.engine.remote.wrapping import seen_in_transit
 from mayfly.engine.shipments import Shipment, open_transmission_queue
 
 __all__ = [
-    # An open queue manager: what it is made with, where it lives, what it says of itself.
-    "next_number",
-    # What is defined, and who may put.
+    # Channels: their definitions, and when to look for work.
     "ChannelDefinition",
     "channel_definitions",
-    "definitions_if_free",
-    # Programs: a session, its open queues, what is put and got.
-    # Messages go to another queue manager, in batches, and come from one, each exactly once.
+    "when_woken",
+    # Messages leave for another queue manager, and come from one, each exactly once.
     "MoveNumbers",
     "Refused",
     "Shipment",
@@ -40,5 +38,7 @@ __all__ = [
     "PUBLICATIONS",
     "SubscribedTopics",
     "TopicChange",
+    "definitions_if_free",
+    "next_number",
     "publish_from_neighbour",
 ]

@@ -43,8 +43,9 @@ def look(
 ) -> Look:
     """Look for the first message live now with ``low <= k < before`` that the holder may see.
 
-    What the selector refuses is passed over, dead or alive (E11). Call it with the latch held.
+    What the selector refuses is passed over, dead or alive (E11).
     """
+    assert core.latch.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
     selects = None if match.selector is None else match.asker(core, queue, now_ms)

@@ -99,8 +99,10 @@ def in_order(
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
     They have what is asked for, but the selector is not asked. What the ``holder`` has locked is
-    visible to it alone (B5). Call it and use it with the latch held; it may be left at any point.
+    visible to it alone (B5). The lock is held until the last one is read; the search may be left at
+    any point.
     """
+    assert core.latch.is_held()
     if queue.is_staging and not (match.msg_id is None and match.correl_id is None):
         return _shown_with(core, queue, match, low, holder)
     return _stored(queue, match, low, holder)

@@ -20,11 +20,12 @@ from mayfly.mqi.errors import MQError
 def staged_copy(
     core: Core, subscription: Subscription, topic: str, publication: Outgoing
 ) -> Pending:
-    """Return the copy of a publication that waits for a subscription; call it with the latch held.
+    """Return the copy of a publication that waits for a subscription.
 
     Its window is that of the publication, shortened by the caps of the queue. Where they leave it
     no life at its delivery time they are looked at again then. Raises as ``staging_path``.
     """
+    assert core.latch.is_held()
     prepared, window, ids, body = publication
     path = _path_now(core, subscription)
     waits_for_cap = False

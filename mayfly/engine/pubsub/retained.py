@@ -63,8 +63,9 @@ def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -
     """Tell whether what is retained for a topic is this publication, or was published later.
 
     PutDate and PutTime say when, to 10 ms; MsgIds of one queue manager rise, and of any two, every
-    queue manager takes the same one for the later. Call it with the latch held.
+    queue manager takes the same one for the later.
     """
+    assert core.latch.is_held()
     place = core.registry.retained.get(topic)
     found = None if place is None else _found(core, place)
     if found is None:
@@ -89,9 +90,9 @@ def retain(
     """Add a publication to what is retained; returns what makes it the one of its topic.
 
     That is to be an effect of the work. One that ``yields`` is removed by it when it is out of date
-    then; one that is ``only_here`` goes to no neighbour. Raises MQRC_PUT_NOT_RETAINED; call it with
-    the latch held.
+    then; one that is ``only_here`` goes to no neighbour. Raises MQRC_PUT_NOT_RETAINED.
     """
+    assert core.latch.is_held()
     prepared, window, ids, body = message
     # What is kept owes nobody a report, and says later on when it was published.
     now_ms = core.now_ms()
@@ -134,7 +135,8 @@ def clear_retained(core: Core, topic: str) -> bool:
 
 
 def end_retained(core: Core, topic: str) -> Work | None:
-    """Return what removes the retained publication of a topic; call it with the latch held."""
+    """Return what removes the retained publication of a topic."""
+    assert core.latch.is_held()
     place = core.registry.retained.get(topic)
     found = None if place is None else _found(core, place)
     if place is None or found is None:

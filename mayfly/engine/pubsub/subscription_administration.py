@@ -191,10 +191,11 @@ def remove_subscription(core: Core, subscription: Subscription) -> None:
 
 
 def forget_subscription(core: Core, subscription: Subscription) -> None:
-    """Take a subscription out of memory; call it with the latch held.
+    """Take a subscription out of memory.
 
     :func:`drop_doomed` deletes its managed queue when nobody holds the latch or uses the queue.
     """
+    assert core.latch.is_held()
     subscriptions = core.registry.subscriptions
     subscriptions.remove(subscription)
     core.must_wake = True

@@ -16,10 +16,11 @@ _LARGEST_PAGE = 512
 
 
 def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: int) -> int:
-    """Return how many messages on a queue count, or ``enough`` when there are more; latch held.
+    """Return how many messages on a queue count, or ``enough`` when there are more.
 
     What an open unit of work has put or got does not; what a browse has locked does.
     """
+    assert core.latch.is_held()
     committed = queue.depth - queue.uncommitted
     if not trigger.least_priority or committed <= 0:
         return min(committed, enough)
@@ -28,7 +29,8 @@ def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: in
 
 
 def qualifying_count(core: Core, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> int:
-    """Return how many of the messages that have just arrived count; latch held."""
+    """Return how many of the messages that have just arrived count."""
+    assert core.latch.is_held()
     if not trigger.least_priority:
         return len(keys)
     if not trigger.is_fifo:

@@ -1,4 +1,4 @@
-"""The lock of the engine and that of definitions, for those who rely on one or have to wait."""
+"""The lock of definitions, for one who does something else while somebody changes them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mayfly.engine.core import Core
-
-
-def assert_locked(core: Core) -> None:
-    """Stop at the call that needs the lock and has not taken it."""
-    assert core.latch._is_owned(), f"the lock of {core.name} is not held"  # type: ignore[attr-defined]  # the stub of RLock lacks it
 
 
 @contextmanager
