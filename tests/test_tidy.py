@@ -41,7 +41,7 @@ BESIDE = {
     "lake": {"mqi", "lifetime", "contracts", "bulk"},
     "replay": {"mqi", "lifetime", "contracts", "bulk"},
     "spark": {"mqi", "lifetime", "contracts", "bulk", "lake", "replay"},
-    "pipeline": {"mqi", "lifetime", "bulk", "replay", "spark"},
+    "pipeline": {"mqi", "lifetime", "contracts", "bulk", "replay", "spark"},
     "advise": {"mqi", "lifetime", "bulk", "replay", "listener"},  # the listener for its rule L10
 }
 

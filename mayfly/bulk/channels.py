@@ -1,59 +1,21 @@
-"""The calls between a sender channel and its receiver over Arrow Flight.
-
-The answer to a call is ``{"answer": …}``, ``{"refused": reason code, "text": …}``, or
-``{"down": text}`` from a receiver that has ended; the call may or may not have taken effect then.
-"""
+"""The sender's end of the calls of channels over Arrow Flight (contracts/channels.py)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
 from mayfly.bulk.client import DEFAULT_MAX_BYTES, LedgerClient
 from mayfly.bulk.errors import from_flight
-from mayfly.bulk.schema import pages
+from mayfly.bulk.schema import pages, schema_of
+from mayfly.contracts.channels import COLUMNS, DOWN, SEND, PackedParcel
 
-#: Version of the calls: the same at both ends; the first call holds it.
-PROTOCOL_VERSION = 3
-PING, BEGIN, GO_ON, CONFIRM, END = (
-    f"channel-{verb}" for verb in ("ping", "begin", "go-on", "confirm", "end")
-)
-#: The upload of a batch.
-SEND = "channel-send"
-LINK, PROTOCOL, OPENING = "link", "protocol", "opening"
-ANSWER, REFUSED, DOWN, TEXT = "answer", "refused", "down", "text"
-
-#: A message on its way; ``descriptor`` as it is stored (mqi/descriptor.py), ``life_ms`` null
-#: without end.
-PARCEL = pa.schema(
-    [
-        pa.field("queue", pa.string(), nullable=False),
-        pa.field("manager", pa.string(), nullable=False),
-        pa.field("descriptor", pa.binary(), nullable=False),
-        pa.field("msg_id", pa.binary(), nullable=False),
-        pa.field("correl_id", pa.binary(), nullable=False),
-        pa.field("life_ms", pa.int64()),
-        pa.field("body", pa.binary(), nullable=False),
-        pa.field("is_fast", pa.bool_(), nullable=False),
-    ]
-)
-
-
-class PackedParcel(NamedTuple):
-    """One row of PARCEL."""
-
-    queue: str
-    manager: str
-    descriptor: bytes
-    msg_id: bytes
-    correl_id: bytes
-    life_ms: int | None
-    body: bytes
-    is_fast: bool
+#: A message on its way (contracts/channels.py).
+PARCEL = schema_of(COLUMNS)
 
 
 class ChannelClient(LedgerClient):

@@ -17,60 +17,59 @@ from mayfly.bulk.client import LedgerClient
 from mayfly.bulk.errors import BulkError, ServerFailed, ServerNotReachable, from_flight
 from mayfly.bulk.patience import Retries
 from mayfly.bulk.schema import MESSAGE
-
-ATTACH, CLAIM, END, EDGES = "attach", "claim", "end-claims", "claim-edges"
-END_WRITTEN, QUIESCE, RENEW = "end-written-claims", "quiesce-claims", "renew-claims"
-MARK, RELEASE, CONSUMERS, RANGES = "claim-mark", "release-claims", "consumers", "browse-ranges"
-#: The verbs of tickets.
-CLAIMED_VERB, BROWSE_VERB = "claimed", "browse"
+from mayfly.contracts import claims as contract
+from mayfly.contracts import reasons
+from mayfly.contracts.claims import Attached, Standing
+from mayfly.contracts.messages import DESCRIBED, OWN, MessageColumns
+from mayfly.contracts.requests import PROTOCOL
 
 
 class QueueManagerRefused(BulkError):
     """The queue manager refuses; the text begins with its reason code."""
 
-    reason = "mq-error"
+    reason = reasons.MQ_ERROR
 
 
 class ConsumerUnknown(BulkError):
     """No consumer of this name has ever been attached."""
 
-    reason = "consumer-unknown"
+    reason = reasons.CONSUMER_UNKNOWN
 
 
 class ConsumerOfOtherQueue(BulkError):
     """The consumer belongs to another queue."""
 
-    reason = "consumer-queue"
+    reason = reasons.CONSUMER_QUEUE
 
 
 class ConsumerFenced(BulkError):
     """Another reader has the name of this consumer, or its claims were released."""
 
-    reason = "consumer-fenced"
+    reason = reasons.CONSUMER_FENCED
 
 
 class ClaimsClosed(BulkError):
     """The claims asked for were ended; their messages are gone."""
 
-    reason = "claims-closed"
+    reason = reasons.CLAIMS_CLOSED
 
 
 class ClaimsReleased(BulkError):
     """The claims asked for were released; their messages are back on the queue."""
 
-    reason = "claims-released"
+    reason = reasons.CLAIMS_RELEASED
 
 
 class ClaimsAhead(BulkError):
     """The queue manager knows no such claim: it was restored from an older copy."""
 
-    reason = "claims-ahead"
+    reason = reasons.CLAIMS_AHEAD
 
 
 class ClaimsLapsed(BulkError):
     """The claims asked for were not renewed in time: their messages are due again."""
 
-    reason = "claims-lapsed"
+    reason = reasons.CLAIMS_LAPSED
 
 
 _BY_REASON: dict[str, type[BulkError]] = {
@@ -86,29 +85,6 @@ _BY_REASON: dict[str, type[BulkError]] = {
         ClaimsLapsed,
     )
 }
-
-
-class Standing(NamedTuple):
-    """The state of a consumer: claims after ``closed`` up to ``last`` are open."""
-
-    consumer: str
-    queue: str
-    epoch: int
-    closed: int
-    last: int
-    message_count: int
-    oldest_claimed_ms: int | None
-
-
-class Attached(NamedTuple):
-    """An attached reader: its consumer, epoch, queue and store."""
-
-    manager: str
-    instance_id: str
-    consumer: str
-    queue: str
-    epoch: int
-    closed: int
 
 
 class Filters(NamedTuple):
@@ -135,7 +111,8 @@ class QueueClient(LedgerClient):
 
         Raises ConsumerOfOtherQueue, QueueManagerRefused.
         """
-        return Attached(**self._call(ATTACH, consumer=consumer, queue=queue))
+        asked = contract.AttachRequest(consumer, queue)
+        return Attached(**self._call(contract.ATTACH, asked))
 
     def claim(
         self,
@@ -151,48 +128,41 @@ class QueueClient(LedgerClient):
         Claims behind ``after`` that are there already come first. ``up_to`` is a :meth:`mark`.
         Raises ConsumerFenced and what checks a checkpoint: ClaimsAhead, -Closed, -Released.
         """
-        answer = self._call(
-            CLAIM,
-            consumer=consumer.consumer,
-            epoch=consumer.epoch,
-            after=after,
-            max_rows=max_rows,
-            max_data_bytes=max_bytes,
-            up_to=up_to,
-        )
-        return answer["until"], answer["messages"]
+        name, epoch = consumer.consumer, consumer.epoch
+        asked = contract.ClaimRequest(name, epoch, after, max_rows, max_bytes, up_to)
+        claimed = contract.Claimed(**self._call(contract.CLAIM, asked))
+        return claimed.until, claimed.messages
 
     def mark(self) -> int:
         """Return a mark that separates messages put by now from later ones."""
-        return int(self._call(MARK)["mark"])
+        return contract.Mark(**self._call(contract.MARK)).mark
 
     def end(self, consumer: Attached, until: int) -> int:
         """End the lives of the messages of claims up to ``until``; return their number."""
-        answer = self._call(END, consumer=consumer.consumer, epoch=consumer.epoch, until=until)
-        return int(answer["messages"])
+        asked = contract.EndRequest(consumer.consumer, consumer.epoch, until)
+        return self._count(contract.END, asked)
 
     def end_written(self, consumer: str, instance_id: str, until: int) -> int:
         """End claims that a checkpoint says are written; return the number of messages ended now.
 
         Raises ConsumerUnknown, OtherInstance, ClaimsAhead.
         """
-        answer = self._call(END_WRITTEN, consumer=consumer, instance_id=instance_id, until=until)
-        return int(answer["messages"])
+        asked = contract.EndWrittenRequest(consumer, instance_id, until)
+        return self._count(contract.END_WRITTEN, asked)
 
     def quiesce(self, consumer: Attached) -> None:
         """Stop further claims for a reader, so that it can end; raises ConsumerFenced."""
-        self._call(QUIESCE, consumer=consumer.consumer, epoch=consumer.epoch)
+        self._call(contract.QUIESCE, contract.Reader(consumer.consumer, consumer.epoch))
 
     def renew(self, consumer: Attached) -> None:
         """Renew the claims of a live reader; raises ConsumerFenced."""
-        self._call(RENEW, consumer=consumer.consumer, epoch=consumer.epoch)
+        self._call(contract.RENEW, contract.Reader(consumer.consumer, consumer.epoch))
 
     def edges(self, consumer: Attached, after: int, until: int) -> tuple[int, int]:
         """Return the rows ``(after, until]`` that claims ``(after, until]`` hold."""
-        answer = self._call(
-            EDGES, consumer=consumer.consumer, epoch=consumer.epoch, after=after, until=until
-        )
-        return answer["after_row"], answer["until_row"]
+        asked = contract.EdgesRequest(consumer.consumer, consumer.epoch, after, until)
+        edges = contract.Edges(**self._call(contract.EDGES, asked))
+        return edges.after_row, edges.until_row
 
     def claimed(
         self, consumer: str, epoch: int, after_row: int, until_row: int
@@ -200,14 +170,9 @@ class QueueClient(LedgerClient):
         """Yield claimed rows in batches of schema MESSAGE, each row once and in get order."""
         row, retries = after_row, Retries(self._retry_waits)
         while True:
-            request = {
-                "consumer": consumer,
-                "epoch": epoch,
-                "after_row": row,
-                "until_row": until_row,
-            }
+            asked = contract.ClaimedRequest(consumer, epoch, row, until_row)
             try:
-                for batch in self._read(CLAIMED_VERB, request):
+                for batch in self._read(contract.CLAIMED_VERB, asked):
                     row += batch.num_rows
                     retries.has_gone_on()
                     yield batch
@@ -221,14 +186,14 @@ class QueueClient(LedgerClient):
 
     def standings(self) -> list[Standing]:
         """Return the states of all consumers, by name."""
-        return [Standing(**standing) for standing in self._call(CONSUMERS)["consumers"]]
+        return [Standing(**standing) for standing in self._call(contract.CONSUMERS)["consumers"]]
 
     def release(self, consumer: str, *, epoch: int | None = None) -> int:
         """Give back the claimed messages of a consumer; return their number.
 
         With an epoch only for the reader that has it: raises ConsumerFenced.
         """
-        return int(self._call(RELEASE, consumer=consumer, epoch=epoch)["messages"])
+        return self._count(contract.RELEASE, contract.ReleaseRequest(consumer, epoch))
 
     def attached(self, consumer: str, epoch: int) -> Attached:
         """Return the reader of a consumer under an epoch that :meth:`attach` gave.
@@ -245,32 +210,34 @@ class QueueClient(LedgerClient):
 
     def ranges(self, queue: str, count: int) -> list[tuple[int, int]]:
         """Return about ``count`` ranges of keys, which hold the messages on a queue now."""
-        answer = self._call(RANGES, queue=queue, count=count)
+        answer = self._call(contract.RANGES, contract.RangesRequest(queue, count))
         return [(low, high) for low, high in answer["ranges"]]
 
     def browse(
         self, queue: str, within: tuple[int, int], filters: Filters
     ) -> Iterator[pa.RecordBatch]:
         """Yield the live messages of a range of keys in get order, in batches of schema MESSAGE."""
-        request = {
-            "queue": queue,
-            "low": within[0],
-            "high": within[1],
-            "msg_id": _hex(filters.msg_id),
-            "correl_id": _hex(filters.correl_id),
-            "priority": filters.priority,
-        }
-        yield from self._read(BROWSE_VERB, request)
+        low, high = within
+        ids = _hex(filters.msg_id), _hex(filters.correl_id)
+        asked = contract.BrowseRequest(queue, low, high, *ids, filters.priority)
+        yield from self._read(contract.BROWSE_VERB, asked)
 
-    def _read(self, verb: str, request: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    def _read(self, verb: str, asked: NamedTuple) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._batches({verb: {"manager": self._manager, **request}})
+            yield from self._batches({verb: self._request(asked)})
         except flight.FlightError as error:
             raise self._error(error) from None
 
-    def _call(self, verb: str, **request: Any) -> dict[str, Any]:
+    def _count(self, verb: str, asked: NamedTuple) -> int:
+        return contract.Counted(**self._call(verb, asked)).messages
+
+    def _request(self, asked: NamedTuple | None) -> dict[str, Any]:
+        fields = {} if asked is None else asked._asdict()
+        return {"manager": self._manager, PROTOCOL: contract.VERSION, **fields}
+
+    def _call(self, verb: str, asked: NamedTuple | None = None) -> dict[str, Any]:
         try:
-            return self._answer(verb, {"manager": self._manager, **request})
+            return self._answer(verb, self._request(asked))
         except flight.FlightError as error:
             raise self._error(error) from None
 
@@ -282,36 +249,19 @@ class QueueClient(LedgerClient):
             return from_flight(error, self.url)
 
 
-class MessageColumns(NamedTuple):
+class MessagePage(NamedTuple):
     """Messages on their way into a record batch, of one queue or each of its own.
 
-    ``columns`` are msg_id, correl_id, put_ms, deliver_at_ms, expire_at_ms, backout_count,
-    descriptor, payload; a descriptor is a key into ``descriptors``, which gives the DESCRIBED ones.
+    ``described`` gives the values of DESCRIBED for each packed descriptor.
     """
 
     manager: str
     queue: str | Sequence[str]
-    columns: Sequence[Sequence[Any]]
-    descriptors: Mapping[bytes, tuple[Any, ...]]
+    columns: MessageColumns
+    described: Mapping[bytes, tuple[Any, ...]]
 
 
-#: The columns of MESSAGE that many messages have in common.
-DESCRIBED = (
-    "priority",
-    "persistence",
-    "report",
-    "reply_to_q",
-    "reply_to_q_mgr",
-    "msg_type",
-    "format",
-    "encoding",
-    "coded_char_set_id",
-    "user_identifier",
-)
-_OWN = ("msg_id", "correl_id", "put_ms", "deliver_at_ms", "expire_at_ms", "backout_count")
-
-
-def message_batch(messages: MessageColumns) -> pa.RecordBatch:
+def message_batch(messages: MessagePage) -> pa.RecordBatch:
     """Return one or more messages as a record batch of schema MESSAGE."""
     *own, packed, payloads = messages.columns
     count = len(packed)
@@ -320,11 +270,11 @@ def message_batch(messages: MessageColumns) -> pa.RecordBatch:
         "queue": _queues(messages.queue, count),
         "payload": pa.array(payloads, type=pa.binary()),
     }
-    for name, values in zip(_OWN, own, strict=True):
+    for name, values in zip(OWN, own, strict=True):
         columns[name] = pa.array(values, type=MESSAGE.field(name).type)
-    places = {descriptor: n for n, descriptor in enumerate(messages.descriptors)}
+    places = {descriptor: n for n, descriptor in enumerate(messages.described)}
     taken = pa.array([places[descriptor] for descriptor in packed], type=pa.int32())
-    described = zip(*messages.descriptors.values(), strict=True)
+    described = zip(*messages.described.values(), strict=True)
     for name, values in zip(DESCRIBED, described, strict=True):
         columns[name] = pa.array(values, type=MESSAGE.field(name).type).take(taken)
     return pa.RecordBatch.from_arrays([columns[name] for name in MESSAGE.names], schema=MESSAGE)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -34,6 +34,9 @@ from mayfly.bulk.patience import (
     SilenceWatch,
     channel_options,
 )
+from mayfly.contracts import ledger
+from mayfly.contracts.ledger import INFO_ACTION, LEDGER_VERB, LedgerInfo, LedgerRequest
+from mayfly.contracts.requests import PROTOCOL
 
 #: Environment variable of the token when neither ``token`` nor ``token_file`` is given.
 TOKEN_VARIABLE = "MAYFLY_TOKEN"
@@ -41,10 +44,6 @@ TOKEN_VARIABLE = "MAYFLY_TOKEN"
 ROOTS_VARIABLE = "MAYFLY_TLS_ROOTS"
 #: Name the files of a client's own certificate chain and its key, which some servers ask for.
 CERTIFICATE_VARIABLE, KEY_VARIABLE = "MAYFLY_TLS_CERTIFICATE", "MAYFLY_TLS_KEY"
-#: The verb of reading the ledger, in a ticket.
-LEDGER_VERB = "ledger"
-#: The action that answers with a LedgerInfo.
-INFO_ACTION = "ledger-info"
 #: The action that answers with the url of the server's port.
 ADDRESS_ACTION = "address"
 #: Record batches of this size are few enough to be cheap and small enough to wait for.
@@ -58,15 +57,6 @@ _KEY_PEM = b"PRIVATE KEY-----"
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 #: A token in a header has to stay below gRPC's limit for headers.
 _TOKEN_BYTES = 4096
-
-
-class LedgerInfo(NamedTuple):
-    """The queue manager and the positions of a ledger; empty when first = last + 1."""
-
-    manager: str
-    instance_id: str
-    first_position: int
-    last_position: int
 
 
 def check_url(url: str) -> str:
@@ -247,18 +237,12 @@ class LedgerClient:
         and in order, or a BulkError is raised: OtherInstance, PositionTrimmed, PositionBeyondEnd,
         or ServerFailed when other rows came than those asked for.
         """
-        request = {
-            "manager": self._manager,
-            "instance_id": instance_id,
-            "after": after_position,
-            "until": until_position,
-            "max_bytes": max_bytes,
-        }
+        common = {"manager": self._manager, PROTOCOL: ledger.VERSION, "max_bytes": max_bytes}
         position, retries = after_position, Retries(self._retry_waits)
         while True:
-            request["after"] = position
+            asked = LedgerRequest(position, until_position, instance_id)
             try:
-                for batch in self._batches({LEDGER_VERB: request}):
+                for batch in self._batches({LEDGER_VERB: {**common, **asked._asdict()}}):
                     position = self._next_position(batch, position)
                     retries.has_gone_on()
                     yield batch

@@ -22,6 +22,8 @@ from typing import ClassVar
 
 import pyarrow.flight as flight
 
+from mayfly.contracts import reasons
+
 _PREFIX = "mayfly:"
 _PREAMBLE = re.compile(r"^Flight returned [\w ]+ error, with message: ")
 _GRPC_CONTEXT = ". gRPC client debug context:"
@@ -41,7 +43,7 @@ class BulkError(Exception):
 class WrongToken(BulkError):
     """The server does not know this token."""
 
-    reason = "wrong-token"
+    reason = reasons.WRONG_TOKEN
 
 
 class NoToken(BulkError):
@@ -65,31 +67,31 @@ class NoCertificate(BulkError):
 class BadRequest(BulkError):
     """The server cannot read the request."""
 
-    reason = "bad-request"
+    reason = reasons.BAD_REQUEST
 
 
 class UnknownManager(BulkError):
     """The server serves no queue manager of this name."""
 
-    reason = "unknown-manager"
+    reason = reasons.UNKNOWN_MANAGER
 
 
 class OtherInstance(BulkError):
     """The positions belong to another store: a queue manager made anew, or another one."""
 
-    reason = "other-instance"
+    reason = reasons.OTHER_INSTANCE
 
 
 class PositionTrimmed(BulkError):
     """The ledger no longer holds the row after the position: retention has removed it."""
 
-    reason = "position-trimmed"
+    reason = reasons.POSITION_TRIMMED
 
 
 class PositionBeyondEnd(BulkError):
     """The ledger ends before the position: the store was restored from an older copy."""
 
-    reason = "position-beyond-end"
+    reason = reasons.POSITION_BEYOND_END
 
 
 class ServerNotReachable(BulkError):

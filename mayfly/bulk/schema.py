@@ -5,83 +5,47 @@ Every column is one of the types that Spark reads as they are; ids are raw bytes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from mayfly.contracts import ledger, messages
+from mayfly.contracts.columns import Column, Kind
 from mayfly.contracts.outcomes import OTHER_OUTCOMES, OUTCOME_CODES, unpack_counts
-from mayfly.lifetime.life import LEDGER_COLUMNS
 
 #: Type of ``ended`` in a balance row: lives that ended, by outcome, and the sum of those with an
 #: outcome that this version does not know. The counts are nullable for two reasons: Spark writes
 #: nulls into the children of a null struct, and an older version has not written all outcomes.
 ENDED = pa.struct([pa.field(name, pa.int64()) for name in (*OUTCOME_CODES, OTHER_OUTCOMES)])
 
-_ALWAYS = {"nullable": False}
+_TYPES = {
+    Kind.TEXT: pa.string(),
+    Kind.BYTES: pa.binary(),
+    Kind.INT8: pa.int8(),
+    Kind.INT32: pa.int32(),
+    Kind.INT64: pa.int64(),
+    Kind.FLAG: pa.bool_(),
+    Kind.COUNTS: ENDED,
+}
 
-#: One row of the ledger: a life (kind 0) or a balance (kind 1), as life.LEDGER_COLUMNS says, with
-#: the queue manager it comes from. ``instance_id`` tells two stores of the same name apart;
-#: (instance_id, position) is unique for ever.
-LEDGER = pa.schema(
-    [
-        pa.field("manager", pa.string(), **_ALWAYS),
-        pa.field("instance_id", pa.string(), **_ALWAYS),
-        pa.field("position", pa.int64(), **_ALWAYS),
-        pa.field("kind", pa.int8(), **_ALWAYS),
-        pa.field("queue", pa.string(), **_ALWAYS),
-        pa.field("msg_id", pa.binary()),
-        pa.field("correl_id", pa.binary()),
-        pa.field("origin_id", pa.binary()),
-        pa.field("put_ms", pa.int64()),
-        pa.field("deliver_at_ms", pa.int64()),
-        pa.field("expire_at_ms", pa.int64()),
-        pa.field("ended_ms", pa.int64(), **_ALWAYS),
-        pa.field("outcome", pa.string()),
-        pa.field("reason", pa.int32()),
-        pa.field("priority", pa.int32()),
-        pa.field("persistent", pa.int32()),
-        pa.field("body_bytes", pa.int64()),
-        pa.field("report", pa.int32()),
-        pa.field("reply_to_q", pa.string()),
-        pa.field("backout_count", pa.int32()),
-        pa.field("user_identifier", pa.string()),
-        pa.field("puts", pa.int64()),
-        pa.field("present", pa.int64()),
-        pa.field("ended", ENDED),
-    ]
-)
+
+def schema_of(columns: Iterable[Column]) -> pa.Schema:
+    """Return the Arrow schema of the columns of a contract."""
+    return pa.schema(
+        [pa.field(name, _TYPES[kind], nullable=nullable) for name, kind, nullable in columns]
+    )
+
+
+#: One row of the ledger (contracts/ledger.py).
+LEDGER = schema_of(ledger.COLUMNS)
 _FROM_THE_STORE = LEDGER.names[2:]
-assert tuple(_FROM_THE_STORE) == LEDGER_COLUMNS, "the schema and the ledger have parted"
 
 #: No ledger row is larger: names are at most 48 bytes, ids 24, and the rest is numbers.
 LEDGER_ROW_BYTES_MAX = 640
 
-#: One message with its lifetime, as sources give it and sinks take it. ``expire_at_ms`` null is
-#: unlimited, ``persistence`` an MQPER_* value, ``report`` the MQRO_* options.
-MESSAGE = pa.schema(
-    [
-        pa.field("manager", pa.string()),
-        pa.field("queue", pa.string(), **_ALWAYS),
-        pa.field("msg_id", pa.binary()),
-        pa.field("correl_id", pa.binary()),
-        pa.field("put_ms", pa.int64(), **_ALWAYS),
-        pa.field("deliver_at_ms", pa.int64()),
-        pa.field("expire_at_ms", pa.int64()),
-        pa.field("priority", pa.int32()),
-        pa.field("persistence", pa.int32()),
-        pa.field("report", pa.int32()),
-        pa.field("reply_to_q", pa.string()),
-        pa.field("reply_to_q_mgr", pa.string()),
-        pa.field("msg_type", pa.int32()),
-        pa.field("format", pa.string()),
-        pa.field("encoding", pa.int32()),
-        pa.field("coded_char_set_id", pa.int32()),
-        pa.field("backout_count", pa.int32()),
-        pa.field("user_identifier", pa.string()),
-        pa.field("payload", pa.binary(), **_ALWAYS),
-    ]
-)
+#: One message with its lifetime (contracts/messages.py), as sources give it and sinks take it.
+MESSAGE = schema_of(messages.COLUMNS)
 
 
 def ledger_batch(rows: Sequence[tuple[Any, ...]], manager: str, instance_id: str) -> pa.RecordBatch:

@@ -16,64 +16,35 @@ import pyarrow.flight as flight
 
 from mayfly.bulk.client import DEFAULT_MAX_BYTES, LedgerClient
 from mayfly.bulk.errors import BulkError, ServerFailed, from_flight
-from mayfly.bulk.schema import pages
-
-#: The verb of an upload, and the action that puts what was uploaded.
-STAGE_VERB, COMMIT_ACTION = "stage", "stage-commit"
-#: Prefix of the name of a query that is one batch only; the name is forgotten after a day.
-JOB_PREFIX = "job:"
-#: Row count in the answer to a stage of a batch that is decided already.
-_DECIDED = -1
-
-#: One row to put: every column but the data may be null, and values are checked at the put. A row
-#: has ``delay_ms`` or ``deliver_at_ms``, ``time_to_live_ms`` or ``expire_at_ms``.
-STAGED = pa.schema(
-    [
-        *(pa.field(name, pa.string()) for name in ("manager", "queue")),
-        *(pa.field(name, pa.binary()) for name in ("msg_id", "correl_id")),
-        *(
-            pa.field(name, pa.int64())
-            for name in (
-                "delay_ms",
-                "deliver_at_ms",
-                "time_to_live_ms",
-                "expire_at_ms",
-                "priority",
-                "persistence",
-                "report",
-                "msg_type",
-                "encoding",
-                "coded_char_set_id",
-                "feedback",
-                "original_length",
-                "put_appl_type",
-            )
-        ),
-        *(
-            pa.field(name, pa.string())
-            for name in (
-                "reply_to_q",
-                "reply_to_q_mgr",
-                "format",
-                "user_identifier",
-                "put_appl_name",
-            )
-        ),
-        pa.field("payload", pa.binary()),
-    ]
+from mayfly.bulk.schema import pages, schema_of
+from mayfly.contracts import reasons
+from mayfly.contracts.requests import PROTOCOL
+from mayfly.contracts.stages import (
+    COLUMNS,
+    COMMIT_ACTION,
+    DECIDED,
+    STAGE_VERB,
+    VERSION,
+    CommitAnswer,
+    CommitRequest,
+    StageAnswer,
+    StageRequest,
 )
+
+#: One row as it is put (contracts/stages.py).
+STAGED = schema_of(COLUMNS)
 
 
 class StageLost(BulkError):
     """A commit names a stage that was swept or never completed; nothing of its batch was put."""
 
-    reason = "stage-lost"
+    reason = reasons.STAGE_LOST
 
 
 class RowsRefused(BulkError):
     """Neither a row's queue nor the dead-letter destination takes it, or the disk is full."""
 
-    reason = "mq-error"
+    reason = reasons.MQ_ERROR
 
 
 _BY_REASON: dict[str, type[BulkError]] = {kind.reason: kind for kind in (StageLost, RowsRefused)}
@@ -119,13 +90,7 @@ class StageClient(LedgerClient):
     def begin(self, query: str, batch: int, stage: tuple[int, str]) -> Upload:
         """Begin to write onto a new stage (partition, attempt)."""
         partition, attempt = stage
-        request = {
-            "manager": self._manager,
-            "query": query,
-            "batch": batch,
-            "partition": partition,
-            "attempt": attempt,
-        }
+        request = self._request(StageRequest(query, batch, partition, attempt))
         descriptor = flight.FlightDescriptor.for_command(json.dumps({STAGE_VERB: request}).encode())
         options = flight.FlightCallOptions(headers=self._headers)
         try:
@@ -146,21 +111,19 @@ class StageClient(LedgerClient):
         Of a batch that was named before, the rows not put yet are put, whatever ``stages`` holds;
         of one that is done, none. Raises StageLost and RowsRefused.
         """
-        request = {
-            "manager": self._manager,
-            "query": query,
-            "batch": batch,
-            "stages": list(stages),
-            "dead_letter_queue": dead_letter_queue,
-        }
+        request = self._request(CommitRequest(query, batch, list(stages), dead_letter_queue))
         while True:
             try:
                 # The server puts some ten thousands of rows in a call.
-                state = self._answer(COMMIT_ACTION, request)
+                state = CommitAnswer(**self._answer(COMMIT_ACTION, request))
             except flight.FlightError as error:
                 raise self.error(error) from None
-            if state.pop("is_done"):
-                return Committed(**state)
+            if state.is_done:
+                counts = state.put_count, state.expired_count, state.refused_count
+                return Committed(state.batch, *counts)
+
+    def _request(self, asked: NamedTuple) -> dict[str, Any]:
+        return {"manager": self._manager, PROTOCOL: VERSION, **asked._asdict()}
 
     def error(self, error: flight.FlightError) -> BulkError:
         """Return the BulkError of a Flight error."""
@@ -206,8 +169,10 @@ class Upload:
             self._writer.close()
         except flight.FlightError as error:
             raise self._client.error(error) from None
-        row_count = None if answer is None else json.loads(answer.to_pybytes())["row_count"]
-        if row_count == _DECIDED:
+        row_count = None
+        if answer is not None:
+            row_count = StageAnswer(**json.loads(answer.to_pybytes())).row_count
+        if row_count == DECIDED:
             return 0
         if row_count != self._sent_count:
             raise ServerFailed(

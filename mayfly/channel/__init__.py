@@ -2,8 +2,9 @@
 
 from mayfly.channel.addresses import addresses_of
 from mayfly.channel.channels import Channels, channels_of, connect_local
-from mayfly.channel.links import Link, LinkDown, Opening, Parcel, Standing
+from mayfly.channel.links import Link, LinkDown, Parcel
 from mayfly.channel.status import ChannelStatus, Status
+from mayfly.contracts.channels import Opening, Standing
 
 __all__ = [
     "ChannelStatus",

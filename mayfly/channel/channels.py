@@ -8,11 +8,12 @@ import weakref
 from functools import partial
 
 from mayfly.channel.incoming import IncomingLinks
-from mayfly.channel.links import Link, LinkDown, Opening, Standing, end_link, is_batch_of
+from mayfly.channel.links import Link, LinkDown, end_link, is_batch_of
 from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
+from mayfly.contracts.channels import Opening, Standing
 from mayfly.engine import Manager, find_channel, manager_definition
 from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
 from mayfly.mqi import reasons as rc

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
+from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.local import LocalLink, Partner
+from mayfly.contracts.channels import Opening, Standing
 from mayfly.engine import Manager
 from mayfly.lifetime.transmission import silence_ms
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from mayfly.contracts.channels import Opening, Standing
 from mayfly.mqi.descriptor import Descriptor
 
 _LOG = logging.getLogger("mayfly.channel")
@@ -15,33 +16,6 @@ _OWNER_LENGTH = 16
 
 class LinkDown(ConnectionError):
     """The partner cannot be reached or has not answered: what it was asked may have been done."""
-
-
-class Opening(NamedTuple):
-    """What a sender says of itself: ``sequence`` is that of the last message both are sure of.
-
-    With ``is_reset`` the receiver takes it over. It speaks at least every ``heartbeat_s``, 0 for
-    whenever it has something to say. ``instance_id`` tells queue managers of one name apart.
-    """
-
-    channel: str
-    manager: str
-    sequence: int
-    batch_size: int
-    max_message_bytes: int
-    is_reset: bool
-    heartbeat_s: int
-    instance_id: str
-
-
-class Standing(NamedTuple):
-    """What a receiver says of itself: the last batch it has committed, and what it can take."""
-
-    manager: str
-    luw: str
-    sequence: int
-    batch_size: int
-    max_message_bytes: int
 
 
 class Parcel(NamedTuple):

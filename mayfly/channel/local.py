@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
+from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.receiver import GONE, Receiver
+from mayfly.contracts.channels import Opening, Standing
 from mayfly.mqi.errors import MQError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.bulk import channels as wire
+from mayfly.bulk.channels import ChannelClient
 from mayfly.bulk.client import DEFAULT_PORT
 from mayfly.bulk.errors import (
     BulkError,
@@ -20,7 +20,10 @@ from mayfly.bulk.errors import (
     WrongToken,
 )
 from mayfly.channel.addresses import Address, addresses_of
-from mayfly.channel.links import LinkDown, Opening, Parcel, Standing
+from mayfly.channel.links import LinkDown, Parcel
+from mayfly.contracts import channels as wire
+from mayfly.contracts.channels import Opening, Standing
+from mayfly.contracts.requests import PROTOCOL
 from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.transmission import silence_ms
 from mayfly.mqi import reasons as rc
@@ -52,7 +55,7 @@ class NetworkLink:
 
     def negotiate(self, opening: Opening) -> Standing:
         """Begin to send."""
-        said = {wire.PROTOCOL: wire.PROTOCOL_VERSION, wire.OPENING: list(opening)}
+        said = {PROTOCOL: wire.VERSION, wire.OPENING: list(opening)}
         answer = self._ask(wire.BEGIN, **said)
         self._id = answer.pop(wire.LINK)
         return Standing(**answer)
@@ -91,7 +94,7 @@ class NetworkLink:
             self._client.close()
             self._calling.release()
 
-    def _first_that_answers(self, definition: ChannelDefinition) -> wire.ChannelClient:
+    def _first_that_answers(self, definition: ChannelDefinition) -> ChannelClient:
         failures = []
         for address in addresses_of(definition.conname):
             client = _connected(address, definition)
@@ -135,7 +138,7 @@ class NetworkLink:
         return answer[wire.ANSWER]
 
 
-def _connected(address: Address, definition: ChannelDefinition) -> wire.ChannelClient:
+def _connected(address: Address, definition: ChannelDefinition) -> ChannelClient:
     """Return a client, which connects when it is used first."""
     scheme = "grpc+tls" if definition.sslciph else "grpc"
     port = DEFAULT_PORT if address.port is None else address.port
@@ -143,7 +146,7 @@ def _connected(address: Address, definition: ChannelDefinition) -> wire.ChannelC
     token_file = definition.tokenfile or None
     manager = definition.qmname or None
     try:
-        return wire.ChannelClient(url, token_file=token_file, manager=manager)
+        return ChannelClient(url, token_file=token_file, manager=manager)
     except BulkError as error:
         raise _failed(error) from error
     except ValueError as error:

@@ -13,8 +13,9 @@ whether it is committed there.
 
 from __future__ import annotations
 
-from mayfly.channel.links import Link, Opening, Parcel, Standing, end_link, luw_name
+from mayfly.channel.links import Link, Parcel, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, original_of, parcel_of
+from mayfly.contracts.channels import Opening, Standing
 from mayfly.engine import Manager, full_name, manager_definition, new_message_id
 from mayfly.engine.face.transit import ChannelDefinition, Refused, Shipment
 from mayfly.lifetime.transmission import transit_ms

@@ -13,11 +13,11 @@ from mayfly.bulk.batch_log import COMMITS, OFFSETS, LocalFiles, WrittenClaims, w
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
-from mayfly.engine.face.bulk import ClaimError, Claims, ConsumerStanding
+from mayfly.contracts.claims import Standing
+from mayfly.engine.face.bulk import ClaimError, Claims
 from mayfly.queue_manager import QueueManager
 
 if TYPE_CHECKING:
-    from mayfly.bulk.claims import Standing as ServedStanding
     from mayfly.served import ServedQueueManager
 
 _COLUMNS = ("consumer", "queue", "claims", "messages", "since (UTC)", "epoch")
@@ -152,7 +152,7 @@ def _instance_of(found: Claims | ServedQueueManager) -> str:
     return found.instance_id if isinstance(found, Claims) else found.info().instance_id
 
 
-def _cells(standing: ConsumerStanding | ServedStanding) -> tuple[str, ...]:
+def _cells(standing: Standing) -> tuple[str, ...]:
     since_ms = standing.oldest_claimed_ms
     return (
         standing.consumer,

@@ -15,8 +15,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from mayfly.bulk.batch_log import LocalFiles, LogFiles, WrittenClaims, written_claims
-from mayfly.bulk.claims import Attached, QueueClient
+from mayfly.bulk.claims import QueueClient
 from mayfly.bulk.errors import BulkError
+from mayfly.contracts.claims import Attached
 from mayfly.pipeline.failures import JAVA_ENDED
 from mayfly.pipeline.parts import ClaimedSource, PipelineConfig, Source
 from mayfly.pipeline.progress import local_path

@@ -18,8 +18,17 @@ from mayfly.bulk.errors import (
     ServerNotReachable,
     from_flight,
 )
+from mayfly.contracts.sessions import (
+    ANSWER,
+    END,
+    REFUSED,
+    TEXT,
+    VERB,
+    WRONG,
+    packed,
+    unpacked,
+)
 from mayfly.mqi.errors import mq_error
-from mayfly.served.wire import ANSWER, END, REFUSED, TEXT, VERB, WRONG, packed, unpacked
 
 _WRITE_ERRORS = (flight.FlightError, pa.ArrowException, OSError)
 _IN_DOUBT = "; whether the last call took effect is not known"

@@ -10,12 +10,13 @@ from typing import Self
 import pyarrow.flight as flight
 
 from mayfly.bulk.claims import QueueClient
+from mayfly.contracts.sessions import SESSION_VERB, VERSION, OpenRequest
 from mayfly.engine import Identifier, OwnTime, Stay, Step, Verification, Whereabouts
 from mayfly.mqsc.result import CommandResult, Message, MqscResult
 from mayfly.served.calls import Calls
 from mayfly.served.letters import ServedLetterHandler
 from mayfly.served.session import ServedSession
-from mayfly.served.wire import SESSION_VERB, id_bytes
+from mayfly.served.wire import id_bytes
 
 _PROGRAM = "mayfly"
 
@@ -104,12 +105,7 @@ class ServedQueueManager(QueueClient):
             calls.close()
 
     def _open(self, user: str, program: str, *, transacted: bool) -> Calls:
-        opening = {
-            "manager": self._manager,
-            "user": user,
-            "program": program,
-            "transacted": transacted,
-        }
+        asked = OpenRequest(VERSION, user, program, transacted)
         options = flight.FlightCallOptions(headers=self._headers)
-        command = json.dumps({SESSION_VERB: opening}).encode()
+        command = json.dumps({SESSION_VERB: {"manager": self._manager, **asked._asdict()}}).encode()
         return Calls(self._flight, command, options, self.url)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+from mayfly.contracts.sessions import LONGEST_WAIT_MS
 from mayfly.engine import Identifier, Message
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.served.calls import Calls
 from mayfly.served.schedule import ServedSchedule
-from mayfly.served.wire import LONGEST_WAIT_MS, id_bytes, message_from
+from mayfly.served.wire import id_bytes, message_from
 
 
 class ServedSession:

@@ -1,46 +1,12 @@
-"""What a session with a served queue manager says over Arrow Flight: one call, one answer.
-
-A session is one exchange of frames. A frame is a line of JSON and, behind it, the body of a
-message, if there is one; bytes in the JSON are ``{"hex": …}``. The server begins with an answer to
-the opening. A call is ``{"verb": …}`` with what the verb takes. Its answer is ``{"answer": …}``,
-``{"refused": reason code, "text": …}``, or ``{"wrong": text}`` where it makes no sense. The end of
-the exchange ends the session and backs out what is not committed.
-"""
+"""Ids and messages of a served queue manager as they travel (contracts/sessions.py)."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from mayfly.contracts.sessions import MessageRow
 from mayfly.engine import Identifier, Message, stored_id
-from mayfly.engine.message import row_of
 from mayfly.store.units import StoredMessage
-
-#: The verb in the descriptor of the exchange.
-SESSION_VERB = "session"
-VERB, ANSWER, REFUSED, TEXT, WRONG = "verb", "answer", "refused", "text", "wrong"
-#: What is answered when a stream has no more.
-END = "end"
-#: A call waits no longer than this: so soon a server learns that it is to stop.
-LONGEST_WAIT_MS = 1_000
-_HEX = "hex"
-
-
-def packed(value: object, body: bytes = b"") -> bytes:
-    """Return a frame."""
-    # JSON has no line end inside: it writes one in a text as \n.
-    return json.dumps(value, default=_as_hex).encode() + b"\n" + body
-
-
-def unpacked(frame: bytes) -> tuple[Any, bytes]:
-    """Return value and body of a frame; raises ValueError for what is none."""
-    line, _, body = frame.partition(b"\n")
-    try:
-        return json.loads(line, object_hook=_from_hex), body
-    except TypeError as error:
-        raise ValueError(f"a value of {_HEX!r} is no text: {error}") from error
-    except RecursionError as error:
-        raise ValueError("its values are nested too deeply") from error
 
 
 def id_bytes(identifier: Identifier | None, name: str) -> bytes | None:
@@ -48,21 +14,22 @@ def id_bytes(identifier: Identifier | None, name: str) -> bytes | None:
     return None if identifier is None else stored_id(identifier, name)
 
 
-def message_fields(message: Message) -> list[object]:
-    """Return a message without its body, which goes behind them."""
-    return [message.queue, message.seen_ms, row_of(message)._replace(body=b"")]
-
-
 def message_from(fields: list[Any], body: bytes) -> Message:
-    """Return the message that was sent as fields and body."""
-    queue, seen_ms, row = fields
-    return Message(queue, StoredMessage(*row), seen_ms, body)
-
-
-def _as_hex(value: object) -> dict[str, str]:
-    assert isinstance(value, bytes)
-    return {_HEX: value.hex()}
-
-
-def _from_hex(value: dict[str, Any]) -> Any:
-    return bytes.fromhex(value[_HEX]) if value.keys() == {_HEX} else value
+    """Return the message that was sent as the fields of a MessageRow and a body."""
+    row = MessageRow(*fields)
+    stored = StoredMessage(
+        row.position,
+        row.put_ms,
+        row.deliver_at_ms,
+        row.expire_at_ms,
+        None,
+        None,
+        row.backout_count,
+        row.msg_id,
+        row.correl_id,
+        None,
+        row.descriptor,
+        b"",
+        row.topic,
+    )
+    return Message(row.queue, stored, row.seen_ms, body)

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
+from mayfly.contracts.reasons import BAD_REQUEST
+from mayfly.contracts.requests import kinds_of
 from mayfly.engine import Manager
 from mayfly.store.ledger import Ledger
 
-#: The reason of a call that makes no sense.
-BAD_REQUEST = "bad-request"
-#: The reason of a call that the queue manager itself refused; the text begins with MQRC_*.
-MQ_ERROR = "mq-error"
 #: One page of an answer: what the verb's ``to_batch`` makes a record batch of.
 Page = Any
-#: What a call asks for, ``manager`` and ``max_bytes`` taken out.
+#: What a call asks for; ``manager``, ``protocol`` and ``max_bytes`` are taken out.
 Request = dict[str, Any]
+RowT = TypeVar("RowT", bound=NamedTuple)
 
 
 class ServedManager(Protocol):
@@ -81,6 +80,11 @@ def with_queues(manager: ServedManager) -> Manager:
     if not isinstance(manager, Manager):
         raise CallRefused(BAD_REQUEST, f"{manager.name} is served without its queues")
     return manager
+
+
+def request_of(kind: type[RowT], request: Request) -> RowT:
+    """Return a request as the row of its contract; raises CallRefused as :func:`fields_of`."""
+    return kind(*fields_of(request, **kinds_of(kind)))
 
 
 def fields_of(request: Request, **kinds: type | tuple[type, ...]) -> tuple[Any, ...]:

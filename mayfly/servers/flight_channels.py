@@ -10,14 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from mayfly.bulk import channels as wire
+from mayfly.bulk.channels import packed_parcels
 from mayfly.channel import LinkDown, Opening, Parcel
 from mayfly.channel.channels import channels_of
 from mayfly.channel.incoming import IncomingLinks
+from mayfly.contracts import channels as wire
+from mayfly.contracts.reasons import BAD_REQUEST
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.mqi.errors import MQError
 from mayfly.servers.flight_calls import (
-    BAD_REQUEST,
     CallRefused,
     Request,
     ServedManager,
@@ -55,8 +56,8 @@ def ping(links: IncomingLinks, request: Request) -> None:
 def begin(links: IncomingLinks, request: Request) -> Answer:
     """Begin to receive; answers with the link and how the receiver stands."""
     protocol, said = fields_of(request, protocol=int, opening=list)
-    if protocol != wire.PROTOCOL_VERSION:
-        spoken = wire.PROTOCOL_VERSION
+    if protocol != wire.VERSION:
+        spoken = wire.VERSION
         raise CallRefused(BAD_REQUEST, f"protocol {protocol} is not spoken here: {spoken}")
     opening = _opening(said)
     name, standing = links.begin(opening)
@@ -73,7 +74,7 @@ def send(
     """Put or keep the messages of a batch, all of which must have come."""
     begun_ms = links.now_ms()
     link, is_kept, parcel_count = fields_of(request, link=str, is_kept=bool, parcel_count=int)
-    parcels = [_parcel(row) for batch in batches for row in wire.packed_parcels(batch)]
+    parcels = [_parcel(row) for batch in batches for row in packed_parcels(batch)]
     if len(parcels) != parcel_count:
         raise LinkDown(f"{len(parcels)} of {parcel_count} messages have come")
     if is_kept:

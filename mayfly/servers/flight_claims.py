@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from operator import attrgetter
 from typing import Any
 
+from mayfly.contracts import claims as contract
+from mayfly.contracts.messages import DESCRIBED, MessageColumns
+from mayfly.contracts.reasons import BAD_REQUEST
 from mayfly.engine import Manager, Match
 from mayfly.engine.face.bulk import ClaimError, ClaimLimit, browsable_page, browsable_ranges
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.servers.flight_calls import (
-    BAD_REQUEST,
     CallRefused,
     Page,
     Request,
     ServedManager,
     fields_of,
+    request_of,
     with_queues,
 )
-from mayfly.store.claims import ClaimedColumns
 from mayfly.store.units import StoredMessage
 
 #: Data and rows read at once from what is claimed.
 _PAGE_BYTES = 4 * 1024 * 1024
 _PAGE_ROWS = 4_096
-_OPTIONAL_INT = (int, type(None))
-_OPTIONAL_TEXT = (str, type(None))
+#: What a descriptor says of a message.
+_SAID = attrgetter(*DESCRIBED)
 
 Answer = dict[str, Any]
 
@@ -46,86 +49,73 @@ def _translated(call: Callable[[Manager, Request], Answer]) -> Callable[..., Ans
 @_translated
 def attach(manager: Manager, request: Request) -> Answer:
     """Begin to act as a consumer of a queue."""
-    consumer, queue = fields_of(request, consumer=str, queue=str)
-    standing = manager.claims.attach(consumer, queue)
-    return {
-        "manager": manager.name,
-        "instance_id": manager.ledger.instance_id,
-        "consumer": standing.consumer,
-        "queue": standing.queue,
-        "epoch": standing.epoch,
-        "closed": standing.closed,
-    }
+    standing = manager.claims.attach(*request_of(contract.AttachRequest, request))
+    return contract.Attached(
+        manager.name,
+        manager.ledger.instance_id,
+        standing.consumer,
+        standing.queue,
+        standing.epoch,
+        standing.closed,
+    )._asdict()
 
 
 @_translated
 def claim(manager: Manager, request: Request) -> Answer:
     """Claim the next messages behind a claim."""
-    consumer, epoch, after, max_rows, max_bytes, up_to = fields_of(
-        request,
-        consumer=str,
-        epoch=int,
-        after=int,
-        max_rows=int,
-        max_data_bytes=int,
-        up_to=_OPTIONAL_INT,
-    )
-    claimed = manager.claims.claim(consumer, epoch, after, ClaimLimit(max_rows, max_bytes, up_to))
-    return {"until": claimed.until, "messages": claimed.message_count}
+    asked = request_of(contract.ClaimRequest, request)
+    limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
+    claimed = manager.claims.claim(asked.consumer, asked.epoch, asked.after, limit)
+    return contract.Claimed(claimed.until, claimed.message_count)._asdict()
 
 
 @_translated
 def mark(manager: Manager, request: Request) -> Answer:
     """Tell what ``up_to`` of a claim takes to stop at what is there now."""
     fields_of(request)
-    return {"mark": manager.claims.mark()}
+    return contract.Mark(manager.claims.mark())._asdict()
 
 
 @_translated
 def end(manager: Manager, request: Request) -> Answer:
     """End what claims hold."""
-    consumer, epoch, until = fields_of(request, consumer=str, epoch=int, until=int)
-    return {"messages": manager.claims.end(consumer, epoch, until)}
+    count = manager.claims.end(*request_of(contract.EndRequest, request))
+    return contract.Counted(count)._asdict()
 
 
 @_translated
 def end_written(manager: Manager, request: Request) -> Answer:
     """End what claims hold that a checkpoint says is written."""
-    consumer, instance_id, until = fields_of(request, consumer=str, instance_id=str, until=int)
-    return {"messages": manager.claims.end_written(consumer, instance_id, until)}
+    count = manager.claims.end_written(*request_of(contract.EndWrittenRequest, request))
+    return contract.Counted(count)._asdict()
 
 
 @_translated
 def quiesce(manager: Manager, request: Request) -> Answer:
     """Give a reader no further claim."""
-    consumer, epoch = fields_of(request, consumer=str, epoch=int)
-    manager.claims.quiesce(consumer, epoch)
+    manager.claims.quiesce(*request_of(contract.Reader, request))
     return {}
 
 
 @_translated
 def renew(manager: Manager, request: Request) -> Answer:
     """Hear of a reader that lives."""
-    consumer, epoch = fields_of(request, consumer=str, epoch=int)
-    manager.claims.renew(consumer, epoch)
+    manager.claims.renew(*request_of(contract.Reader, request))
     return {}
 
 
 @_translated
 def edges(manager: Manager, request: Request) -> Answer:
     """Tell which rows claims hold."""
-    consumer, epoch, after, until = fields_of(
-        request, consumer=str, epoch=int, after=int, until=int
-    )
-    after_row, until_row = manager.claims.edges(consumer, epoch, after, until)
-    return {"after_row": after_row, "until_row": until_row}
+    edges = manager.claims.edges(*request_of(contract.EdgesRequest, request))
+    return contract.Edges(*edges)._asdict()
 
 
 @_translated
 def release(manager: Manager, request: Request) -> Answer:
     """Give back what a consumer has claimed."""
-    consumer, epoch = fields_of(request, consumer=str, epoch=_OPTIONAL_INT)
-    return {"messages": manager.claims.release(consumer, epoch)}
+    count = manager.claims.release(*request_of(contract.ReleaseRequest, request))
+    return contract.Counted(count)._asdict()
 
 
 @_translated
@@ -138,37 +128,28 @@ def consumers(manager: Manager, request: Request) -> Answer:
 @_translated
 def browse_ranges(manager: Manager, request: Request) -> Answer:
     """Cut what is on a queue into parts that can be browsed side by side."""
-    queue, count = fields_of(request, queue=str, count=int)
-    if count < 1:
-        raise CallRefused(BAD_REQUEST, f"count >= 1 does not hold for {count}")
-    return {"ranges": browsable_ranges(manager, queue, count)}
+    asked = request_of(contract.RangesRequest, request)
+    if asked.part_count < 1:
+        raise CallRefused(BAD_REQUEST, f"part_count >= 1 does not hold for {asked.part_count}")
+    return {"ranges": browsable_ranges(manager, asked.queue, asked.part_count)}
 
 
 def open_claimed(manager: ServedManager, request: Request) -> Iterator[Page]:
     """Return the claimed messages of a range of rows."""
-    consumer, epoch, after, until = fields_of(
-        request, consumer=str, epoch=int, after_row=int, until_row=int
-    )
-    return _claimed(with_queues(manager), consumer, epoch, (after, until))
+    asked = request_of(contract.ClaimedRequest, request)
+    return _claimed(with_queues(manager), asked)
 
 
 def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
     """Return the live messages of a range of keys that match."""
-    queue, low, high, msg_id, correl_id, priority = fields_of(
-        request,
-        queue=str,
-        low=int,
-        high=int,
-        msg_id=_OPTIONAL_TEXT,
-        correl_id=_OPTIONAL_TEXT,
-        priority=_OPTIONAL_INT,
-    )
-    match = Match(_identifier(msg_id), _identifier(correl_id))
-    return _browsed(with_queues(manager), queue, (low, high), match, priority)
+    asked = request_of(contract.BrowseRequest, request)
+    match = Match(_identifier(asked.msg_id), _identifier(asked.correl_id))
+    within = asked.low, asked.high
+    return _browsed(with_queues(manager), asked.queue, within, match, asked.priority)
 
 
-def _claimed(manager: Manager, consumer: str, epoch: int, rows: tuple[int, int]) -> Iterator[Page]:
-    after, until = rows
+def _claimed(manager: Manager, asked: contract.ClaimedRequest) -> Iterator[Page]:
+    consumer, epoch, after, until = asked
     while after < until:
         try:
             found = manager.claims.page(
@@ -191,8 +172,8 @@ def _browsed(
             yield _page(manager, queue, _columns(found))
 
 
-def _columns(rows: list[StoredMessage]) -> ClaimedColumns:
-    return ClaimedColumns(
+def _columns(rows: list[StoredMessage]) -> MessageColumns:
+    return MessageColumns(
         [row.msg_id for row in rows],
         [row.correl_id or None for row in rows],
         [row.put_ms for row in rows],
@@ -204,26 +185,10 @@ def _columns(rows: list[StoredMessage]) -> ClaimedColumns:
     )
 
 
-def _page(manager: Manager, queue: str | Sequence[str], columns: ClaimedColumns) -> Page:
-    """Return messages with what their descriptors say, as bulk/claims.py MessageColumns has it."""
-    described = {packed: _described(packed) for packed in set(columns.descriptor)}
+def _page(manager: Manager, queue: str | Sequence[str], columns: MessageColumns) -> Page:
+    """Return messages with what their descriptors say, as bulk.claims.MessagePage has it."""
+    described = {packed: _SAID(unpack_descriptor(packed)) for packed in set(columns.descriptor)}
     return manager.name, queue, columns, described
-
-
-def _described(packed: bytes) -> tuple[Any, ...]:
-    descriptor = unpack_descriptor(packed)
-    return (
-        descriptor.priority,
-        descriptor.persistence,
-        descriptor.report,
-        descriptor.reply_to_q,
-        descriptor.reply_to_q_mgr,
-        descriptor.msg_type,
-        descriptor.format,
-        descriptor.encoding,
-        descriptor.coded_char_set_id,
-        descriptor.user_identifier,
-    )
 
 
 def _identifier(as_hex: str | None) -> bytes | None:

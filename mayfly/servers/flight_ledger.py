@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
-from mayfly.bulk.client import INFO_ACTION, LEDGER_VERB, LedgerInfo
 from mayfly.bulk.errors import BadRequest, OtherInstance, PositionBeyondEnd, PositionTrimmed
 from mayfly.bulk.schema import ledger_batch
+from mayfly.contracts.ledger import INFO_ACTION, LEDGER_VERB, LedgerInfo, LedgerRequest
 from mayfly.servers.flight_calls import Page, Request, ServedManager
 from mayfly.store.ledger import Ledger
 from mayfly.store.ledger import PositionTrimmed as TrimmedInStore
 
 #: Rows taken from the store at once: some ten milliseconds of its ledger connection.
 PAGE_ROWS = 4096
-
-
-class LedgerRequest(NamedTuple):
-    """The range ``(after, until]`` of one ledger, as a ticket names it."""
-
-    after: int
-    until: int
-    instance_id: str | None = None
 
 
 def open_ledger(manager: ServedManager, request: Request) -> Iterator[Page]:

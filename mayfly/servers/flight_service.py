@@ -17,16 +17,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.bulk import channels, claims
-from mayfly.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES, INFO_ACTION, LEDGER_VERB
+from mayfly.bulk.channels import PARCEL
+from mayfly.bulk.claims import MessagePage, message_batch
+from mayfly.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES
 from mayfly.bulk.errors import BadRequest, BulkError, UnknownManager, to_flight
 from mayfly.bulk.schema import LEDGER, MESSAGE, pages
-from mayfly.bulk.stages import COMMIT_ACTION, STAGE_VERB, STAGED
+from mayfly.bulk.stages import STAGED
+from mayfly.contracts import channels, claims, ledger, stages
+from mayfly.contracts.reasons import MQ_ERROR
+from mayfly.contracts.requests import PROTOCOL
+from mayfly.contracts.sessions import SESSION_VERB
 from mayfly.mqi.errors import MQError
-from mayfly.served.wire import SESSION_VERB
 from mayfly.servers import flight_channels, flight_claims, flight_ledger, flight_stages
 from mayfly.servers.flight_calls import (
-    MQ_ERROR,
     ActionVerb,
     CallRefused,
     Page,
@@ -62,6 +65,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         with _in_terms_of_flight():
             name, request = _one_verb(_object(ticket.ticket), "ticket", TICKETS)
             verb = TICKETS[name]
+            _check_protocol(name, request)
             manager = self._manager(request.pop("manager", None))
             max_bytes = _max_bytes(request)
             rows = verb.open(manager, request)
@@ -77,6 +81,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
                 fields_of(request)
                 answer = {"url": self.url}
             elif action.type in ACTIONS:
+                _check_protocol(action.type, request)
                 manager = self._manager(request.pop("manager", None))
                 answer = ACTIONS[action.type].run(manager, request)
             else:
@@ -87,6 +92,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         with _in_terms_of_flight():
             name, request = _one_verb(_object(descriptor.command or b""), "descriptor", PUTS)
             verb = PUTS[name]
+            _check_protocol(name, request)
             manager = self._manager(request.pop("manager", None))
             if not reader.schema.equals(verb.schema):
                 raise BadRequest(f"{name}: the columns are not those of its schema")
@@ -169,6 +175,12 @@ def _one_verb(
     return name, request
 
 
+def _check_protocol(verb: str, request: dict[str, Any]) -> None:
+    """Raise BadRequest where a client says that it speaks another version of the contract."""
+    if verb in PROTOCOLS and request.pop(PROTOCOL, PROTOCOLS[verb]) != PROTOCOLS[verb]:
+        raise BadRequest(f"{verb}: only protocol {PROTOCOLS[verb]} is spoken here")
+
+
 def _max_bytes(request: dict[str, Any]) -> int:
     value = request.pop(_MAX_BYTES, DEFAULT_MAX_BYTES)
     if type(value) is not int:
@@ -179,19 +191,19 @@ def _max_bytes(request: dict[str, Any]) -> int:
 
 
 def _message_batch(page: Page, _manager: ServedManager) -> pa.RecordBatch:
-    return claims.message_batch(claims.MessageColumns(*page))
+    return message_batch(MessagePage(*page))
 
 
 #: What a ticket may ask for: verb -> the rows it gives.
 TICKETS: dict[str, TicketVerb] = {
-    LEDGER_VERB: TicketVerb(LEDGER, flight_ledger.open_ledger, flight_ledger.batch),
+    ledger.LEDGER_VERB: TicketVerb(LEDGER, flight_ledger.open_ledger, flight_ledger.batch),
     claims.CLAIMED_VERB: TicketVerb(MESSAGE, flight_claims.open_claimed, _message_batch),
     claims.BROWSE_VERB: TicketVerb(MESSAGE, flight_claims.open_browse, _message_batch),
 }
 
 #: What may be asked in one call and is answered by one JSON object.
 ACTIONS: dict[str, ActionVerb] = {
-    INFO_ACTION: ActionVerb(
+    ledger.INFO_ACTION: ActionVerb(
         "which positions the ledger of a queue manager holds", flight_ledger.info
     ),
     claims.ATTACH: ActionVerb("act as a consumer of a queue", flight_claims.attach),
@@ -207,7 +219,7 @@ ACTIONS: dict[str, ActionVerb] = {
     claims.RELEASE: ActionVerb("give claimed messages back", flight_claims.release),
     claims.CONSUMERS: ActionVerb("how all consumers stand", flight_claims.consumers),
     claims.RANGES: ActionVerb("parts of a queue to be browsed", flight_claims.browse_ranges),
-    COMMIT_ACTION: ActionVerb("put what stages hold", flight_stages.commit),
+    stages.COMMIT_ACTION: ActionVerb("put what stages hold", flight_stages.commit),
     channels.PING: ActionVerb("whether a channel receives", flight_channels.ping),
     channels.BEGIN: ActionVerb("begin to send on a channel", flight_channels.begin),
     channels.GO_ON: ActionVerb("put what is kept, or could not be put", flight_channels.go_on),
@@ -217,6 +229,13 @@ ACTIONS: dict[str, ActionVerb] = {
 
 #: What an upload may be: verb -> who takes its record batches and answers with a JSON object.
 PUTS: dict[str, PutVerb] = {
-    STAGE_VERB: PutVerb(STAGED, flight_stages.stage),
-    channels.SEND: PutVerb(channels.PARCEL, flight_channels.send),
+    stages.STAGE_VERB: PutVerb(STAGED, flight_stages.stage),
+    channels.SEND: PutVerb(PARCEL, flight_channels.send),
+}
+
+#: The version of the contract of each verb that may say one; a sender of a channel says it once.
+PROTOCOLS: dict[str, int] = {
+    **dict.fromkeys(ledger.VERBS, ledger.VERSION),
+    **dict.fromkeys(claims.VERBS, claims.VERSION),
+    **dict.fromkeys(stages.VERBS, stages.VERSION),
 }

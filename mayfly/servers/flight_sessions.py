@@ -1,7 +1,7 @@
 """A session over Arrow Flight: one exchange, in which calls are answered one after the other.
 
 The exchange ends with the connection of the client, however that dies, and with it the session:
-what is not committed is backed out then. See served/wire.py for what a frame holds.
+what is not committed is backed out then. See contracts/sessions.py for what a frame holds.
 """
 
 from __future__ import annotations
@@ -11,21 +11,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mayfly.engine import Manager, Message
-from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError, mq_error
-from mayfly.served.wire import (
+from mayfly.contracts.reasons import BAD_REQUEST
+from mayfly.contracts.sessions import (
     ANSWER,
     END,
     REFUSED,
     TEXT,
     VERB,
+    VERSION,
     WRONG,
-    message_fields,
+    MessageRow,
+    OpenRequest,
     packed,
     unpacked,
 )
-from mayfly.servers.flight_calls import BAD_REQUEST, CallRefused, Request, fields_of
+from mayfly.engine import Manager, Message, position_of
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import pack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.servers.flight_calls import CallRefused, Request, fields_of, request_of
 from mayfly.servers.letter_verbs import LETTER_VERBS, LetterWork
 from mayfly.servers.session_verbs import SESSION_VERBS
 
@@ -49,7 +53,10 @@ class Sessions:
         the 65th (MQRC_MAX_CONNS_LIMIT_REACHED), is answered so. Raises CallRefused for an opening
         that cannot be.
         """
-        user, program, transacted = fields_of(opening, user=str, program=str, transacted=bool)
+        protocol, user, program, transacted = request_of(OpenRequest, opening)
+        if protocol != VERSION:
+            said = f"session: protocol {protocol} is not spoken here: {VERSION}"
+            raise CallRefused(BAD_REQUEST, said)
         reader, writer = exchange
         try:
             with self._place():
@@ -143,12 +150,29 @@ class _Conversation:
 
     def _packed(self, value: Any) -> bytes:
         if isinstance(value, Message):
-            return packed({ANSWER: message_fields(value)}, value.body)
+            return packed({ANSWER: _row_of(value)}, value.body)
         if isinstance(value, Iterator):
             self._stream_count += 1
             self._streams[self._stream_count] = value
             value = self._stream_count
         return packed({ANSWER: value})
+
+
+def _row_of(message: Message) -> MessageRow:
+    """Return a message as it travels."""
+    return MessageRow(
+        message.queue,
+        message.seen_ms,
+        position_of(message),
+        message.put_ms,
+        message.deliver_at_ms,
+        message.expire_at_ms,
+        message.backout_count,
+        message.msg_id,
+        message.correl_id,
+        pack_descriptor(message.descriptor),
+        message.topic,
+    )
 
 
 def _call(frame: bytes) -> tuple[str, Request, bytes]:

@@ -9,23 +9,28 @@ from typing import Any
 
 import pyarrow as pa
 
+from mayfly.contracts.reasons import BAD_REQUEST, STAGE_LOST
+from mayfly.contracts.stages import (
+    DECIDED,
+    PAYLOAD,
+    CommitAnswer,
+    CommitRequest,
+    StageAnswer,
+    StageRequest,
+)
 from mayfly.engine.face.bulk import TRANSACTION_ROWS, StagedRows, StageMissing
 from mayfly.servers.flight_calls import (
-    BAD_REQUEST,
     CallRefused,
     Request,
+    RowT,
     ServedManager,
-    fields_of,
+    request_of,
     with_queues,
 )
 from mayfly.store.stages import StagePlace
 
 #: A blob holds the rows of one transaction at most: each is put whole.
 _BLOB_BYTES = 2 * 1024 * 1024
-_STAGE_LOST = "stage-lost"
-_PAYLOAD = "payload"
-#: What is answered for a batch that is decided, so that nothing was kept.
-_DECIDED = -1
 _MAY_BE_EMPTY = ("dead_letter_queue",)
 
 
@@ -39,62 +44,57 @@ def stage(
 
     An upload may end without it: its task has died.
     """
-    query, batch, partition, attempt = _checked(
-        request, query=str, batch=int, partition=int, attempt=str
-    )
+    asked = _checked(request_of(StageRequest, request))
     try:
-        writer = with_queues(manager).stages.begin(StagePlace(query, batch, partition, attempt))
+        writer = with_queues(manager).stages.begin(StagePlace(*asked))
     except ValueError as error:
         raise CallRefused(BAD_REQUEST, str(error)) from error
     if writer is None:
         for _ in batches:
             pass
-        return {"row_count": _DECIDED}
+        return StageAnswer(DECIDED)._asdict()
     is_whole = False
     try:
         for received in batches:
             if stopping.is_set():
-                raise CallRefused(_STAGE_LOST, "the server is being stopped")
+                raise CallRefused(STAGE_LOST, "the server is being stopped")
             for page in _pages(received):
                 writer.append(_blob(page), page.num_rows)
             is_whole = not received.num_rows
         if not is_whole:
-            raise CallRefused(_STAGE_LOST, "the upload broke off")
+            raise CallRefused(STAGE_LOST, "the upload broke off")
     except BaseException:
         writer.discard()
         raise
-    return {"row_count": writer.finish()}
+    return StageAnswer(writer.finish())._asdict()
 
 
 def commit(manager: ServedManager, request: Request) -> dict[str, Any]:
     """Put some of the rows of a batch; ``is_done`` false asks to be called again."""
-    query, batch, named, dead_letter_queue = _checked(
-        request, query=str, batch=int, stages=list, dead_letter_queue=str
-    )
-    stages = [_stage_of(name) for name in named]
+    asked = _checked(request_of(CommitRequest, request))
+    stages = [_stage_of(name) for name in asked.stages]
     try:
         state = with_queues(manager).stages.commit(
-            query, batch, stages, decode, dead_letter_queue=dead_letter_queue
+            asked.query, asked.batch, stages, decode, dead_letter_queue=asked.dead_letter_queue
         )
     except StageMissing as error:
-        raise CallRefused(_STAGE_LOST, str(error)) from error
-    answer = state._asdict()
-    del answer["query"], answer["changed_ms"]
-    return answer
+        raise CallRefused(STAGE_LOST, str(error)) from error
+    counts = state.put_count, state.expired_count, state.refused_count
+    return CommitAnswer(state.batch, state.is_done, *counts)._asdict()
 
 
 def decode(blob: bytes) -> StagedRows:
     """Return the rows of a blob, its data as it is and the other columns as values."""
     with pa.ipc.open_stream(blob) as reader:
         batch = reader.read_next_batch()
-    payload = batch.column(_PAYLOAD)
+    payload = batch.column(PAYLOAD)
     _, offsets, data = payload.buffers()
     first, count = payload.offset, batch.num_rows
     edges = memoryview(offsets).cast("i")[first : first + count + 1].tolist()
     missing = payload.is_null().to_pylist() if payload.null_count else ()
     return StagedRows(
         count,
-        {name: batch.column(name).to_pylist() for name in batch.schema.names if name != _PAYLOAD},
+        {name: batch.column(name).to_pylist() for name in batch.schema.names if name != PAYLOAD},
         b"" if data is None else data.to_pybytes(),
         edges,
         frozenset(row for row, is_missing in enumerate(missing) if is_missing),
@@ -115,7 +115,7 @@ def _blob(batch: pa.RecordBatch) -> bytes:
     said = [
         name
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if name == _PAYLOAD or column.null_count < batch.num_rows
+        if name == PAYLOAD or column.null_count < batch.num_rows
     ]
     batch = batch.select(said)
     sink = pa.BufferOutputStream()
@@ -132,11 +132,10 @@ def _stage_of(name: Any) -> tuple[int, str]:
     raise CallRefused(BAD_REQUEST, f"a stage is [partition, attempt], not {name!r}")
 
 
-def _checked(request: Request, **kinds: type) -> tuple[Any, ...]:
-    """Return the values of a request; no number is negative, and no text empty by mistake."""
-    values = fields_of(request, **kinds)
-    for (name, kind), value in zip(kinds.items(), values, strict=True):
-        is_empty = kind is str and not value and name not in _MAY_BE_EMPTY
-        if is_empty or (kind is int and value < 0):
+def _checked(asked: RowT) -> RowT:
+    """Return a request in which no number is negative, and no text empty by mistake."""
+    for name, value in asked._asdict().items():
+        is_empty = value == "" and name not in _MAY_BE_EMPTY
+        if is_empty or (isinstance(value, int) and value < 0):
             raise CallRefused(BAD_REQUEST, f"{name} cannot be {value!r}")
-    return values
+    return asked

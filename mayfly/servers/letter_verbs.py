@@ -6,11 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
+from mayfly.contracts.reasons import BAD_REQUEST
+from mayfly.contracts.sessions import LONGEST_WAIT_MS
 from mayfly.dead_letter import DeadLetterHandler, RuleTableError, parse_rules
 from mayfly.engine import Manager
 from mayfly.lifetime.times import SECOND_MS
-from mayfly.served.wire import LONGEST_WAIT_MS
-from mayfly.servers.flight_calls import BAD_REQUEST, CallRefused, Request, fields_of
+from mayfly.servers.flight_calls import CallRefused, Request, fields_of
 
 
 class LetterWork:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mayfly.contracts.reasons import BAD_REQUEST
+from mayfly.contracts.sessions import LONGEST_WAIT_MS
 from mayfly.engine import Manager, Message, ScheduleFilter, Session
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqsc import run_script
-from mayfly.served.wire import LONGEST_WAIT_MS
-from mayfly.servers.flight_calls import BAD_REQUEST, CallRefused, Request, fields_of
+from mayfly.servers.flight_calls import CallRefused, Request, fields_of
 
 _OPTIONAL_INT = (int, type(None))
 _OPTIONAL_BYTES = (bytes, type(None))

@@ -32,7 +32,6 @@ from pyspark.sql.types import StructType
 
 from mayfly.bulk.batch_log import ClaimOffset, claim_offset
 from mayfly.bulk.claims import (
-    Attached,
     ConsumerFenced,
     ConsumerUnknown,
     Filters,
@@ -40,6 +39,7 @@ from mayfly.bulk.claims import (
 )
 from mayfly.bulk.errors import BulkError
 from mayfly.bulk.schema import MESSAGE
+from mayfly.contracts.claims import Attached
 from mayfly.lifetime.claims import CLAIM_RENEWAL_MS
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE

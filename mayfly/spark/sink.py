@@ -25,7 +25,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from mayfly.bulk.errors import UnknownManager
-from mayfly.bulk.stages import JOB_PREFIX, STAGED, StageClient, Upload
+from mayfly.bulk.stages import STAGED, StageClient, Upload
+from mayfly.contracts.stages import JOB_PREFIX
 from mayfly.mqi.constants import MQPER_NOT_PERSISTENT, MQPER_PERSISTENT
 from mayfly.spark.errors import OptionError
 from mayfly.spark.options import Given

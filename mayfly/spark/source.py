@@ -29,8 +29,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mayfly.bulk.client import LedgerClient, LedgerInfo
+from mayfly.bulk.client import LedgerClient
 from mayfly.bulk.schema import LEDGER, LEDGER_ROW_BYTES_MAX
+from mayfly.contracts.ledger import LedgerInfo
 from mayfly.spark.errors import CheckpointError, OptionError
 from mayfly.spark.options import Given
 from mayfly.spark.queue_source import MESSAGE_TYPE, queue_reader, queue_stream_reader

@@ -7,13 +7,14 @@ before it up to its own last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
+from mayfly.contracts.messages import NO_MESSAGES, MessageColumns
 from mayfly.mqi.errors import mq_error
 from mayfly.mqi.reasons import MQRC_CONNECTION_BROKEN
 from mayfly.store.damage import damaged, is_damage, rows_of
@@ -78,25 +79,6 @@ _COUNTS = (
 
 Statement = tuple[str, tuple[Any, ...]]
 
-
-class ClaimedColumns(NamedTuple):
-    """What a reader needs of claimed messages, in columns; a CorrelId is None when none was given.
-
-    In columns, since they leave in columns: a row of Python values for each would cost more than
-    reading it.
-    """
-
-    msg_id: Sequence[bytes]
-    correl_id: Sequence[bytes | None]
-    put_ms: Sequence[int]
-    deliver_at_ms: Sequence[int | None]
-    expire_at_ms: Sequence[int | None]
-    backout_count: Sequence[int]
-    descriptor: Sequence[bytes]
-    body: Sequence[bytes]
-
-
-NO_MESSAGES = ClaimedColumns(*((),) * len(ClaimedColumns._fields))
 
 #: What a claim looks at before it takes a message: key, deadline and length of its data.
 Head = tuple[int, int | None, int]
@@ -227,7 +209,7 @@ class ClaimedMessages:
         sql = "SELECT * FROM claim ORDER BY consumer_id, number"
         return [ClaimRow._make(row) for row in self.fetch(sql, ())]
 
-    def page(self, rows: Rows, max_bytes: int, max_rows: int) -> ClaimedColumns:
+    def page(self, rows: Rows, max_bytes: int, max_rows: int) -> MessageColumns:
         """Return the first rows of a range whose data stays under ``max_bytes``; one at least.
 
         There are none when rows are no longer claimed.
@@ -237,7 +219,7 @@ class ClaimedMessages:
         if not found or found[-1][0] != low + len(found):
             return NO_MESSAGES
         _r, *columns = zip(*found, strict=True)
-        return ClaimedColumns(*columns)
+        return MessageColumns(*columns)
 
     def first_rows(
         self, sql: str, bindings: tuple[Any, ...], max_bytes: int

@@ -15,7 +15,7 @@ from mayfly.store.claims import Statement
 _SAVE = "INSERT INTO due_claim VALUES (?, ?, ?)"
 _FORGET = "DELETE FROM due_claim WHERE consumer_id = ? AND number <= ?"
 _OF_CONSUMER = "SELECT number, keys FROM due_claim WHERE consumer_id = ?"
-#: Key and target come first, then what ClaimedColumns has.
+#: Key and target come first, then what MessageColumns has.
 _COLUMNS = (
     "k, target, msg_id, nullif(correl_id, x''), put_ms, deliver_at_ms, expire_at_ms, "
     "backout_count, descriptor, body"

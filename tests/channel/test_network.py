@@ -14,12 +14,14 @@ import pyarrow.flight as flight
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk import channels as wire
-from mayfly.bulk.channels import ChannelClient, PackedParcel
+from mayfly.bulk.channels import PARCEL, ChannelClient
 from mayfly.bulk.errors import BadRequest
 from mayfly.channel import Link, LinkDown, Opening, Status
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.network import NetworkLink
+from mayfly.contracts import channels as wire
+from mayfly.contracts.channels import PackedParcel
+from mayfly.contracts.requests import PROTOCOL
 from mayfly.engine import find_channel
 from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.transmission import silence_ms
@@ -370,7 +372,7 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
 
 def opening(heartbeat_s: int = HEARTBEAT_S, instance_id: str = "a" * 32) -> dict[str, Any]:
     return {
-        wire.PROTOCOL: wire.PROTOCOL_VERSION,
+        PROTOCOL: wire.VERSION,
         wire.OPENING: [CHANNEL, "QM1", 0, 50, 1_000_000, False, heartbeat_s, instance_id],
     }
 
@@ -477,7 +479,7 @@ def test_the_end_of_a_link_backs_out_what_is_not_confirmed(
 @pytest.mark.parametrize(
     ("verb", "request_", "said"),
     [
-        (wire.BEGIN, {**opening(), wire.PROTOCOL: 1}, "protocol 1 is not spoken here: 3"),
+        (wire.BEGIN, {**opening(), PROTOCOL: 1}, "protocol 1 is not spoken here: 3"),
         (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL]}, "is no opening"),
         (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 0, 1, False, 1, ""]}, "no open"),
         (wire.BEGIN, {**opening(), wire.OPENING: [CHANNEL, "Q", 0, 1, 1, 0, 1, ""]}, "no opening"),
@@ -525,7 +527,7 @@ def test_a_batch_of_which_a_part_is_missing_is_not_put(
     descriptor = flight.FlightDescriptor.for_command(json.dumps(asked).encode())
     options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
     with flight.connect(server.url) as connection:
-        writer, answers = connection.do_put(descriptor, wire.PARCEL, options)
+        writer, answers = connection.do_put(descriptor, PARCEL, options)
         writer.done_writing()
         answer = answers.read().to_pybytes()
         writer.close()
@@ -572,13 +574,13 @@ def test_E7_a_batch_that_comes_in_slowly_is_timed_by_the_clock_of_its_receiver()
         clock.is_asked.clear()
         asked = {wire.SEND: {wire.LINK: link, "is_kept": True, "parcel_count": 2}}
         descriptor = flight.FlightDescriptor.for_command(json.dumps(asked).encode())
-        writer, answers = connection.do_put(descriptor, wire.PARCEL, options)
+        writer, answers = connection.do_put(descriptor, PARCEL, options)
         assert clock.is_asked.wait(60)
         clock.advance(1_500)
         rows = [parcel(life_ms=20_000), parcel(life_ms=2_000)]
         columns = zip(*rows, strict=True)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, wire.PARCEL, strict=True)]
-        writer.write_batch(pa.record_batch(arrays, schema=wire.PARCEL))
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, PARCEL, strict=True)]
+        writer.write_batch(pa.record_batch(arrays, schema=PARCEL))
         writer.done_writing()
         assert json.loads(answers.read().to_pybytes()) == {wire.ANSWER: 1_500}
         writer.close()

@@ -8,8 +8,8 @@ from threading import Thread
 import pytest
 
 from mayfly import QueueManager
+from mayfly.contracts.claims import Standing
 from mayfly.engine.face.bulk import ClaimLimit as Limit
-from mayfly.engine.face.bulk import ConsumerStanding as Standing
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
-from mayfly.bulk.client import LedgerClient, LedgerInfo
+from mayfly.bulk.client import LedgerClient
 from mayfly.bulk.errors import (
     BadRequest,
     BulkError,
@@ -32,6 +32,7 @@ from mayfly.bulk.errors import (
 )
 from mayfly.bulk.folder_socket import SOCKET_FILE, folder_url
 from mayfly.bulk.schema import LEDGER
+from mayfly.contracts.ledger import LedgerInfo
 from mayfly.servers.flight import FlightServer
 from mayfly.servers.flight_ledger import PAGE_ROWS
 from tests.bulk.books import TOKEN, KeptBooks, kept_books, life

@@ -11,7 +11,6 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.bulk.claims import (
-    Attached,
     ClaimsAhead,
     ClaimsClosed,
     ClaimsReleased,
@@ -21,10 +20,10 @@ from mayfly.bulk.claims import (
     Filters,
     QueueClient,
     QueueManagerRefused,
-    Standing,
 )
 from mayfly.bulk.errors import BadRequest, WrongToken, from_flight
 from mayfly.bulk.schema import MESSAGE
+from mayfly.contracts.claims import Attached, Standing
 from mayfly.engine import Session
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
@@ -250,7 +249,10 @@ def test_a_browse_of_a_queue_that_cannot_be_got_from_is_refused(
         ("attach", {"consumer": 1, "queue": "Q1"}, "consumer cannot be 1"),
         ("end-claims", {"consumer": "c", "epoch": True, "until": 1}, "epoch cannot be True"),
         ("claim-mark", {"x": 1}, "known: \\[\\]"),
-        ("browse-ranges", {"queue": "Q1", "count": 0}, "count >= 1"),
+        ("browse-ranges", {"queue": "Q1", "part_count": 0}, "part_count >= 1"),
+        ("claim-mark", {"protocol": 1}, "claim-mark: only protocol 2 is spoken here"),
+        ("stage-commit", {"protocol": "x"}, "stage-commit: only protocol 1 is spoken here"),
+        ("ledger-info", {"protocol": None}, "ledger-info: only protocol 1 is spoken here"),
     ],
 )
 def test_an_action_that_makes_no_sense_is_refused(

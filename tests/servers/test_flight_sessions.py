@@ -21,13 +21,13 @@ from mayfly.bulk.errors import (
     WrongToken,
     from_flight,
 )
+from mayfly.contracts.sessions import VERSION, packed, unpacked
 from mayfly.dead_letter import Outcome
 from mayfly.engine import Receipt, ScheduleFilter, Session
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.served import ServedQueueManager
 from mayfly.served.session import ServedSession
-from mayfly.served.wire import packed, unpacked
 from mayfly.servers import flight as flight_server
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
@@ -404,7 +404,9 @@ def exchange(server: FlightServer, opening: dict[str, Any], *frames: bytes) -> l
 
 
 def opening(**fields: object) -> dict[str, Any]:
-    return {"session": {"user": "", "program": "p", "transacted": False, **fields}}
+    return {
+        "session": {"protocol": VERSION, "user": "", "program": "p", "transacted": False, **fields}
+    }
 
 
 PUT = {
@@ -468,7 +470,8 @@ def test_a_call_that_makes_no_sense_is_answered_and_the_session_goes_on(
     [
         ({"ledger": {}}, "the one verb 'session'"),
         ({"session": []}, "must be a JSON object"),
-        ({"session": {}}, "known: ['program', 'transacted', 'user']"),
+        ({"session": {}}, "known: ['program', 'protocol', 'transacted', 'user']"),
+        (opening(protocol=1), "session: protocol 1 is not spoken here: 2"),
         (opening(user=None), "user cannot be None"),
     ],
 )

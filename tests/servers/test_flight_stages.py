@@ -12,20 +12,21 @@ import pyarrow.flight as flight
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk import stages
 from mayfly.bulk.errors import BadRequest, BulkError, UnknownManager, WrongToken, from_flight
 from mayfly.bulk.stages import (
-    COMMIT_ACTION,
-    STAGE_VERB,
     STAGED,
     Committed,
     RowsRefused,
     StageClient,
     StageLost,
 )
+from mayfly.contracts.stages import (
+    COMMIT_ACTION,
+    KIND_COLUMNS,
+    ROW_COLUMNS,
+    STAGE_VERB,
+)
 from mayfly.engine import Session
-from mayfly.engine.bulk.staged_rows import KIND_COLUMNS, ROW_COLUMNS
-from mayfly.engine.bulk.stages import JOB_PREFIX
 from mayfly.engine.face.bulk import TRANSACTION_ROWS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH
@@ -74,7 +75,6 @@ def named(count: int) -> list[bytes]:
 
 def test_the_schema_has_every_column_that_a_put_reads() -> None:
     assert {*STAGED.names} == {*KIND_COLUMNS, *ROW_COLUMNS, "payload"}
-    assert stages.JOB_PREFIX == JOB_PREFIX
 
 
 def test_rows_go_through_stage_and_commit_onto_their_queue(

@@ -18,8 +18,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
-from mayfly.bulk.claims import Attached, QueueClient
+from mayfly.bulk.claims import QueueClient
 from mayfly.bulk.errors import ServerFailed, ServerNotReachable
+from mayfly.contracts.claims import Attached
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.servers.flight import FlightServer
 from mayfly.spark.queue_source import MESSAGE_TYPE

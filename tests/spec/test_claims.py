@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
+from mayfly.contracts.claims import Standing
 from mayfly.engine import Manager, Session
 from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX
 from mayfly.engine.bulk.claims import Claimed
 from mayfly.engine.face.bulk import ClaimError
 from mayfly.engine.face.bulk import ClaimLimit as Limit
-from mayfly.engine.face.bulk import ConsumerStanding as Standing
 from mayfly.engine.face.programs import Counts
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
@@ -65,7 +65,7 @@ class Reader:
             page = self.claims.page(
                 self.name, self.epoch, (after, last), max_bytes=max_bytes, max_rows=max_rows
             )
-            found += page.columns.body
+            found += page.columns.payload
             after += page.message_count
         return found
 

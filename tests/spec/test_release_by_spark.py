@@ -113,7 +113,7 @@ def test_D21_what_is_claimed_goes_to_its_target_in_order_when_the_claim_ends(
         "releaser", reader.epoch, (after, until), max_bytes=2**20, max_rows=10
     )
     assert page.queue == ["Q1", "Q2", "Q1", "Q1"]
-    assert list(page.columns.body) == [b"2", b"1", b"3", b"0"]
+    assert list(page.columns.payload) == [b"2", b"1", b"3", b"0"]
     assert list(page.columns.deliver_at_ms) == [START_MS + n for n in (10, 20, 20, 30)]
     assert (any_manager.curdepth("Q1"), any_manager.curdepth(STAGING)) == (0, 0)
     assert any_manager.counts("Q1").staged == 3

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
+from mayfly.contracts.stages import JOB_PREFIX
 from mayfly.engine import Session
-from mayfly.engine.bulk.stages import JOB_PREFIX, ORPHAN_MS
+from mayfly.engine.bulk.stages import ORPHAN_MS
 from mayfly.engine.face.bulk import TRANSACTION_ROWS, StageMissing
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mayfly.contracts.messages import MessageColumns
 from mayfly.engine.bulk.consumers import Consumer
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.work import Work
 from mayfly.store.claims import (
-    ClaimedColumns,
     ClaimRow,
     ConsumerRow,
     forget_claims,
@@ -35,12 +35,12 @@ class ClaimedPage(NamedTuple):
     """Some claimed messages in order, with the queue of all of them or of each."""
 
     queue: str | Sequence[str]
-    columns: ClaimedColumns
+    columns: MessageColumns
 
     @property
     def message_count(self) -> int:
         """How many there are."""
-        return len(self.columns.body)
+        return len(self.columns.payload)
 
 
 class Holding(ABC):

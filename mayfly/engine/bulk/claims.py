@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from mayfly.contracts import reasons
+from mayfly.contracts.claims import Standing
 from mayfly.engine.bulk.claim_holding import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -19,7 +21,7 @@ from mayfly.engine.bulk.claim_holding import (
     Holding,
     Limit,
 )
-from mayfly.engine.bulk.consumers import ClaimError, Consumer, Standing
+from mayfly.engine.bulk.consumers import ClaimError, Consumer
 from mayfly.engine.bulk.due_claims import DueRows
 from mayfly.engine.bulk.moved_claims import MovedRows
 from mayfly.engine.core import Core
@@ -103,7 +105,7 @@ class Claims:
         with consumer.lock:
             if consumer.queue != queue:
                 raise ClaimError(
-                    "consumer-queue",
+                    reasons.CONSUMER_QUEUE,
                     f"consumer {name} reads queue {consumer.queue}, not {queue}: "
                     "give each queue a consumer of its own",
                 )
@@ -172,7 +174,7 @@ class Claims:
             self._core.check_running()
             if instance_id != self.instance_id:
                 raise ClaimError(
-                    "other-instance",
+                    reasons.OTHER_INSTANCE,
                     f"the checkpoint belongs to store {instance_id}, but queue manager "
                     f"{self._core.name} is store {self.instance_id}",
                 )
@@ -237,7 +239,7 @@ class Claims:
         self._fenced(name, epoch)
         after, until = rows
         if after < until and not found.message_count:
-            reason = "claims-lapsed" if consumer.may_lapse else "claims-closed"
+            reason = reasons.CLAIMS_LAPSED if consumer.may_lapse else reasons.CLAIMS_CLOSED
             raise ClaimError(reason, f"rows after {after} of consumer {name} are no longer claimed")
         return found
 
@@ -296,7 +298,7 @@ class Claims:
     def _known(self, name: str) -> Consumer:
         consumer = self._consumers.get(name)
         if consumer is None:
-            raise ClaimError("consumer-unknown", f"there is no consumer {name!r}")
+            raise ClaimError(reasons.CONSUMER_UNKNOWN, f"there is no consumer {name!r}")
         return consumer
 
     def _holding(self, queue: str) -> Holding:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from mayfly.contracts import reasons
+from mayfly.contracts.claims import Standing
 from mayfly.lifetime.claims import claim_lapses_at_ms
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.runtime import Lock
@@ -11,29 +11,13 @@ from mayfly.store.claims import ClaimRow, ConsumerRow
 
 
 class ClaimError(Exception):
-    """A consumer is refused; ``reason`` is for programs.
-
-    consumer-unknown, consumer-queue, consumer-fenced, claims-closed, claims-released,
-    claims-ahead, claims-lapsed, other-instance.
-    """
+    """A consumer is refused; ``reason`` is for programs (contracts/reasons.py)."""
 
     def __init__(self, reason: str, text: str) -> None:
         """Say in ``text`` what is wrong and what to do."""
         super().__init__(text)
         self.reason = reason
         self.text = text
-
-
-class Standing(NamedTuple):
-    """How a consumer stands: claims after ``closed`` up to ``last`` are open."""
-
-    consumer: str
-    queue: str
-    epoch: int
-    closed: int
-    last: int
-    message_count: int
-    oldest_claimed_ms: int | None
 
 
 class Consumer:
@@ -96,7 +80,7 @@ class Consumer:
         """Raise ClaimError ``consumer-fenced`` unless the epoch is the newest one."""
         if epoch != self.row.epoch:
             raise ClaimError(
-                "consumer-fenced",
+                reasons.CONSUMER_FENCED,
                 f"consumer {self.row.name} was attached again, or its claims were released "
                 f"(epoch {self.row.epoch}, this reader has {epoch}): another query reads under "
                 "its name, or did",
@@ -111,14 +95,14 @@ class Consumer:
         row = self.row
         if row.released_after < number <= row.released_until:
             raise ClaimError(
-                "claims-released",
+                reasons.CLAIMS_RELEASED,
                 f"claim {number} of consumer {row.name} was released, its messages are on "
                 f"{row.queue} again: use a new checkpoint",
             )
         was_released = row.released_after <= number and row.closed_number <= row.released_until + 1
         if number < row.closed_number and not was_released and not self.may_lapse:
             raise ClaimError(
-                "claims-closed",
+                reasons.CLAIMS_CLOSED,
                 f"the checkpoint has read to claim {number} of consumer {row.name}, but claims up "
                 f"to {row.closed_number} are ended: it is an older copy; use a new checkpoint",
             )
@@ -128,7 +112,7 @@ class Consumer:
         row = self.row
         if number > row.last_number:
             raise ClaimError(
-                "claims-ahead",
+                reasons.CLAIMS_AHEAD,
                 f"the checkpoint has read to claim {number} of consumer {row.name}, whose last is "
                 f"{row.last_number}: the queue manager was restored from an older copy",
             )

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
+from mayfly.contracts.messages import NO_MESSAGES, MessageColumns
 from mayfly.engine.bulk.claim_holding import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -29,8 +30,6 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.store import due_claims as store
 from mayfly.store.claims import (
-    NO_MESSAGES,
-    ClaimedColumns,
     ClaimRow,
     save_claim,
     save_consumer,
@@ -219,7 +218,7 @@ class DueRows(Holding):
             return ClaimedPage(queue, NO_MESSAGES)
         _keys, targets, *columns = zip(*rows, strict=True)
         queues = [target or queue for target in targets]
-        return ClaimedPage(queues, ClaimedColumns(*columns))
+        return ClaimedPage(queues, MessageColumns(*columns))
 
     def _read_one_by_one(self, keys: Sequence[int], max_bytes: int) -> list[tuple[Any, ...]]:
         core, fetch = self._core, self._core.store.claimed.fetch

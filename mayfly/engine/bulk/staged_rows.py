@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mayfly.contracts.stages import IDS, KIND_COLUMNS, TEXT_BYTES
 from mayfly.engine.delivery import stored_id
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import reasons as rc
@@ -16,37 +17,6 @@ from mayfly.mqi.constants import (
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.mqi.selectors import MQ_MSG_ID_LENGTH
-
-#: Longest value of the text columns, in bytes.
-_TEXT_BYTES = {
-    "reply_to_q": 48,
-    "reply_to_q_mgr": 48,
-    "format": 8,
-    "user_identifier": 12,
-    "put_appl_name": 28,
-}
-_NUMBERS = (
-    "priority",
-    "persistence",
-    "report",
-    "msg_type",
-    "encoding",
-    "coded_char_set_id",
-    "feedback",
-    "original_length",
-    "put_appl_type",
-)
-#: Columns that rows of one kind share: where they go and their descriptor.
-KIND_COLUMNS = ("queue", "manager", *_NUMBERS, *_TEXT_BYTES)
-#: The rest: delay_ms or deliver_at_ms, time_to_live_ms or expire_at_ms, and the ids.
-ROW_COLUMNS = (
-    "delay_ms",
-    "deliver_at_ms",
-    "time_to_live_ms",
-    "expire_at_ms",
-    "msg_id",
-    "correl_id",
-)
 
 
 class StagedRows(NamedTuple):
@@ -175,7 +145,7 @@ def special_rows(rows: StagedRows, now_ms: int) -> set[int]:
             for n, at_ms in enumerate(moments)
             if at_ms is not None and (at_ms > now_ms or delays is not None)
         )
-    for name in ("msg_id", "correl_id"):
+    for name in IDS:
         ids = rows.column(name)
         if ids is not None:
             special.update(n for n, i in enumerate(ids) if i and len(i) > MQ_MSG_ID_LENGTH)
@@ -184,11 +154,11 @@ def special_rows(rows: StagedRows, now_ms: int) -> set[int]:
 
 def _check(name: str, value: Any) -> None:
     """Raise MQRC_MD_ERROR for what does not fit its field; the rest is the put's affair."""
-    if name in _TEXT_BYTES:
+    if name in TEXT_BYTES:
         # A field ends at its first NUL.
-        if len(value.encode()) > _TEXT_BYTES[name] or "\0" in value:
+        if len(value.encode()) > TEXT_BYTES[name] or "\0" in value:
             raise mq_error(
-                rc.MQRC_MD_ERROR, f"{name} {value!r} is not text of {_TEXT_BYTES[name]} bytes"
+                rc.MQRC_MD_ERROR, f"{name} {value!r} is not text of {TEXT_BYTES[name]} bytes"
             )
     elif not -(2**31) <= value < (2**32 if name == "report" else 2**31):
         raise mq_error(rc.MQRC_MD_ERROR, f"{name} {value} is not a number of 32 bits")

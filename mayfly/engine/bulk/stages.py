@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
+from mayfly.contracts.stages import JOB_PREFIX
 from mayfly.engine.bulk.promotion import Promotion
 from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.core import Core
@@ -42,8 +43,6 @@ STEPS_PER_CALL = 25
 ORPHAN_MS = 24 * 3600 * SECOND_MS
 #: How often it is looked for them.
 SWEEP_INTERVAL_MS = 3600 * SECOND_MS
-#: Names of writings that are one batch only: they are forgotten like orphans once they are done.
-JOB_PREFIX = "job:"
 _BLOBS_PER_TRANSACTION = 16
 _LOCK_COUNT = 64
 

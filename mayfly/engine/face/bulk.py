@@ -8,7 +8,6 @@ from mayfly.engine.bulk.bulk_browse import ranges as browsable_ranges
 from mayfly.engine.bulk.claim_holding import Limit as ClaimLimit
 from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.consumers import ClaimError
-from mayfly.engine.bulk.consumers import Standing as ConsumerStanding
 from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
 
@@ -16,7 +15,6 @@ __all__ = [
     "ClaimError",
     "ClaimLimit",
     "Claims",
-    "ConsumerStanding",
     "StageMissing",
     "StagedRows",
     "TRANSACTION_ROWS",

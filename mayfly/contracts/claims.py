@@ -1,0 +1,172 @@
+"""Reading a queue by claims, or by a browse: verbs, requests and answers.
+
+docs/SPARK.md says what claims are. A verb stands beside its request; CONSUMERS and MARK ask for
+nothing. Ids in a request are hex.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+VERSION = 2
+#: AttachRequest -> Attached: act as a consumer of a queue.
+ATTACH = "attach"
+#: ClaimRequest -> Claimed: claim the next messages.
+CLAIM = "claim"
+#: EndRequest -> Counted: end what claims hold.
+END = "end-claims"
+#: EndWrittenRequest -> Counted: end what a checkpoint says is written.
+END_WRITTEN = "end-written-claims"
+#: Reader -> {}: claim nothing more for a reader that ends.
+QUIESCE = "quiesce-claims"
+#: Reader -> {}: hear of a reader that lives.
+RENEW = "renew-claims"
+#: EdgesRequest -> Edges: which rows claims hold.
+EDGES = "claim-edges"
+#: {} -> Mark: a mark that separates messages put by now from later ones.
+MARK = "claim-mark"
+#: ReleaseRequest -> Counted: give claimed messages back.
+RELEASE = "release-claims"
+#: {} -> {"consumers": [Standing, …]}: how all consumers stand.
+CONSUMERS = "consumers"
+#: RangesRequest -> {"ranges": [[low, high], …]}: parts of a queue to be browsed.
+RANGES = "browse-ranges"
+#: The verbs of tickets, ClaimedRequest and BrowseRequest: answer with `contracts.messages` rows.
+CLAIMED_VERB, BROWSE_VERB = "claimed", "browse"
+VERBS = (
+    *(ATTACH, CLAIM, END, END_WRITTEN, QUIESCE, RENEW, EDGES, MARK, RELEASE, CONSUMERS, RANGES),
+    *(CLAIMED_VERB, BROWSE_VERB),
+)
+
+
+class AttachRequest(NamedTuple):
+    """Who wants to act as which consumer."""
+
+    consumer: str
+    queue: str
+
+
+class Attached(NamedTuple):
+    """An attached reader: its consumer, epoch, queue and store."""
+
+    manager: str
+    instance_id: str
+    consumer: str
+    queue: str
+    epoch: int
+    closed: int
+
+
+class ClaimRequest(NamedTuple):
+    """Claim behind ``after`` at most so much; ``up_to`` is a mark, None claims all there is."""
+
+    consumer: str
+    epoch: int
+    after: int
+    max_rows: int
+    max_data_bytes: int
+    up_to: int | None
+
+
+class Claimed(NamedTuple):
+    """The last claim there is to read, and how many messages it holds."""
+
+    until: int
+    messages: int
+
+
+class Reader(NamedTuple):
+    """A consumer under the epoch that its attach gave."""
+
+    consumer: str
+    epoch: int
+
+
+class EndRequest(NamedTuple):
+    """End claims up to ``until``."""
+
+    consumer: str
+    epoch: int
+    until: int
+
+
+class EndWrittenRequest(NamedTuple):
+    """End claims up to ``until`` of a store, whoever reads under the name of the consumer."""
+
+    consumer: str
+    instance_id: str
+    until: int
+
+
+class ReleaseRequest(NamedTuple):
+    """Give back what a consumer has claimed; with an epoch only for the reader that has it."""
+
+    consumer: str
+    epoch: int | None
+
+
+class Counted(NamedTuple):
+    """How many messages a call has changed."""
+
+    messages: int
+
+
+class EdgesRequest(NamedTuple):
+    """Ask which rows the claims ``(after, until]`` hold."""
+
+    consumer: str
+    epoch: int
+    after: int
+    until: int
+
+
+class Edges(NamedTuple):
+    """The rows ``(after_row, until_row]``."""
+
+    after_row: int
+    until_row: int
+
+
+class Mark(NamedTuple):
+    """What separates messages put by now from later ones."""
+
+    mark: int
+
+
+class Standing(NamedTuple):
+    """The state of a consumer: claims after ``closed`` up to ``last`` are open."""
+
+    consumer: str
+    queue: str
+    epoch: int
+    closed: int
+    last: int
+    message_count: int
+    oldest_claimed_ms: int | None
+
+
+class RangesRequest(NamedTuple):
+    """Cut what is on a queue into about so many parts."""
+
+    queue: str
+    part_count: int
+
+
+class ClaimedRequest(NamedTuple):
+    """The claimed rows ``(after_row, until_row]`` of a consumer."""
+
+    consumer: str
+    epoch: int
+    after_row: int
+    until_row: int
+
+
+class BrowseRequest(NamedTuple):
+    """The live messages of a half-open range of keys; None is any id, any priority."""
+
+    queue: str
+    low: int
+    high: int
+    msg_id: str | None
+    correl_id: str | None
+    priority: int | None
