@@ -26,7 +26,7 @@ from mayfly.cli.signals import stop_event
 from mayfly.engine import Configuration, manager_definition, scan_every, volatile_count
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.queue_manager import QueueManager
-from mayfly.store.private_files import write_whole
+from mayfly.runtime.files import Files
 
 if TYPE_CHECKING:
     from mayfly.servers.flight import FlightServer
@@ -219,7 +219,7 @@ def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
     if token_file is None and not os.environ.get(TOKEN_VARIABLE, "").strip():
         token_file = folder / TOKEN_FILE
         if not token_file.exists():
-            write_whole(token_file, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
+            Files().write_whole(token_file, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
     try:
         return check_token(read_token(token_file)), token_file
     except NoToken as error:

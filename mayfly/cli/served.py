@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.mqi.errors import FolderInUse, StoreError
-from mayfly.store.private_files import FILE_MODE, FOLDER_MODE
+from mayfly.runtime.files import FILE_MODE, FOLDER_MODE
 
 SERVED_FILE = "served.json"
 #: A server starts within two seconds on a quiet machine, and within fifteen under load.

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import apsw
 
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
-from mayfly.store.private_files import make_file
+from mayfly.runtime.files import Files
 
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 
@@ -100,7 +100,7 @@ def open_tables(folder: Path, manager: str) -> apsw.Connection:
     file = folder / DATABASE_FILE
     try:
         # SQLite would make it readable by all users.
-        make_file(file)
+        Files().make(file)
         connection = apsw.Connection(str(file))
         # Somebody may be looking at it with another program.
         connection.set_busy_timeout(_BUSY_MS)

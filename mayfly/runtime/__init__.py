@@ -1,6 +1,7 @@
 """What Mayfly takes from the machine: clocks, threads, locks, randomness and files."""
 
 from mayfly.runtime.clocks import SystemClock
+from mayfly.runtime.files import Files
 from mayfly.runtime.locks import EngineLock
 from mayfly.runtime.runtime import Condition, Event, Lock, Runtime, Thread
 from mayfly.runtime.virtual_clock import VirtualClock
@@ -9,6 +10,7 @@ __all__ = [
     "Condition",
     "EngineLock",
     "Event",
+    "Files",
     "Lock",
     "Runtime",
     "SystemClock",

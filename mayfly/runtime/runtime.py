@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
+from mayfly.runtime.files import Files
 from mayfly.runtime.locks import EngineLock
 
 
@@ -105,12 +106,14 @@ class Runtime:
     #: Makes an event. A commit makes one: as an attribute it costs no call of its own.
     event: Callable[[], Event] = threading.Event
 
-    def __init__(self, *, vfs: str | None = None) -> None:
+    def __init__(self, *, vfs: str | None = None, files: Files | None = None) -> None:
         """Take the file system under SQLite by the name that it is registered with; None: default.
 
-        SQLite's checksums lie over it, and over one file system in a process.
+        SQLite's checksums lie over it, and over one file system in a process. ``files`` are those
+        that a store touches by itself, on the same file system.
         """
         self.vfs = vfs
+        self.files = Files() if files is None else files
 
     def lock(self, _name: str) -> PlainLock:
         """Return a new lock; locks of one name guard the same thing in different objects."""

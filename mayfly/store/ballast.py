@@ -8,10 +8,9 @@ has room for it again.
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 
-from mayfly.store.private_files import FILE_MODE
+from mayfly.runtime import Files
 
 BALLAST_FILE = "ballast"
 BALLAST_BYTES = 16 * 2**20
@@ -26,12 +25,11 @@ class Ballast:
     A file that is shorter than it should be has been given up, also by an earlier opening.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Files) -> None:
         """Look at what is there; a folder in which little was ever written has none yet."""
-        self._file = folder / BALLAST_FILE
-        disk = os.statvfs(folder)
-        self.size_bytes = min(BALLAST_BYTES, disk.f_blocks * disk.f_frsize // _PART_OF_DISK)
-        size = self._file.stat().st_size if self._file.exists() else None
+        self._file, self._files = folder / BALLAST_FILE, files
+        self.size_bytes = min(BALLAST_BYTES, files.disk_bytes(folder) // _PART_OF_DISK)
+        size = files.size_bytes(self._file)
         #: Whether there is something to give up.
         self.is_there = size is not None and size >= self.size_bytes
         self.is_given_up = size is not None and not self.is_there
@@ -49,7 +47,7 @@ class Ballast:
         if not self.is_there:
             return False
         try:
-            os.truncate(self._file, 0)
+            self._files.cut(self._file, 0)
         except OSError as error:
             _LOG.error("%s cannot be given up: %s", self._file, error.strerror)
             return False
@@ -72,22 +70,12 @@ class Ballast:
         return True
 
     def _allocate(self, owed_bytes: int) -> bool:
-        disk = os.statvfs(self._file.parent)
         # With less to spare it would come and go with each message.
-        if disk.f_bavail * disk.f_frsize - owed_bytes < 2 * self.size_bytes:
+        if self._files.free_bytes(self._file.parent) - owed_bytes < 2 * self.size_bytes:
             return False
         try:
-            descriptor = os.open(self._file, os.O_CREAT | os.O_WRONLY, FILE_MODE)
+            self._files.allocate(self._file, self.size_bytes)
         except OSError as error:
             _LOG.info("no ballast: %s", error)
             return False
-        try:
-            os.posix_fallocate(descriptor, 0, self.size_bytes)
-        except OSError as error:
-            # A part of it may have been taken.
-            os.ftruncate(descriptor, 0)
-            _LOG.info("no ballast: %s", error)
-            return False
-        finally:
-            os.close(descriptor)
         return True

@@ -16,6 +16,7 @@ import apsw
 from apsw import sqlite_extra
 
 from mayfly.mqi.errors import StoreError
+from mayfly.runtime import Files
 
 _EXTENSION, _VFS = "cksumvfs", "cksmvfs"
 _RESERVED_BYTES = 8
@@ -37,12 +38,12 @@ def _kind_of(name: str) -> str | None:
     return sqlite_extra.has(name)
 
 
-def is_protected(database: Path) -> bool:
+def is_protected(database: Path, files: Files) -> bool:
     """Return True if the pages of a database file have checksums; raises OSError.
 
     Only for a database that this process has not open: closing a file drops SQLite's locks on it.
     """
-    with database.open("rb") as file:
+    with files.open(database) as file:
         header = file.read(_RESERVED_AT + 1)
     return header[_RESERVED_AT:] == bytes((_RESERVED_BYTES,))
 

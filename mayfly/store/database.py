@@ -42,7 +42,7 @@ class Database:
         ``accepts_older`` is for a restore: what the folder must hold at least is not asked.
         """
         self.folder = folder
-        runtime = Runtime() if runtime is None else runtime
+        self._runtime = runtime = Runtime() if runtime is None else runtime
         #: The index of the log, kept open: closing it would drop the locks of SQLite.
         self._index: int | None = None
         #: What a full disk makes it give up; None in memory.
@@ -54,7 +54,7 @@ class Database:
         if folder is None:
             self.writer = self.reader = self.ledger_reader = _memory_connection()
         else:
-            self._open_folder(folder, runtime.vfs, accepts_older=accepts_older)
+            self._open_folder(folder, accepts_older=accepts_older)
         try:
             self.instance_id = str(self._meta("instance_id", runtime.random_bytes(16).hex()))
         except BaseException:
@@ -94,7 +94,7 @@ class Database:
         """
         assert self.folder is not None
         try:
-            write_identity(self.folder, identity_of(connection))
+            write_identity(self.folder, identity_of(connection), self._runtime.files)
         except OSError as error:
             # A full disk names no file.
             _LOG.warning("%s stays as it was: %s", self.folder / IDENTITY_FILE, error.strerror)
@@ -104,7 +104,7 @@ class Database:
     def write_first_identity(self) -> None:
         """Write what the database holds unless the folder has that from before."""
         assert self.folder is not None
-        if not (self.folder / IDENTITY_FILE).exists():
+        if self._runtime.files.size_bytes(self.folder / IDENTITY_FILE) is None:
             self.write_identity(self.writer)
 
     def close(self, *, keeps_log: bool = False) -> None:
@@ -123,19 +123,19 @@ class Database:
         if self._lock is not None:
             self._lock.release()
 
-    def _open_folder(self, folder: Path, vfs: str | None, *, accepts_older: bool) -> None:
+    def _open_folder(self, folder: Path, *, accepts_older: bool) -> None:
         self._lock = lock = FolderLock(folder)
         file = folder / DATABASE_FILE
         try:
             lock.make_private(DATABASE_FILE)
-            self.ballast = Ballast(folder)
+            self.ballast = Ballast(folder, self._runtime.files)
             try:
-                self.writer = open_writer(file, vfs, accepts_older=accepts_older)
+                self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
             except (apsw.FullError, NoRoomToMigrate) as error:
                 missing_bytes = error.missing_bytes if isinstance(error, NoRoomToMigrate) else 0
                 if missing_bytes > self.ballast.size_bytes or not self.ballast.give_up():
                     raise
-                self.writer = open_writer(file, vfs, accepts_older=accepts_older)
+                self.writer = open_writer(file, self._runtime, accepts_older=accepts_older)
             self.reader, self.ledger_reader = self.connect(), self.connect()
             self._index = _with_room(Path(f"{file}-shm"))
         except BaseException as error:

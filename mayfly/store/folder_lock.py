@@ -9,7 +9,8 @@ import weakref
 from pathlib import Path
 
 from mayfly.mqi.errors import FolderInUse, StoreError
-from mayfly.store.private_files import FOLDER_MODE, tighten
+from mayfly.runtime.files import FOLDER_MODE
+from mayfly.store.private_files import tighten
 
 
 class FolderLock:

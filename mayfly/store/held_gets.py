@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mayfly.store.private_files import FILE_MODE
+from mayfly.runtime.files import FILE_MODE
 
 HELD_GETS_FILE = "mayfly.db-gets"
 #: Key, backout count, and a mark, which is written last: an entry without it is not whole, or is

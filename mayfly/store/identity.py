@@ -14,8 +14,8 @@ from typing import NamedTuple
 import apsw
 
 from mayfly.mqi.errors import StoreDamaged
+from mayfly.runtime import Files
 from mayfly.store.damage import rows_of
-from mayfly.store.private_files import write_whole
 from mayfly.store.totals import LAST_POSITION
 
 IDENTITY_FILE = "identity.json"
@@ -34,11 +34,12 @@ class Identity(NamedTuple):
     is_protected: bool
 
 
-def read_identity(folder: Path) -> Identity | None:
+def read_identity(folder: Path, files: Files) -> Identity | None:
     """Return what the folder says, None when it says nothing; raises StoreDamaged."""
     file = folder / IDENTITY_FILE
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
+        with files.open(file) as text:
+            fields = json.loads(text.read().decode())
         identity = Identity(**fields)
     except FileNotFoundError:
         return None
@@ -50,9 +51,9 @@ def read_identity(folder: Path) -> Identity | None:
     return identity
 
 
-def write_identity(folder: Path, identity: Identity) -> None:
+def write_identity(folder: Path, identity: Identity, files: Files) -> None:
     """Put what a database says of itself beside it, on the disk; raises OSError."""
-    write_whole(folder / IDENTITY_FILE, json.dumps(identity._asdict(), indent=2) + "\n")
+    files.write_whole(folder / IDENTITY_FILE, json.dumps(identity._asdict(), indent=2) + "\n")
 
 
 def identity_of(connection: apsw.Connection) -> Identity:

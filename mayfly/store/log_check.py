@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mayfly.mqi.errors import StoreDamaged
+from mayfly.runtime import Files
 
 _HEADER = struct.Struct(">8I")
 #: Page number, database size in pages for a commit or 0, salts, checksums.
@@ -40,25 +41,25 @@ class _LogHeader(NamedTuple):
         return _FRAME.size + self.page_bytes
 
 
-def check_header(log: Path) -> None:
+def check_header(log: Path, files: Files) -> None:
     """Raise StoreDamaged for a log that SQLite would take for an empty one; raises OSError.
 
     The header is synced before the first frame is written, so a log that is longer has a good one.
     Call it before SQLite opens the database: it would delete such a log.
     """
-    if log.exists() and log.stat().st_size > _HEADER.size:
-        with log.open("rb") as file:
+    if (files.size_bytes(log) or 0) > _HEADER.size:
+        with files.open(log) as file:
             _read_header(file, log)
 
 
-def check_end(log: Path, valid_frames: int) -> None:
+def check_end(log: Path, files: Files, valid_frames: int) -> None:
     """Raise StoreDamaged where acknowledged transactions follow the frames that SQLite has read.
 
     ``valid_frames`` is how many those are. Raises OSError.
     """
-    if not log.exists() or log.stat().st_size <= _HEADER.size:
+    if (files.size_bytes(log) or 0) <= _HEADER.size:
         return
-    with log.open("rb") as file:
+    with files.open(log) as file:
         header = _read_header(file, log)
         for count, _place in enumerate(_commits_after(file, header, valid_frames), 1):
             if count == _COMMITS_OF_DAMAGE:

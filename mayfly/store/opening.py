@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 
 from mayfly.mqi.errors import NewerSchema, StoreDamaged, StoreError
+from mayfly.runtime import Files, Runtime
 from mayfly.store.checksums import (
     checksum_vfs,
     is_available,
@@ -29,7 +30,6 @@ from mayfly.store.identity import (
 )
 from mayfly.store.log_check import check_end, check_header
 from mayfly.store.migrations import MIGRATIONS, SCHEMA_VERSION, bytes_to_migrate, schema
-from mayfly.store.private_files import free_bytes, make_file
 
 _BUSY_MS = 10_000
 _LOG = logging.getLogger("mayfly.store")
@@ -59,35 +59,35 @@ def connect(file: Path, vfs: str | None) -> apsw.Connection:
     return connection
 
 
-def open_writer(file: Path, vfs: str | None, *, accepts_older: bool) -> apsw.Connection:
+def open_writer(file: Path, runtime: Runtime, *, accepts_older: bool) -> apsw.Connection:
     """Return the connection that writes; ``accepts_older`` asks nothing of the database's age.
 
-    ``vfs`` names the file system below SQLite and its checksums; None is the default.
+    ``runtime`` has the file system below SQLite and its checksums, and the files beside it.
 
     Raises StoreDamaged, NewerSchema, StoreError for a folder without what it needs, errors of apsw
     and OSError.
     """
-    folder, log = file.parent, Path(f"{file}-wal")
-    expected = None if accepts_older else read_identity(folder)
-    is_new = not file.exists() or not file.stat().st_size
+    folder, log, files = file.parent, Path(f"{file}-wal"), runtime.files
+    expected = None if accepts_older else read_identity(folder, files)
+    is_new = not files.size_bytes(file)
     if is_new:
-        _check_nothing_is_lost(file, log, expected, accepts_older=accepts_older)
-        make_file(file)
+        _check_nothing_is_lost(file, files.size_bytes(log), expected, accepts_older=accepts_older)
+        files.make(file)
     else:
-        check_header(log)
-    was_cut_off = log.exists() and log.stat().st_size > 0
-    writer = connect(file, _vfs_of(file, vfs, is_new=is_new))
+        check_header(log, files)
+    was_cut_off = bool(files.size_bytes(log))
+    writer = connect(file, _vfs_of(file, runtime, is_new=is_new))
     try:
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         if not is_new:
-            _check(writer, file, log, expected)
+            _check(writer, file, files, expected)
         elif is_available():
             protect(writer)
         if was_cut_off:
             _empty_log(writer)
         for pragma in _PRAGMAS:
             writer.execute(pragma)
-        _bring_up_to_date(writer, file)
+        _bring_up_to_date(writer, file, files)
         writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
     except BaseException:
         writer.close()
@@ -96,21 +96,22 @@ def open_writer(file: Path, vfs: str | None, *, accepts_older: bool) -> apsw.Con
 
 
 def _check_nothing_is_lost(
-    file: Path, log: Path, expected: Identity | None, *, accepts_older: bool
+    file: Path, log_bytes: int | None, expected: Identity | None, *, accepts_older: bool
 ) -> None:
     if expected is not None:
         raise StoreDamaged(
             f"{file} is empty, and {IDENTITY_FILE} says that it was not", file.parent
         )
-    if log.exists() and log.stat().st_size:
-        raise StoreDamaged(f"{file} is empty, and {log.name} is not", file.parent)
+    if log_bytes:
+        raise StoreDamaged(f"{file} is empty, and {file.name}-wal is not", file.parent)
     if accepts_older:
         raise StoreError(f"{file} is empty: there is nothing to accept", file.parent)
 
 
-def _vfs_of(file: Path, vfs: str | None, *, is_new: bool) -> str | None:
+def _vfs_of(file: Path, runtime: Runtime, *, is_new: bool) -> str | None:
     """Return the VFS for a database; a protected one is never opened without its checksums."""
-    if is_new or not is_protected(file):
+    vfs = runtime.vfs
+    if is_new or not is_protected(file, runtime.files):
         if is_new and not is_available():
             _LOG.warning("%s gets no checksums: this apsw comes without cksumvfs", file)
         return checksum_vfs(vfs, file.parent) if is_new and is_available() else vfs
@@ -123,13 +124,13 @@ def _vfs_of(file: Path, vfs: str | None, *, is_new: bool) -> str | None:
     return checksum_vfs(vfs, file.parent)
 
 
-def _check(writer: apsw.Connection, file: Path, log: Path, expected: Identity | None) -> None:
+def _check(writer: apsw.Connection, file: Path, files: Files, expected: Identity | None) -> None:
     folder = file.parent
     # The first read lets SQLite read the log; a checkpoint of this mode only says how far it came.
     version = int(rows_of(writer, "PRAGMA user_version")[0][0])
     rows_of(writer, "SELECT count(*) FROM sqlite_schema")
     valid_frames, _written_back = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-    check_end(log, max(valid_frames, 0))
+    check_end(Path(f"{file}-wal"), files, max(valid_frames, 0))
     if version > SCHEMA_VERSION:
         raise NewerSchema(
             f"{folder} was written by a newer Mayfly: schema {version}, known {SCHEMA_VERSION}",
@@ -160,7 +161,7 @@ def _empty_log(writer: apsw.Connection) -> None:
         writer.set_busy_timeout(_BUSY_MS)
 
 
-def _bring_up_to_date(writer: apsw.Connection, file: Path) -> None:
+def _bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None:
     """Make the tables of a new database, or bring those of an older one to the present schema.
 
     One transaction does it: what is killed in it has changed nothing. Raises NoRoomToMigrate.
@@ -169,7 +170,7 @@ def _bring_up_to_date(writer: apsw.Connection, file: Path) -> None:
     if version == SCHEMA_VERSION:
         return
     if version:
-        _check_room(file, version, bytes_to_migrate(writer, version))
+        _check_room(file, files, version, bytes_to_migrate(writer, version))
     with writer:
         if version == 0:
             writer.execute(schema())
@@ -179,8 +180,8 @@ def _bring_up_to_date(writer: apsw.Connection, file: Path) -> None:
         writer.pragma("user_version", SCHEMA_VERSION)
 
 
-def _check_room(file: Path, version: int, needed_bytes: int) -> None:
-    room_bytes = free_bytes(file.parent)
+def _check_room(file: Path, files: Files, version: int, needed_bytes: int) -> None:
+    room_bytes = files.free_bytes(file.parent)
     if room_bytes < needed_bytes:
         raise NoRoomToMigrate(
             f"{file} is of schema {version}: to bring it to schema {SCHEMA_VERSION} takes up to "

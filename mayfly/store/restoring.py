@@ -10,12 +10,12 @@ from typing import NamedTuple
 import apsw
 
 from mayfly.mqi.errors import StoreError
+from mayfly.runtime import Files
 from mayfly.store.checksums import checksum_vfs, is_available, protect
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.identity import IDENTITY_FILE, identity_of, write_identity
 from mayfly.store.opening import connect
-from mayfly.store.private_files import free_bytes, make_file, put_in_place
 
 _NEW_SUFFIX = ".compact"
 
@@ -36,7 +36,7 @@ def accept_older(folder: Path, manager_name: str) -> None:
     """
     with _opened(folder, manager_name, accepts_older=True) as database:
         try:
-            write_identity(folder, identity_of(database.writer))
+            write_identity(folder, identity_of(database.writer), Files())
         except OSError as error:
             raise StoreError(f"{folder / IDENTITY_FILE}: {error.strerror}", folder) from error
 
@@ -48,11 +48,11 @@ def compact(folder: Path, manager_name: str) -> Compacted:
     Raises StoreError when it has not, or is the folder of another queue manager; FolderInUse,
     NewerSchema, StoreDamaged.
     """
-    file = folder / DATABASE_FILE
+    file, files = folder / DATABASE_FILE, Files()
     with _opened(folder, manager_name) as database:
         database.writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         bytes_before = file.stat().st_size
-        room_bytes = free_bytes(folder)
+        room_bytes = files.free_bytes(folder)
         if room_bytes < bytes_before:
             raise StoreError(
                 f"{file} has {bytes_before} bytes, and only {room_bytes} are free for its copy",
@@ -65,13 +65,13 @@ def compact(folder: Path, manager_name: str) -> Compacted:
             log = folder / f"{DATABASE_FILE}-wal"
             # A log belongs to whatever database has its name.
             assert not log.stat().st_size, f"{log} was emptied just now"
-            put_in_place(new, file)
+            files.put_in_place(new, file)
             log.unlink()
             (folder / f"{DATABASE_FILE}-shm").unlink()
         finally:
             new.unlink(missing_ok=True)
         identity = identity_of(database.writer)
-        write_identity(folder, identity._replace(is_protected=is_protected))
+        write_identity(folder, identity._replace(is_protected=is_protected), files)
     return Compacted(bytes_before, bytes_after, is_protected)
 
 
@@ -79,7 +79,7 @@ def _copy(file: Path, new: Path) -> bool:
     """Write a compact copy, which is on the disk on return; return whether it has checksums."""
     # One that a kill has left.
     new.unlink(missing_ok=True)
-    make_file(new)
+    Files().make(new)
     is_protected = is_available()
     source = connect(file, checksum_vfs(None, file.parent) if is_protected else None)
     try:

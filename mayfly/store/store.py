@@ -196,6 +196,7 @@ class Store:
 
         None while a flush is under way: what it writes cannot be told from what is written.
         """
+        assert self.latch.is_held()
         if self._flushing:
             return None
         totals = dict(self.book.totals.items())

@@ -6,7 +6,6 @@ database when the frame is written back. Until then the disk has to keep the sec
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -50,13 +49,13 @@ class WriteAheadLog:
         self._database_file = Path(self._writer.filename)
         self._file = Path(f"{self._writer.filename}-wal")
         #: SQLite refuses a checkpoint while another one runs. Taken after the guard.
+        self._files = runtime.files
         self._checkpointing = runtime.lock("checkpoint")
         self._writer.set_wal_hook(self._committed)
 
     def free_bytes(self) -> int:
         """Return how much the disk has free."""
-        disk = os.statvfs(self._file.parent)
-        return disk.f_bavail * disk.f_frsize
+        return self._files.free_bytes(self._file.parent)
 
     def owed_bytes(self) -> int:
         """Return by how much the database becomes longer when the log is written back.
@@ -64,7 +63,7 @@ class WriteAheadLog:
         Needs the guard, and no transaction.
         """
         pages = int(self._writer.pragma("page_count"))
-        return max(pages * PAGE_BYTES - self._database_file.stat().st_size, 0)
+        return max(pages * PAGE_BYTES - (self._files.size_bytes(self._database_file) or 0), 0)
 
     def spare_bytes(self) -> int:
         """Return the room that is left when the log is written back; less than 0: too little.
@@ -103,12 +102,10 @@ class WriteAheadLog:
         Needs the guard to be free. A disk without room is no error: the next commit tells of it.
         """
         try:
-            with self._file.open("r+b", buffering=0) as log:
-                with self.guard:
-                    end = log.seek(0, os.SEEK_END)
-                    end += log.write(bytes(_ROOM_PAGES * FRAME_BYTES))
-                    self.wants_room_at_pages = end // FRAME_BYTES - _SPARE_PAGES
-                os.fdatasync(log)
+            with self.guard:
+                end = self._files.lengthen(self._file, _ROOM_PAGES * FRAME_BYTES)
+                self.wants_room_at_pages = end // FRAME_BYTES - _SPARE_PAGES
+            self._files.sync(self._file)
         except OSError:
             self.postpone_room()
             raise
@@ -118,11 +115,8 @@ class WriteAheadLog:
         self.wants_room_at_pages = self.pages + _ROOM_PAGES
 
     def _unused_bytes(self) -> int:
-        try:
-            return max(self._file.stat().st_size - self._used_bytes(), 0)
-        except FileNotFoundError:
-            # Before the first commit.
-            return 0
+        # Before the first commit there is none.
+        return max((self._files.size_bytes(self._file) or 0) - self._used_bytes(), 0)
 
     def _used_bytes(self) -> int:
         return _HEADER_BYTES + self.pages * FRAME_BYTES
@@ -130,7 +124,7 @@ class WriteAheadLog:
     def _cut(self) -> None:
         """Give the disk the end of the log that holds no frames."""
         if self._unused_bytes():
-            os.truncate(self._file, self._used_bytes())
+            self._files.cut(self._file, self._used_bytes())
             self.postpone_room()
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from mayfly import MQError, QueueManager
+from mayfly.runtime import Files
 from mayfly.store.ballast import BALLAST_FILE, Ballast
 from mayfly.store.log_keeper import LogKeeper
 from mayfly.testing import VirtualClock
@@ -43,7 +44,7 @@ def comes_back(folder: Path, pages_less: int) -> bool:
     """Return whether a ballast comes back where twice its size is free, less some pages."""
     folder.mkdir()
     (folder / BALLAST_FILE).touch()
-    ballast, disk = Ballast(folder), os.statvfs(folder)
+    ballast, disk = Ballast(folder, Files()), os.statvfs(folder)
     assert ballast.is_given_up
     free_bytes = 2 * ballast.size_bytes - pages_less * disk.f_frsize
     with (folder / "filler").open("wb") as filler:

@@ -14,10 +14,12 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.mqi.errors import ConnectionBroken, StoreDamaged, StoreError
+from mayfly.runtime import Files
 from mayfly.store import checksums
 from mayfly.store.checksums import is_protected
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.identity import IDENTITY_FILE
+from mayfly.store.migrations import SCHEMA_VERSION
 from mayfly.store.restoring import accept_older
 from mayfly.store.store import Store
 from mayfly.store.units import StoredMessage
@@ -316,7 +318,7 @@ def test_restored_copy_that_is_older_is_refused_until_it_is_accepted(tmp_path: P
     ("field", "value", "said"),
     [
         ("instance", "0" * 32, "database of instance"),
-        ("schema", 8, "its schema is 7"),
+        ("schema", SCHEMA_VERSION + 1, f"its schema is {SCHEMA_VERSION}"),
         ("ledger_position", 1_000, "its ledger ends at"),
         ("sequence", 2**40, "sequence number"),
         ("is_protected", "yes", "what nobody writes"),
@@ -365,7 +367,7 @@ def test_new_store_without_the_extension_works_unprotected_with_a_warning(
         store.commit([put_unit(store)])
         store.close()
     assert "gets no checksums" in caplog.text
-    assert not is_protected(tmp_path / DATABASE_FILE)
+    assert not is_protected(tmp_path / DATABASE_FILE, Files())
     again = opened(tmp_path)
     assert len(held(again)) == 1
     again.close()
@@ -385,12 +387,12 @@ def test_damage_that_a_transaction_reads_is_told_as_such_and_nothing_of_it_is_ke
 ) -> None:
     """Not MQRC_CONNECTION_BROKEN with an unknown outcome: it was undone before its COMMIT."""
     store = opened(tmp_path)
-    rows = [new_row(store, bytes(3_000)) for _ in range(100)]
+    rows = [new_row(store, b"B" * 3_000) for _ in range(100)]
     store.commit([put_unit(store, *rows)])
     store.close()
     file = tmp_path / DATABASE_FILE
     whole = bytearray(file.read_bytes())
-    bodies = [n for n in range(0, len(whole), 4_096) if bytes(2_000) in whole[n : n + 4_096]]
+    bodies = [n for n in range(0, len(whole), 4_096) if b"B" * 2_000 in whole[n : n + 4_096]]
     assert len(bodies) > 50
     for place in (spoiled := bodies[20:]):
         whole[place + 2_000] ^= 1

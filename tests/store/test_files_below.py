@@ -9,7 +9,7 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
-from mayfly.runtime import Runtime
+from mayfly.runtime import Files, Runtime
 from mayfly.store.checksums import is_protected
 from mayfly.store.database import DATABASE_FILE
 from mayfly.testing import VirtualClock
@@ -67,7 +67,7 @@ def test_queue_manager_keeps_its_messages_on_the_file_system_it_was_given(
     assert "write .db" in disk.calls
     assert apsw.vfs_names()[0] == default != DISK
     # The checksums lie over it.
-    assert is_protected(tmp_path / DATABASE_FILE)
+    assert is_protected(tmp_path / DATABASE_FILE, Files())
 
 
 @pytest.mark.parametrize("error", [apsw.FullError, apsw.IOError])

@@ -11,8 +11,9 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.mqi.errors import FolderInUse, StoreDamaged, StoreError
+from mayfly.runtime import Files
 from mayfly.store.checksums import is_protected
-from mayfly.store.database import DATABASE_FILE
+from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.restoring import accept_older, compact
 from mayfly.testing import VirtualClock
 from tests.spec.scene import local
@@ -38,9 +39,9 @@ def test_store_without_checksums_is_used_as_it_is_until_it_is_compacted(tmp_path
     folder = old_folder(tmp_path)
     before = bodies_of(folder)
     assert before == [b"body 2", b"body 3", b"body 4"]
-    assert not is_protected(folder / DATABASE_FILE)
+    assert not is_protected(folder / DATABASE_FILE, Files())
     assert compact(folder, "OLD").is_protected
-    assert is_protected(folder / DATABASE_FILE)
+    assert is_protected(folder / DATABASE_FILE, Files())
     assert bodies_of(folder) == before
     whole = bytearray((folder / DATABASE_FILE).read_bytes())
     whole[whole.index(b"body 3")] ^= 1
@@ -116,12 +117,14 @@ def test_compacting_asks_for_room_before_it_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = old_folder(tmp_path)
+    # A migration would ask for room first.
+    Database(folder).close()
     room = os.statvfs(folder)
     almost_full = os.statvfs_result((*room[:3], 1, 1, *room[5:]))
     monkeypatch.setattr(os, "statvfs", lambda _folder: almost_full)
     with pytest.raises(StoreError, match=r"has \d+ bytes, and only \d+ are free for its copy"):
         compact(folder, "OLD")
-    assert not is_protected(folder / DATABASE_FILE)
+    assert not is_protected(folder / DATABASE_FILE, Files())
 
 
 def test_what_a_killed_compacting_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
