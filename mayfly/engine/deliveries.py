@@ -6,7 +6,7 @@ settled. What is not settled when its session ends goes back counted (G8), after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from itertools import count
 from typing import NamedTuple
@@ -49,6 +49,8 @@ class Deliveries:
         self._core = core
         self._held: dict[int, UnitOfWork] = {}
         self._numbers = count(1)
+        #: Whether its session is closed, or was dropped.
+        self._is_ended = False
 
     def __len__(self) -> int:
         """Return how many are not settled."""
@@ -88,26 +90,22 @@ class Deliveries:
         Raises MQRC_HMSG_ERROR for a number that is not held (any more), and why the dead-letter
         queue does not take a message: all are held as before then. On a full disk all go back.
         """
-        held, taken = self.new_unit(), {}
         with self._core.latch:
-            for number in numbers:
-                taken[number] = self._unit_of(number)
+            taken = {number: self._unit_of(number) for number in numbers}
             for number in taken:
                 del self._held[number]
+        units = list(taken.values())
         if settlement is Settlement.DEAD_LETTERED:
             letters = self.new_unit()
             try:
-                for unit in taken.values():
+                for unit in units:
                     bury(letters, self._message(unit))
-            except MQError:
+            except BaseException:
                 letters.backout()
-                with self._core.latch:
-                    self._held.update(taken)
+                self._hold_again(taken)
                 raise
-            taken[0] = letters
-        with self._core.latch:
-            for unit in taken.values():
-                absorb(held, unit)
+            units.append(letters)
+        held = units[0] if len(units) == 1 else self._joined(units)
         if settlement in (Settlement.TAKEN, Settlement.DEAD_LETTERED):
             held.commit(later)
         elif settlement is Settlement.BACKED_OUT and later is not None:
@@ -129,12 +127,25 @@ class Deliveries:
 
     def end(self) -> None:
         """Give back, counted, all that is not settled: their session ends."""
-        everything = self.new_unit()
         with self._core.latch:
-            for held in self._held.values():
-                absorb(everything, held)
-            self._held = {}
-        everything.backout()
+            self._is_ended = True
+            held, self._held = self._held, {}
+        self._joined(held.values()).backout()
+
+    def _hold_again(self, taken: Mapping[int, UnitOfWork]) -> None:
+        with self._core.latch:
+            is_ended = self._is_ended
+            if not is_ended:
+                self._held.update(taken)
+        if is_ended:
+            self._joined(taken.values()).backout()
+
+    def _joined(self, units: Iterable[UnitOfWork]) -> UnitOfWork:
+        joined = self.new_unit()
+        with self._core.latch:
+            for unit in units:
+                absorb(joined, unit)
+        return joined
 
     def _unit_of(self, number: int) -> UnitOfWork:
         unit = self._held.get(number)

@@ -13,7 +13,8 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.code_pages import MANAGER_CCSID
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
-from mayfly.pymqi.structures import MD, Fields
+from mayfly.pymqi.structures import MD
+from mayfly.pymqi.variable_strings import Fields
 
 _VERSIONS = (c.MQMD_VERSION_1, c.MQMD_VERSION_2)
 _VERSION_2_FIELDS = ("GroupId", "MsgSeqNumber", "Offset", "MsgFlags", "OriginalLength")

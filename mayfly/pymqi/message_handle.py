@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+from mayfly.connection import Connection
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -14,11 +15,16 @@ from mayfly.properties.values import DATA_TYPES, FIXED_BYTES, raw_value
 from mayfly.pymqi import handle_contents
 from mayfly.pymqi.errors import MQMIError, mqmi_error
 from mayfly.pymqi.property_structures import CMHO, DMHO, DMPO, PD, SMPO
-from mayfly.pymqi.structures import Fields, MQOpts
+from mayfly.pymqi.structures import MQOpts
+from mayfly.pymqi.variable_strings import Fields
 
-if TYPE_CHECKING:
-    from mayfly.connection import Connection
-    from mayfly.pymqi.connection import QueueManager
+
+class Connected(Protocol):
+    """A connection of pymqi, as a message handle knows it."""
+
+    def get_handle(self) -> Connection:
+        """Return the connection itself; raises PYIFError when not connected."""
+
 
 _numbers = count(1)
 #: The message handles that are in use; one ends with the last who knows its number.
@@ -40,7 +46,7 @@ class MessageHandle:
     #: How many bytes of a value are asked for where a program does not say.
     default_value_length = 64
 
-    def __init__(self, qmgr: QueueManager | None = None, cmho: CMHO | None = None) -> None:
+    def __init__(self, qmgr: Connected | None = None, cmho: CMHO | None = None) -> None:
         """MQCRTMH; raises MQRC_CMHO_ERROR, MQRC_OPTIONS_ERROR."""
         self.conn_handle = None if qmgr is None else qmgr.get_handle()
         cmho = CMHO() if cmho is None else cmho

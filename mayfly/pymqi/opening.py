@@ -9,8 +9,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.pymqi.errors import mqmi_error
-from mayfly.pymqi.structures import MD, OD, PMO, Fields
-from mayfly.pymqi.variable_strings import return_string, string_in
+from mayfly.pymqi.structures import MD, OD, PMO
+from mayfly.pymqi.variable_strings import Fields, return_string, string_in
 from mayfly.pymqi.verbs import padded_name
 
 _Options = TypeVar("_Options")

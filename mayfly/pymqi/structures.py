@@ -13,8 +13,6 @@ from mayfly.mqi.layout import Field, Layout
 from mayfly.pymqi.variable_strings import StringPointer
 
 FieldValue: TypeAlias = int | bytes
-#: The fields of a structure by name; which are numbers and which bytes, its class knows.
-Fields: TypeAlias = dict[str, Any]
 
 _NUMBER_CODES = {"i32": "i", "i64": "q", "ptr": "Q"}
 _NUMBER_RANGES = {

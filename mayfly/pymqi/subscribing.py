@@ -12,7 +12,8 @@ from mayfly.pymqi.opening import text_of
 from mayfly.pymqi.variable_strings import return_string, string_in
 
 if TYPE_CHECKING:
-    from mayfly.pymqi.structures import SD, Fields
+    from mayfly.pymqi.structures import SD
+from mayfly.pymqi.variable_strings import Fields
 
 _USERS: Final = c.MQSO_FIXED_USERID | c.MQSO_ANY_USERID
 _NO_ID: Final = bytes(24)

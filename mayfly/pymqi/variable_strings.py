@@ -7,13 +7,12 @@ an address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, TypeAlias
 
 from mayfly.mqi.errors import mq_error
 
-if TYPE_CHECKING:
-    from mayfly.pymqi.structures import Fields
-
+#: The fields of a structure by name; which are numbers and which bytes, its class knows.
+Fields: TypeAlias = dict[str, Any]
 #: VSLength of a string that ends with its first NUL, MQVS_NULL_TERMINATED.
 NULL_TERMINATED: Final = -1
 

@@ -21,7 +21,8 @@ from mayfly.pymqi.descriptors import (
 from mayfly.pymqi.errors import mqmi_error, warning
 from mayfly.pymqi.extension import honoured
 from mayfly.pymqi.message_handle import handle_of_get, note_put, properties_of_put
-from mayfly.pymqi.structures import GMO, MD, PMO, Fields
+from mayfly.pymqi.structures import GMO, MD, PMO
+from mayfly.pymqi.variable_strings import Fields
 
 _GMO_VERSIONS = (c.MQGMO_VERSION_1, c.MQGMO_VERSION_2, c.MQGMO_VERSION_3, c.MQGMO_VERSION_4)
 _PMO_VERSIONS = (c.MQPMO_VERSION_1, c.MQPMO_VERSION_2, c.MQPMO_VERSION_3)
