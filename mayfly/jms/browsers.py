@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from mayfly.engine import GetRequest, Handle
 from mayfly.jms.destinations import Destination, Queue
@@ -11,20 +10,20 @@ from mayfly.jms.errors import classic, refuse
 from mayfly.jms.feeds import selector_text
 from mayfly.jms.messages import Message
 from mayfly.jms.reading import incoming
+from mayfly.jms.roles import OwningSession
 from mayfly.jms.sending import queue_name_in, queue_to_use
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage
-
-if TYPE_CHECKING:
-    from mayfly.jms.sessions import Session
 
 
 class QueueBrowser:
     """Shows the messages of a queue; each iteration begins anew. Errors are JMSException."""
 
     @classic
-    def __init__(self, session: Session, queue: Destination, selector: str | None = None) -> None:
+    def __init__(
+        self, session: OwningSession, queue: Destination, selector: str | None = None
+    ) -> None:
         """Check queue and selector; sessions make browsers.
 
         Raises InvalidDestinationException, InvalidSelectorException.

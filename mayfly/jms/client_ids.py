@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from mayfly.engine import Manager
 from mayfly.jms.errors import InvalidClientIDException
-
-if TYPE_CHECKING:
-    from mayfly.jms.connections import Connection
+from mayfly.jms.roles import OwningConnection
 
 _lock = threading.Lock()
 #: A connection that was dropped without being closed holds its client id no longer.
-_in_use: WeakKeyDictionary[Manager, WeakValueDictionary[str, Connection]] = WeakKeyDictionary()
+_in_use: WeakKeyDictionary[Manager, WeakValueDictionary[str, OwningConnection]] = (
+    WeakKeyDictionary()
+)
 
 
 def checked(client_id: object) -> str:
@@ -24,7 +23,7 @@ def checked(client_id: object) -> str:
     return client_id
 
 
-def claim(connection: Connection, client_id: str) -> None:
+def claim(connection: OwningConnection, client_id: str) -> None:
     """Take a client id for a connection; raises InvalidClientIDException when another has it."""
     manager = connection.manager
     with _lock:
@@ -36,7 +35,7 @@ def claim(connection: Connection, client_id: str) -> None:
         in_use[client_id] = connection
 
 
-def release(connection: Connection, client_id: str) -> None:
+def release(connection: OwningConnection, client_id: str) -> None:
     """Give a client id back."""
     with _lock:
         in_use = _in_use.get(connection.manager)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from mayfly.engine import GetRequest, Handle
 from mayfly.engine import Message as QueueMessage
@@ -21,12 +20,10 @@ from mayfly.jms.feeds import Feed
 from mayfly.jms.messages import Message
 from mayfly.jms.poison import is_poisonous, move_away
 from mayfly.jms.reading import incoming
+from mayfly.jms.roles import OwningSession
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
-
-if TYPE_CHECKING:
-    from mayfly.jms.sessions import Session
 
 _CLOSED_MEANWHILE = (rc.MQRC_HCONN_ERROR, rc.MQRC_HOBJ_ERROR)
 _GET_OPTIONS = c.MQGMO_SYNCPOINT | c.MQGMO_WAIT
@@ -42,7 +39,7 @@ class MessageConsumer:
     """
 
     @classic
-    def __init__(self, session: Session, feed: Feed) -> None:
+    def __init__(self, session: OwningSession, feed: Feed) -> None:
         """Open the feed; sessions make consumers. Raises as ``open`` of the feed."""
         self._session = session
         self._feed = feed

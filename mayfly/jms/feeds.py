@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mayfly.engine import Handle
 from mayfly.engine import Session as EngineSession
 from mayfly.engine.face.jms import OpenSubscription
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, refuse
+from mayfly.jms.roles import OwningSession
 from mayfly.jms.sending import queue_name_in, queue_to_use
 from mayfly.jms.subscriptions import Wanted, full_name, open_subscription
 from mayfly.jms.temporary_topics import is_temporary
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-
-if TYPE_CHECKING:
-    from mayfly.jms.sessions import Session
 
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INQUIRE
 
@@ -27,7 +23,9 @@ class QueueFeed:
 
     no_local = False
 
-    def __init__(self, session: Session, destination: Destination, selector: str | None) -> None:
+    def __init__(
+        self, session: OwningSession, destination: Destination, selector: str | None
+    ) -> None:
         """Check the destination, which must be a queue here; raises InvalidDestinationException."""
         self.message_selector = selector_text(selector)
         self.destination: Queue = queue_to_use(destination)
@@ -59,7 +57,7 @@ class QueueFeed:
 class TopicFeed:
     """A subscription: it chooses by the selector when something is published."""
 
-    def __init__(self, session: Session, wanted: Wanted) -> None:
+    def __init__(self, session: OwningSession, wanted: Wanted) -> None:
         """Check what is wanted; nothing is subscribed to yet.
 
         Raises InvalidDestinationException for no topic, or a temporary one of another connection or
@@ -112,7 +110,7 @@ def selector_text(selector: str | None) -> str | None:
     return selector if selector is not None and selector.strip() else None
 
 
-def _topic_to_use(session: Session, wanted: Wanted) -> Topic:
+def _topic_to_use(session: OwningSession, wanted: Wanted) -> Topic:
     topic = wanted.topic
     if not isinstance(topic, Topic):
         refuse(rc.MQRC_OBJECT_TYPE_ERROR, f"{topic!r} is no topic")

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mayfly.engine import Message as QueueMessage
 from mayfly.engine import Signal, definitions_version, wait_for
 from mayfly.engine.face.jms import LocalQueue, Source
+from mayfly.jms.consumers import MessageConsumer
 from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
 from mayfly.jms.messages import Message
+from mayfly.jms.roles import OwningSession
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
-
-if TYPE_CHECKING:
-    from mayfly.jms.consumers import MessageConsumer
-    from mayfly.jms.sessions import Session
 
 
 class Listener:
@@ -97,7 +95,7 @@ class Listening:
     manager; who closes or stops waits until the listener at work has returned.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: OwningSession) -> None:
         """Begin without a listener, and without a thread."""
         self._session = session
         self._core = session.manager

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from mayfly.engine import Handle, check_topic_string
 from mayfly.jms.async_sending import CompletionListener
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, classic, refuse
 from mayfly.jms.lifetimes import begins_every_life_at_the_put
+from mayfly.jms.roles import OwningSession
 from mayfly.jms.sending import destination_to_use, leads_to_topic, queue_name_in, send
 from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
-
-if TYPE_CHECKING:
-    from mayfly.jms.sessions import Session
 
 
 class MessageProducer(ShowsSettings):
@@ -26,7 +23,7 @@ class MessageProducer(ShowsSettings):
     """
 
     @classic
-    def __init__(self, session: Session, destination: Destination | None) -> None:
+    def __init__(self, session: OwningSession, destination: Destination | None) -> None:
         """Open the destination; sessions make producers.
 
         Raises InvalidDestinationException for a queue that is not known, or wildcards in a topic.

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mayfly.engine import Handle, PutRequest, full_name
 from mayfly.engine.face.jms import PublishResult, PutResult
 from mayfly.jms import constants as k
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import InvalidDestinationException, MessageFormatException, refuse
 from mayfly.jms.messages import Message
+from mayfly.jms.roles import OwningSession
 from mayfly.jms.settings import Settings
 from mayfly.jms.writing import Outgoing, Special, Terms, outgoing, special_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.selectors.identifiers import id_text
-
-if TYPE_CHECKING:
-    from mayfly.jms.sessions import Session
 
 _PERSISTENCES = {
     k.NON_PERSISTENT: c.MQPER_NOT_PERSISTENT,
@@ -30,7 +26,7 @@ Sent = tuple[PutResult | PublishResult, Terms]
 
 
 def send(
-    session: Session,
+    session: OwningSession,
     destination: Queue | Topic,
     message: object,
     settings: Settings,
@@ -83,13 +79,13 @@ def queue_to_use(destination: object) -> Queue:
     return found
 
 
-def leads_to_topic(session: Session, queue: Queue) -> bool:
+def leads_to_topic(session: OwningSession, queue: Queue) -> bool:
     """Tell whether a queue here is the alias of a topic: what is sent to it is published."""
     name = queue_name_in(session, queue)
     return session.mq.leads_to_topic(name)
 
 
-def queue_name_in(session: Session, queue: Queue) -> str:
+def queue_name_in(session: OwningSession, queue: Queue) -> str:
     """Return the name of a queue, with its queue manager where that is another one (C2)."""
     return full_name(queue.queue_name, queue.queue_manager, session.manager.name)
 
@@ -103,7 +99,7 @@ def _check_delayed(special: Special) -> None:
 
 
 def _put(
-    session: Session,
+    session: OwningSession,
     queue: Queue,
     message: Message,
     settings: Settings,
@@ -123,7 +119,7 @@ def _put(
 
 
 def _publish(
-    session: Session,
+    session: OwningSession,
     destination: Queue | Topic,
     message: Message,
     settings: Settings,

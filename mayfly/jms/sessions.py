@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from mayfly.engine import Handle
 from mayfly.engine import Session as EngineSession
@@ -34,14 +33,13 @@ from mayfly.jms.feeds import Feed, QueueFeed, TopicFeed
 from mayfly.jms.listening import Listening
 from mayfly.jms.message_making import MakesMessages
 from mayfly.jms.producers import MessageProducer
+from mayfly.jms.roles import OwningConnection
 from mayfly.jms.subscriptions import Wanted, full_name
 from mayfly.lifetime.transactions import is_timed_out
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQOO_OUTPUT
 from mayfly.mqi.errors import ConnectionBroken, MQError, mq_error
-
-if TYPE_CHECKING:
-    from mayfly.jms.connections import Connection
+from mayfly.runtime import Lock
 
 #: How many queues a unit of work keeps open for sends; a connection has MAXHANDS in all.
 _OUTPUT_LIMIT = 32
@@ -54,7 +52,7 @@ class Session(MakesMessages):
     waits in the unit of work for the acknowledgement; sends are no part of that.
     """
 
-    def __init__(self, connection: Connection, session_mode: int) -> None:
+    def __init__(self, connection: OwningConnection, session_mode: int) -> None:
         """Open; connections make sessions."""
         # False would be SESSION_TRANSACTED, the opposite of what JMS 1.1 means by it.
         if isinstance(session_mode, bool) or session_mode not in ACKNOWLEDGE_MODES:
@@ -67,7 +65,7 @@ class Session(MakesMessages):
         self.transacted = session_mode == SESSION_TRANSACTED
         self.mq: EngineSession = connection.connect()
         #: Held by each operation but the wait of a receive, so that a close comes between two.
-        self.lock = threading.RLock()
+        self.lock: Lock = connection.manager.runtime.reentrant_lock("jms session")
         self.is_open = True
         #: Why the unit of work cannot be committed: it holds a message that nobody would get.
         self.must_roll_back: MQError | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from mayfly.engine import Handle
 from mayfly.jms.async_sending import CompletionListener, check_completion_listener
@@ -22,13 +22,11 @@ from mayfly.jms.errors import (
 from mayfly.jms.lifetimes import begins_every_life_at_the_put
 from mayfly.jms.messages import Message, TextMessage
 from mayfly.jms.property_access import PropertyAccess
+from mayfly.jms.roles import OwningSession
 from mayfly.jms.sending import destination_to_use, send
 from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
-
-if TYPE_CHECKING:
-    from mayfly.jms.sessions import Session
 
 _NO_HANDLE: Handle | None = None
 
@@ -39,7 +37,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
     Errors are JMSRuntimeException. A setter returns the producer; one that raises changes nothing.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: OwningSession) -> None:
         """Begin with the settings of JMS; contexts make producers."""
         self._session = session
         self._settings = Settings()

@@ -6,16 +6,14 @@ not durable begins with JMS.ND: the two kinds have nothing to do with each other
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mayfly.engine import Session as EngineSession
 from mayfly.engine.face.jms import OpenSubscription, open_durable
 from mayfly.jms.destinations import Topic
 from mayfly.jms.errors import refuse
+from mayfly.jms.roles import OwningConnection
 from mayfly.mqi import reasons as rc
-
-if TYPE_CHECKING:
-    from mayfly.jms.connections import Connection
 
 #: A client id may hold what stands between the parts; the name is the last of them.
 _QUOTED = str.maketrans({"%": "%25", ":": "%3A"})
@@ -32,7 +30,7 @@ class Wanted(NamedTuple):
     no_local: bool = False
 
 
-def full_name(connection: Connection, name: object, *, is_durable: bool) -> str:
+def full_name(connection: OwningConnection, name: object, *, is_durable: bool) -> str:
     """Return the name of a subscription for the queue manager; raises MQRC_SUB_NAME_ERROR.
 
     It is the client's alone where the connection has a client id, else everybody's.

@@ -49,9 +49,10 @@ class Conversations:
     def close(self, session: Session) -> None:
         """Close a session, which rolls back, and its connection if it was the last one there."""
         with self._lock:
-            connection = session.connection
+            owner = session.connection
             session.close()
-            self._close_if_unused(connection)
+            for connection in [one for one in self._connections if one is owner]:
+                self._close_if_unused(connection)
 
     def _with_room(self) -> Connection:
         for connection in self._connections:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, jms
+from mayfly.jms.roles import OwningConnection
 from mayfly.listener import ListenerPort, current_transaction
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -240,7 +241,7 @@ def test_a_session_that_pauses_is_not_receiving(manager: QueueManager, clock: Vi
 def test_a_connection_that_was_closed_is_opened_anew(
     manager: QueueManager, clock: VirtualClock, timeout_ms: int
 ) -> None:
-    connections: list[jms.Connection] = []
+    connections: list[OwningConnection] = []
 
     def note(_message: jms.Message) -> None:
         session = current_transaction().session

@@ -1,0 +1,128 @@
+"""What consumers, producers, browsers and listeners know of their session and its connection.
+
+Sessions make them, so that they cannot import sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mayfly.engine import Handle, Manager
+from mayfly.engine import Session as EngineSession
+from mayfly.jms.async_sending import Completions
+from mayfly.jms.destinations import TemporaryQueue, TemporaryTopic
+from mayfly.jms.exception_reports import ExceptionReports
+from mayfly.jms.temporary_topics import TemporaryTopics
+from mayfly.mqi.errors import MQError
+from mayfly.runtime import Lock
+
+
+class OwningConnection(Protocol):
+    """The connection that a session belongs to."""
+
+    manager: Manager
+    lifetime_ms: int
+    topics: TemporaryTopics
+    reports: ExceptionReports
+    is_started: bool
+
+    @property
+    def client_id(self) -> str | None:
+        """Who the client is."""
+
+    def begin(self) -> None:
+        """Let the client id stay as it is: the connection is being used."""
+
+    def connect(self) -> EngineSession:
+        """Return a new engine session of the connection's user."""
+
+    def create_temporary_queue(self) -> TemporaryQueue:
+        """Make a temporary queue."""
+
+    def create_temporary_topic(self) -> TemporaryTopic:
+        """Make a temporary topic."""
+
+    def has_temporary_queue(self, name: str) -> bool:
+        """Tell whether a temporary queue is this connection's."""
+
+    def wait_for_start(self, until_ms: int | None, is_open: Callable[[], bool]) -> bool:
+        """Wait until it is started; False when the time is over, or who waits is closed."""
+
+    def wake(self) -> None:
+        """Let those who wait for the start look again."""
+
+    def forget(self, session: Any) -> None:
+        """Forget a session that was closed."""
+
+    def close(self) -> None:
+        """Close with all sessions, which roll back."""
+
+
+class Listens(Protocol):
+    """The message listeners of a session, as its consumers know them."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a listener."""
+
+    def listen(self, consumer: Any, call: Callable[[Any], object]) -> None:
+        """Let a listener have the messages of a consumer."""
+
+    def leave(self, consumer: Any) -> None:
+        """Let a consumer have no listener; one at work on another thread is waited for."""
+
+    def leave_later(self, consumer: Any) -> bool:
+        """Let a consumer close when its own listener returns; False when that is not at work."""
+
+    def check_thread(self, call: str) -> None:
+        """Raise IllegalStateException when the session is busy with its listeners elsewhere."""
+
+
+class OwningSession(Protocol):
+    """The session that a consumer, a producer or a browser belongs to."""
+
+    manager: Manager
+    mq: EngineSession
+    lock: Lock
+    acknowledge_mode: int
+    transacted: bool
+    is_open: bool
+    completions: Completions
+    #: Why its unit of work cannot be committed, if it cannot.
+    must_roll_back: MQError | None
+
+    @property
+    def connection(self) -> OwningConnection:
+        """Whose session it is."""
+
+    @property
+    def listening(self) -> Listens:
+        """Its message listeners."""
+
+    def check_open(self) -> None:
+        """Raise IllegalStateException when it is closed."""
+
+    def begin_work(self) -> None:
+        """Let the time of a transaction run from now, unless it does."""
+
+    def undo(self) -> None:
+        """Back the unit of work out."""
+
+    def acknowledge(self) -> None:
+        """Acknowledge all that was received in it."""
+
+    def connect(self) -> EngineSession:
+        """Return another engine session, for a consumer that commits on its own."""
+
+    def output_handle(self, name: str) -> Handle:
+        """Return a handle on a queue, for one send to it."""
+
+    def release_output(self, name: str, handle: Handle) -> None:
+        """Give back a handle that was used for a send."""
+
+    def close_handle(self, handle: Handle) -> None:
+        """Close a handle of its engine session."""
+
+    def forget(self, consumer: Any) -> None:
+        """Forget a consumer that was closed."""
