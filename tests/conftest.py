@@ -79,6 +79,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the tests that share the Spark session where there are several workers."""
+    """Let several workers begin with what takes longest.
+
+    Files that share the Spark session come first, then those with a test that starts a Java of its
+    own: begun at the end, such a test would leave the other workers nothing to do.
+    """
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not shares_spark(file_of(item.nodeid)))
+        java = {file_of(item.nodeid) for item in items if item.get_closest_marker("spark")}
+        items.sort(key=lambda item: _rank(file_of(item.nodeid), java))
+
+
+def _rank(file: str, java: set[str]) -> int:
+    return 0 if shares_spark(file) else 1 if file in java else 2
