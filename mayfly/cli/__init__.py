@@ -1,6 +1,6 @@
 """The ``mayfly`` command: one file a command, and how commands end.
 
-A command ends with one of these codes; whatever is not 0 says why in one line on stderr.
+A command ends with one of these codes. With every code but 0 a line on stderr has the reason.
 
     0    done
     1    nothing there: no message to get; or a check found something wrong
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 
-#: What an installation of the extra brings.
+#: Packages of the extra ``cli``.
 _PACKAGES = ("typer", "rich")
 
 

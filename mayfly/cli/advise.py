@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mayfly.advise.advice import Advice
     from mayfly.advise.durations import Durations
 
-#: What the advice takes besides a setting.
+#: Parameters of the advice besides a setting.
 _LIMITS = ("margin_ms", "idle_per_hour", "seed")
 _ASKED = (
     "how long does the longest on_message take? Say it with --longest, as in --longest 15s, with "

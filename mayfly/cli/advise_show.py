@@ -1,4 +1,4 @@
-"""What ``mayfly advise`` prints: the verdict, the advice with its reasons, and what both cost."""
+"""The output of ``mayfly advise``: the verdict, the advice with its reasons, the cost of both."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _table(before: Outlook | None, after: Outlook) -> Table:
 
 
 def _cells(outlook: Outlook) -> dict[str, str]:
-    """Return the rows of the table: what was simulated, then what the formula expects."""
+    """Return the rows of the table: figures of the simulation, then those of the formula."""
     simulated, expected = outlook.simulated, outlook.estimate
     cells = {title: f"{getattr(simulated, name):,}" for name, title in _TITLES.items()}
     cells["needless share of transactions"] = f"{simulated.needless_share:.3%}"

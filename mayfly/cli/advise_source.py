@@ -19,7 +19,7 @@ _PAGE_COUNT = 50_000
 
 
 class Recorded(NamedTuple):
-    """What came to a queue, and its BOTHRESH where a queue manager says it."""
+    """The arrivals on a queue, and its BOTHRESH where a queue manager has it."""
 
     arrivals: Arrivals
     bothresh: int | None

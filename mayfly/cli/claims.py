@@ -78,11 +78,11 @@ def release(
     path: PlaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give what a consumer has claimed back to its queue, backout counts one higher.
+    """Give the claimed messages of a consumer back to their queue, backout counts one higher.
 
-    What its query has written must not come again: --checkpoint says what that is, and it is ended
-    as if it had been got. A pipeline that still reads under this name fails. An unfinished batch is
-    only given back with --even-if-written, and its checkpoint cannot be continued then.
+    Messages that its query has written must not come again: by --checkpoint they are found and
+    ended as if they had been got. A pipeline that still reads under this name fails. An unfinished
+    batch is only given back with --even-if-written, and its checkpoint cannot be continued then.
 
     \b
     Examples:

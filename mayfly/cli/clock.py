@@ -27,7 +27,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 @clock.command()
 def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -> None:
-    """Show both times, and what accepting the wall clock would do.
+    """Show both times, and the effects of accepting the wall clock.
 
     A queue manager keeps its own time where the wall clock steps back, or forward by more than an
     hour, and where its folder has seen a later time than the wall clock's.
@@ -48,10 +48,10 @@ def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -
 def accept(
     name: Name, *, is_sure: YesOption = False, path: PlaceOption = None, as_json: JsonOption = False
 ) -> None:
-    """Let a queue manager's own time be the wall clock's, after saying what that does.
+    """Let a queue manager's own time be the wall clock's; shows the effects first.
 
-    Forward it works at any time. Back it works while the queue manager is not served: what has
-    expired by its own time is discarded first, with reports, so that nothing comes back to life.
+    Forward it works at any time. Back it works while the queue manager is not served: messages that
+    have expired by its own time are discarded first, with reports, so that none comes back to life.
     Exit code 1 when nothing was done.
 
     \b

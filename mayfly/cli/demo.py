@@ -59,7 +59,7 @@ def demo(
 
 
 def tell(result: DemoResult, *, as_json: bool) -> None:
-    """Print the result; what does not agree ends the command with exit code 1."""
+    """Print the result; a disagreement ends the command with exit code 1."""
     from mayfly.cli.demo_summary import print_summary
 
     if as_json:

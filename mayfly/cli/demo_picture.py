@@ -12,7 +12,7 @@ from mayfly.demo.wall_clock import QueueSeen, WallSeen
 
 _BAR_WIDTH = 44
 _TO_COME = "·"
-#: What a bar is made of, from the left: those that are done first, those to come last.
+#: The parts of a bar, from the left: ended calls first, staged ones last.
 _PARTS = {"got": "green", "expired": "red", "available": "dodger_blue1", "staged": "grey62"}
 _HEADINGS = {"put": "", "staged": "grey62", "available": "dodger_blue1"}
 _HEADINGS |= {"got": "green", "expired": "red"}

@@ -1,4 +1,4 @@
-"""What the demo says at its end: two messages, a day and a year in numbers, and where to look."""
+"""The summary of the demo: two messages, a day and a year in numbers, and the files to look at."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mayfly.cli.dlq_show import LetterHandler
     from mayfly.cli.managers import Operated
 
-#: Whoever waits at a terminal is told so often how far it is.
+#: Interval of progress messages on a terminal.
 _TOLD_SECONDS = 1.0
 _PAGE_COUNT = 1_000
 
@@ -228,7 +228,7 @@ def _watch(handler: LetterHandler, stopped: Event) -> None:
 
 
 def _print(handler: LetterHandler, *, as_json: bool) -> None:
-    """Print what was done; what has failed is said on stderr, with its reasons."""
+    """Print the counts of a run; failures go to stderr, with their reasons."""
     if as_json:
         print_json(summary_as_json(handler))
     else:

@@ -1,4 +1,4 @@
-"""What ``mayfly dlq`` prints of dead letters and of what was done to them."""
+"""The output of ``mayfly dlq``: dead letters, and the outcomes of a run."""
 
 from __future__ import annotations
 

@@ -117,8 +117,8 @@ def run(
 
     The server is named by --url, or found by the queue manager that `mayfly serve` has open. Goes
     on where an earlier run ended. Runs until it is interrupted or, with --available-now, done.
-    --json prints a line for each batch that has rows and one at the end, of --available-now the
-    one at the end alone.
+    --json prints a line for each batch that has rows and one at the end; with --available-now only
+    the one at the end.
 
     \b
     Examples:
@@ -310,7 +310,7 @@ def _told(as_json: bool, available_now: bool) -> Callable[[int, int], None]:
         if not as_json:
             print(f"batch {batch}: {row_count:,} rows", flush=True)
         elif not available_now:
-            # Who reads it in a pipe waits for it.
+            # Flushed at once: a program at the other end of a pipe waits for the line.
             print_json({"batch": batch, "rows": row_count}, indent=None)
             sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What the commands on a lake share: their arguments, a Spark session, errors in one line."""
+"""Parts shared by the commands on a lake: arguments, a Spark session, errors in one line."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def lake_errors() -> Iterator[None]:
 
 
 def is_small(lake: Path, part: LakePart) -> bool:
-    """Tell whether a part of a lake is small enough to be answered without Spark.
+    """Return True if DuckDB answers for a part of a lake: it is small, or Spark is not installed.
 
-    Where DuckDB is not installed Spark answers, and the other way round.
+    Where DuckDB is not installed Spark answers.
     """
     if find_spec("duckdb") is None:
         if find_spec("pyspark") is None:

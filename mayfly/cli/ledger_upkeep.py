@@ -48,8 +48,8 @@ RebuildOption = Annotated[
 def compact(lake: Lake, *, rebuild: RebuildOption = False, as_json: JsonOption = False) -> None:
     """Turn the many files of a lake into one for each date, sorted by queue; update its sketches.
 
-    May run while a stream writes and others read, and may be killed: nobody ever sees a row twice
-    or misses one. What readers still need is removed by the next run.
+    May run while a stream writes and others read, and may be killed: no reader ever sees a row
+    twice or misses one. The next run removes files that readers still need now.
 
     \b
     Example:

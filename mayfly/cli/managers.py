@@ -22,10 +22,10 @@ from mayfly.store.database import DATABASE_FILE
 if TYPE_CHECKING:
     from mayfly.served import ServedQueueManager
 
-    #: What most commands work with does not tell whether it is in this process.
+    #: A queue manager of this process or a served one: most commands work with either.
     Operated = QueueManager | ServedQueueManager
 
-#: What is not given stays as the folder keeps it.
+#: No values given: the folder's own stay.
 _NOTHING = Configuration()
 
 Name = Annotated[

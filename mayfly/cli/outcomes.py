@@ -77,7 +77,7 @@ class Commands(TyperGroup):
         except ModuleNotFoundError as error:
             end(ExitCode.USAGE, _of_package(error))
         except BrokenPipeError:
-            # Whoever read our output has had enough; Typer knows how to end quietly.
+            # The reader of our output has closed the pipe; Typer ends the command quietly.
             raise
         except OSError as error:
             end(ExitCode.FILE, _of_file(error))
@@ -107,7 +107,7 @@ def _of_file(error: OSError) -> str:
 
 
 def _of_package(error: ModuleNotFoundError) -> str:
-    """Name the extra; what is no package of ours to ask for is a bug and goes on."""
+    """Name the extra of a missing package; for a package of no extra raise the error, a bug."""
     package = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(package)
     if extra is None:

@@ -70,10 +70,10 @@ def run(
 ) -> None:
     """Run a pipeline until it is interrupted or, with --once, has nothing left to do.
 
-    Goes on where an earlier run ended. When its query fails, it is started again after a while;
-    what no restart mends ends it. SIGINT or SIGTERM lets the batch in work finish, a second one
-    does not wait. --json prints a line for each batch in which a row came or left, and one at the
-    end when rows are still held.
+    Goes on where an earlier run ended. When its query fails, it is started again after a while; a
+    failure that no restart mends ends it. SIGINT or SIGTERM lets the batch in work finish, a second
+    one does not wait. --json prints a line for each batch in which a row came or left, and one at
+    the end when rows are still held.
 
     \b
     Examples:
@@ -168,7 +168,7 @@ def _problems(file: Path, *, without_spark: bool) -> list[Problem]:
         config = _loaded(file)
     except PipelineError as error:
         return [Problem(error.where or str(file), error.text)]
-    # What is wrong in the file itself is known before Java starts.
+    # Mistakes in the file itself are found first, before Java starts.
     found = find_problems(config, None)
     if without_spark or any(not problem.is_warning for problem in found):
         return found

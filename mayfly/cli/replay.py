@@ -1,4 +1,4 @@
-"""``mayfly replay``: what would other settings have changed, by queue and by message."""
+"""``mayfly replay``: the effects of other settings on recorded messages, by queue and message."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class _Way:
         from mayfly.replay.read import read_trace
         from mayfly.spark.replay import compare_in_spark, lives_to_replay
 
-        # Read before Spark starts: what is wrong with a trace is said at once.
+        # Read before Spark starts: a mistake in a trace is reported at once.
         trace = None if self._is_lake else read_trace(self._source)
         with _spark(master) as spark, _no_lives():
             if trace is None:

@@ -1,4 +1,4 @@
-"""What ``mayfly replay`` prints: queues before and after, and the messages that end otherwise."""
+"""The output of ``mayfly replay``: queues before and after, and messages that end otherwise."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     AnySchedule = Schedule | ServedSchedule
 
-#: Whoever waits longer than this at a terminal is told how far it is.
+#: A longer operation shows its progress on a terminal.
 _SILENT_SECONDS = 1.0
 
 
 class Action(NamedTuple):
-    """What is done: its verb, the receipts that are what was asked for, and how it is done."""
+    """An operation: its verb, the receipts that mean success, and the calls that do it."""
 
     verb: str
     wanted: tuple[Receipt, ...]
@@ -38,7 +38,7 @@ class Action(NamedTuple):
 
 
 class Request(NamedTuple):
-    """To what it is done, by ids or by filter, and how that is told."""
+    """The messages of an operation, by ids or by filter, and the form of its output."""
 
     name: str
     path: str | None
@@ -53,10 +53,10 @@ class Request(NamedTuple):
 def opened_schedule(
     name: str, path: str | None, *, delivers: bool = False
 ) -> Iterator[AnySchedule]:
-    """Open the schedule of a queue manager for a block, in the name of who runs the command.
+    """Open the schedule of a queue manager for a block, in the name of the command's user.
 
-    What is due at its end goes before the command ends with ``delivers``: what it has called
-    released can be got then. Tells when the delay processor does not run.
+    With ``delivers`` due messages are put on their queues before the command ends: a message that
+    it reported as released can be got then. Warns when the delay processor does not run.
     """
     with operated(name, path) as queue_manager:
         with queue_manager.session(user=user(), program="mayfly schedule") as session:
@@ -112,9 +112,9 @@ def _check(action: Action, request: Request) -> None:
 def _one_by_one(
     action: Action, waiting: AnySchedule, msg_ids: list[bytes], *, as_json: bool
 ) -> Counter[Receipt]:
-    """Do each on its own and return the receipts that were not asked for, counted.
+    """Do each message on its own and return the counts of receipts that mean no success.
 
-    What was printed is done, also when a later one is refused.
+    A printed receipt stands, also when a later message is refused.
     """
     missed: Counter[Receipt] = Counter()
     for msg_id in msg_ids:
@@ -158,6 +158,6 @@ def _last(counts: Iterator[int], done: Receipt) -> int:
         if is_shown:
             typer.echo("\r\033[K", nl=False, err=True)
         if count and not is_complete:
-            # Interrupted, or the disk is full: what was done stays done.
+            # Interrupted, or the disk is full: batches before that stay done.
             typer.echo(f"mayfly: {count:,} {done} until then", err=True)
     return count

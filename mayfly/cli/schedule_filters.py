@@ -1,4 +1,4 @@
-"""What ``mayfly schedule`` is told: ids, moments, intervals, and which messages a filter means."""
+"""The arguments of ``mayfly schedule``: ids, moments, intervals, and filters of messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ID_BYTES = 24
 _USER_CHARACTERS = 12
 #: Fewer digits are the year 1973 or before: seconds, or a date without its hyphens.
 _MS_DIGITS = re.compile(r"[0-9]{12,14}")
-#: What --limit is where it is not given.
+#: Default of --limit.
 LIMIT_COUNT = 20
 
 
@@ -241,7 +241,7 @@ def filter_of(
     if within_ms is not None:
         if due_before is not None:
             raise CommandFailed(ExitCode.USAGE, "give --within or --due-before, not both")
-        # What is due at its very end is within it.
+        # A message due at the very end of the interval is within it.
         due_before = Moment(within_ms + 1, is_from_now=True)
     pairs = tuple((name, value) for name, value in properties or ())
     user = None if sender is None else sender[:_USER_CHARACTERS]

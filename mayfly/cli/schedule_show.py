@@ -1,4 +1,4 @@
-"""What ``mayfly schedule`` prints of what waits, and of what was done to it."""
+"""The output of ``mayfly schedule``: delayed messages, and the audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayfly.lifetime.times import SECOND_MS
 
 _LIST_HEAD = ("MsgId", "due (UTC)", "queue", "sender", "bytes")
 _AUDIT_HEAD = ("at (UTC)", "user", "action", "receipt", "count", "what")
-#: Moments in what the audit says of a change; what has more digits is behind the year 5138.
+#: Moments in an entry of the audit; a number with more digits is beyond the year 5138.
 _MOMENT = re.compile(r"(^to |\bdue_from_ms=|\bdue_before_ms=)([0-9]{1,14})(?![0-9])")
 
 

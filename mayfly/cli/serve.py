@@ -184,9 +184,9 @@ class _Held(NamedTuple):
 
 @contextlib.contextmanager
 def _held(names: Sequence[str], path: Path | None, given: Configuration) -> Iterator[_Held]:
-    """Have queue managers open for a block; whoever finds them in use learns that they are served.
+    """Have queue managers open for a block; commands that find them in use learn that.
 
-    Commands know it from before the folders are opened until they are closed.
+    Their folders count as served from before they are opened until they are closed.
     """
     folders = {name: folder_of(name, path) for name in names}
     with contextlib.ExitStack() as stack:

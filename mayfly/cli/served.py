@@ -1,4 +1,4 @@
-"""What tells the commands of this machine that a folder is served, and by which server."""
+"""The file by which commands of this machine know that a folder is served, and its server."""
 
 from __future__ import annotations
 

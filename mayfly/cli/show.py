@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, lines for people."""
+"""The output of commands: JSON for programs, lines for people."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 def as_json(message: Message) -> dict[str, Any]:
     """Return a message for JSON: ids in hexadecimal, the body as text or else as ``body_hex``.
 
-    One from the staging queue has ``delayed`` as well: what its delay header says of it.
+    A message from the staging queue has ``delayed`` as well: the fields of its delay header.
     """
     descriptor = message.descriptor
     fields: dict[str, Any] = {

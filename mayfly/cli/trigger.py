@@ -40,12 +40,12 @@ def run(
     path: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a trigger monitor, as runmqtrm does, until interrupted; then tell what it did.
+    """Run a trigger monitor, as runmqtrm does, until interrupted; then print its counts.
 
     APPLICID of a process with APPLTYPE(UNIX) is a command line, run without a shell; the MQTMC2 is
     its last argument. The next trigger message is taken when it has ended, or at once with
-    ENVRDATA('&'); with --at-once 4, while no more than 3 run. What cannot be started goes to the
-    dead-letter queue. See docs/TRIGGERING.md.
+    ENVRDATA('&'); with --at-once 4, while no more than 3 run. A trigger message that starts nothing
+    goes to the dead-letter queue. See docs/TRIGGERING.md.
 
     \b
     Example:

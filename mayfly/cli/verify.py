@@ -30,7 +30,7 @@ def verify(
 ) -> None:
     """Prove that no message is lost or counted twice.
 
-    Recounts every queue: what was put has ended or is present. Exit code 1 when that is not so.
+    Recounts every queue: each message that was put has ended or is present. Exit code 1 when not.
 
     \b
     Example:

@@ -54,8 +54,8 @@ class Returns:
     def note(self, letter: DeadLetter, course: Course, sequence: int, now_ms: int) -> None:
         """Remember the course of a letter that was put elsewhere.
 
-        ``sequence`` is a sequence number of its queue from before: what had a lower one when it was
-        put there is another letter.
+        ``sequence`` is a sequence number of its queue from before: a letter with a lower one is
+        another letter.
         """
         identity = _identity(letter)
         self._sent.pop(identity, None)

@@ -1,4 +1,4 @@
-"""What is wrong with a rule table, and where."""
+"""Errors of a rule table, with their place."""
 
 from __future__ import annotations
 

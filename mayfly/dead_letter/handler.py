@@ -40,7 +40,7 @@ _FATAL = (
 
 
 class Outcome(StrEnum):
-    """What a handler counts."""
+    """The outcomes that a handler counts."""
 
     DISCARDED = "discarded"
     FORWARDED = "forwarded"
@@ -59,7 +59,7 @@ class Outcome(StrEnum):
 
 #: Of these the letter is on the queue still, and is not looked at again.
 _STAYS = (Outcome.IGNORED, Outcome.LEFT, Outcome.WITHOUT_HEADER)
-#: These count as attempts of a rule; what was put elsewhere may come back.
+#: Outcomes that count as attempts of a rule; a letter that was put elsewhere may come back.
 _ATTEMPTS = (Outcome.FAILED, Outcome.REDRIVEN, Outcome.FORWARDED)
 _DONE = {
     Action.DISCARD: Outcome.DISCARDED,
@@ -71,8 +71,8 @@ _DONE = {
 class DeadLetterHandler:
     """Applies a rule table to a queue; a context manager, used by one thread but for :meth:`stop`.
 
-    Attempts are counted as long as the handler lives, also of a letter that comes back within twice
-    RETRYINT as it was; what it has left alone it does not look at again. ``counts`` and
+    Attempts are counted as long as the handler lives, also of a letter that comes back unchanged
+    within twice RETRYINT. A letter that it has left alone is not looked at again. ``counts`` and
     ``failures`` (attempts by reason code) can be read from any thread.
     """
 
@@ -127,8 +127,8 @@ class DeadLetterHandler:
         """Work as long as WAIT says, or until :meth:`stop`.
 
         With WAIT(NO) until nothing is left to do, with WAIT(n) until nothing was for n seconds;
-        what is still to be tried again is left to do. New letters are looked at at once, the whole
-        queue, and with it all that has failed, every RETRYINT. Raises as :meth:`run_once`.
+        attempts still to come are left to do. New letters are looked at at once. The whole queue,
+        with all failed letters, is looked at every RETRYINT. Raises as :meth:`run_once`.
         """
         self._busy_ms = self._manager.now_ms()
         is_over = False

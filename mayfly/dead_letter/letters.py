@@ -43,7 +43,7 @@ class DeadLetter(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """What stands behind the header."""
+        """The data behind the header."""
         return self.message.body[_HEADER_BYTES:]
 
     @property

@@ -15,7 +15,7 @@ DEFAULT_RETRY_INTERVAL_MS = ms_of_seconds(60)
 
 
 class Action(StrEnum):
-    """What a rule does to a letter."""
+    """The action of a rule on a letter."""
 
     DISCARD = "DISCARD"
     IGNORE = "IGNORE"
@@ -45,13 +45,13 @@ NUMBERS: dict[str, Callable[[DeadLetter], int]] = {
 
 
 class Pattern(NamedTuple):
-    """What a keyword asks for: a number, or a text in which ``*`` and ``?`` stand for others."""
+    """The value of a pattern keyword: a number, or a text with wildcards ``*`` and ``?``."""
 
     keyword: str
     wanted: int | re.Pattern[str]
 
     def takes(self, letter: DeadLetter) -> bool:
-        """Tell whether a letter has it; blanks at the end of a text do not count."""
+        """Return True if a letter matches; blanks at the end of a text do not count."""
         if isinstance(self.wanted, int):
             return NUMBERS[self.keyword](letter) == self.wanted
         return self.wanted.fullmatch(TEXTS[self.keyword](letter).rstrip()) is not None
@@ -74,7 +74,7 @@ class Rule(NamedTuple):
     line: int = 1
 
     def matches(self, letter: DeadLetter) -> bool:
-        """Tell whether the rule is for a letter."""
+        """Return True if all patterns of the rule match a letter."""
         return all(pattern.takes(letter) for pattern in self.patterns)
 
     def destination(self, letter: DeadLetter) -> tuple[str, str]:
@@ -91,10 +91,10 @@ class Rule(NamedTuple):
 
 
 class RuleTable(NamedTuple):
-    """A whole table: what to work on, and the rules in their order.
+    """A whole table: the queue to work on, and the rules in their order.
 
-    Blank names mean the queue manager at hand and its DEADQ. ``wait_ms`` is how long to wait for
-    more when there is nothing left to do; MQWI_UNLIMITED (-1) for ever.
+    Blank names mean the queue manager at hand and its DEADQ. ``wait_ms`` is the longest wait for
+    more letters when nothing is left to do; MQWI_UNLIMITED (-1) for ever.
     """
 
     rules: tuple[Rule, ...]

@@ -18,7 +18,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqsc.grammar import statements
 
 Value = TypeVar("Value")
-#: What a number may be called: the beginnings of its names.
+#: Keyword -> prefixes of the constants by which its number may be named.
 _NAMES = {
     "APPLTYPE": ("MQAT_",),
     "FEEDBACK": ("MQFB_", "MQRC_"),

@@ -54,7 +54,7 @@ class ImsBridge:
         """
         count = 0
         with closing(Desk(self._manager, self._queue, self._transaction)) as desk:
-            # What comes meanwhile, a reply that is a request again above all, is for the next pass.
+            # Requests that come meanwhile are for the next pass: a reply may be a request again.
             for _ in range(self._manager.curdepth(self._queue)):
                 message = desk.next()
                 if message is None or not desk.deal_with(message):
@@ -126,7 +126,7 @@ class ImsBridge:
         return _LOOK_AGAIN if desk.source.is_cut else message
 
     def _deal_with(self, desk: Desk, message: Message) -> None:
-        # What changes from now on may be what it fails for want of.
+        # Read before the attempt: a definition changed during it may be the missing one.
         version = definitions_version(self._manager)
         try:
             comes_again = not desk.deal_with(message) and not desk.backout_threshold

@@ -72,7 +72,7 @@ class Desk:
         return is_done
 
     def close(self) -> None:
-        """End the session; what is not committed is backed out."""
+        """End the session; uncommitted work is backed out."""
         self._session.close(commit=False)
 
     def _is_dealt_with(self, message: Message) -> bool:

@@ -1,4 +1,4 @@
-"""What becomes of a request that is refused, and of a reply that nobody takes: dead letters."""
+"""Dead letters of refused requests, and of replies that no queue takes."""
 
 from __future__ import annotations
 

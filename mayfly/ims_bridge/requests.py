@@ -1,4 +1,4 @@
-"""What a message on the bridge's queue asks for: its data, and its MQIIH if it has one."""
+"""A request from a message on the bridge's queue: its data, and its MQIIH if it has one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayfly.properties.folders import parts_of
 from mayfly.pymqi.headers import IIH
 
 IMS_FORMAT = c.MQFMT_IMS.decode().rstrip()
-#: What an MQIIH without values says.
+#: The initial values of an MQIIH.
 NO_HEADER = structures.IIH.initial()
 
 

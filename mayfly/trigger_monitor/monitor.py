@@ -23,7 +23,7 @@ _NO_PROGRAMS: Mapping[str, Program] = {}
 
 
 class Outcome(StrEnum):
-    """What a monitor counts."""
+    """The outcomes that a monitor counts."""
 
     #: A program was started, whatever became of it.
     STARTED = "started"

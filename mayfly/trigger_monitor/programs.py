@@ -13,11 +13,11 @@ from mayfly.mqi.constants import MQAT_UNIX, MQFB_APPL_CANNOT_BE_STARTED, MQFB_AP
 from mayfly.trigger_monitor.messages import TriggerMessage
 
 _LOG = logging.getLogger("mayfly.trigger_monitor")
-#: Called with the trigger message; what it returns is not looked at.
+#: Called with the trigger message; its result is ignored.
 Program = Callable[[TriggerMessage], object]
 #: ENVRDATA of a command that is not counted among those that run at once.
 _IN_BACKGROUND = "&"
-#: A command writes where the monitor complains: what the monitor prints is its own.
+#: Output of commands goes to stderr: the monitor's stdout is for its own result.
 _STDERR = 2
 
 
@@ -31,7 +31,7 @@ class CannotStart(Exception):
 
 
 class Programs:
-    """What may be started; used by one thread but for :meth:`stop`."""
+    """The programs that may be started; used by one thread but for :meth:`stop`."""
 
     def __init__(
         self, callables: Mapping[str, Program], command_limit: int, note_failure: Callable[[], None]
