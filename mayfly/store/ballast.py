@@ -1,8 +1,8 @@
 """Ballast: room on the disk that is kept for the time when it is full.
 
 SQLite needs room also to remove messages: the log grows, and the ledger. On a full disk the ballast
-is given up, so that messages can be got and discarded; what adds messages is refused until the disk
-has room for it again.
+is given up, so that messages can be got and discarded. Transactions that add messages are refused
+until the disk has room for it again.
 """
 
 from __future__ import annotations

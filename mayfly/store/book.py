@@ -103,7 +103,7 @@ class Book:
         return unit
 
     def has_unbalanced(self) -> bool:
-        """Tell whether a queue has changed since its last balance row."""
+        """Return True if a queue has changed since its last balance row."""
         return any(t.unbalanced for number, t in self.totals.items() if number >= 0)
 
     def write(self, unit: Unit) -> None:

@@ -14,7 +14,7 @@ _SAVE = "INSERT OR REPLACE INTO channel VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM channel WHERE name = ?"
 
 
-#: What becomes of a channel when its queue manager is opened: the column ``is_started``.
+#: Values of the column ``is_started``: the state of a channel when its queue manager is opened.
 INACTIVE, STARTED, STOPPED = range(3)
 
 

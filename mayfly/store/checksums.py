@@ -23,7 +23,7 @@ _RESERVED_BYTES = 8
 #: Where a database says how many bytes of each page are reserved.
 _RESERVED_AT = 20
 _LOADING = threading.Lock()
-#: What the checksums lie over, once they are loaded.
+#: Name of the VFS under the checksums, once they are loaded.
 _lies_over = [""]
 
 

@@ -23,7 +23,7 @@ from mayfly.store.units import StoredMessage
 
 #: Enough for any consumer: a hundred thousand rows a second for a hundred days and more.
 ROW_BITS = 40
-#: What a message on an ordinary queue has.
+#: Columns of a message on an ordinary queue.
 COLUMNS = (
     "k, put_ms, deliver_at_ms, expire_at_ms, msg_hash, correl_hash, backout_count, msg_id, "
     "correl_id, origin_id, descriptor, body, topic"
@@ -34,7 +34,7 @@ _RANGE = "r > ? AND r <= ?"
 _SAVE_CONSUMER = "INSERT OR REPLACE INTO consumer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SAVE_CLAIM = "INSERT INTO claim VALUES (?, ?, ?, ?, ?, ?)"
 _FORGET_CLAIMS = "DELETE FROM claim WHERE consumer_id = ? AND number <= ?"
-#: The place in the array of keys is the place in the claim; who is in memory is not found here.
+#: The index in the array of keys is the place in the claim; messages in memory are not found here.
 _TAKE = f"""
 INSERT INTO claimed (r, persistent, {COLUMNS})
 SELECT ? + p.key, 1, {COLUMNS.replace("k,", "m.k,", 1)}
@@ -80,7 +80,7 @@ _COUNTS = (
 Statement = tuple[str, tuple[Any, ...]]
 
 
-#: What a claim looks at before it takes a message: key, deadline and length of its data.
+#: Key, deadline and data length of a message: a claim checks these before it takes it.
 Head = tuple[int, int | None, int]
 
 
@@ -191,7 +191,7 @@ class ClaimedMessages:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Wait for the read under way; whoever comes later gets MQRC_CONNECTION_BROKEN."""
+        """Wait for the read under way; later calls get MQRC_CONNECTION_BROKEN."""
         with self._guard:
             self._is_stopped = True
 

@@ -41,7 +41,7 @@ def rows_of(
 def damaged(file: Path, error: Exception) -> StoreDamaged:
     """Return the error to raise for damage that was met in a database file.
 
-    What could not be read may also be text or JSON that nobody has written.
+    The cause may also be a text or JSON that Mayfly never wrote.
     """
     what = "the checksum of a page is wrong" if isinstance(error, apsw.IOError) else str(error)
     return StoreDamaged(f"{file} is damaged: {what}", file.parent)

@@ -30,8 +30,8 @@ class Database:
     """One SQLite database with its writer and reader connections and, on disk, its folder's lock.
 
     Raises FolderInUse when another open queue manager holds the folder, NewerSchema when it was
-    written by a later version, StoreDamaged when SQLite cannot read it or it holds less than it
-    must (identity.py).
+    written by a later version, and StoreDamaged when SQLite cannot read it or it holds less than
+    identity.json says.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class Database:
     ) -> None:
         """Open the database of a folder, made when missing, or one in memory for None.
 
-        ``accepts_older`` is for a restore: what the folder must hold at least is not asked.
+        ``accepts_older`` is for a restore: the folder may hold less than identity.json says.
         """
         self.folder = folder
         self._runtime = runtime = Runtime() if runtime is None else runtime
         #: The index of the log, kept open: closing it would drop the locks of SQLite.
         self._index: int | None = None
-        #: What a full disk makes it give up; None in memory.
+        #: Room that is given up when the disk is full; None in memory.
         self.ballast: Ballast | None = None
         self._lock: FolderLock | None = None
         self._pid = os.getpid()

@@ -1,4 +1,4 @@
-"""What only delayed messages need of the store: release in bulk, due order, ids that tell a key."""
+"""The store for delayed messages: release in bulk, due order, ids that contain a key."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class DelayedMessages(Messages):
         ``within`` is the half-open range of keys looked at.
         """
         low, high = within
-        # First at the key: what another transaction moves from there meanwhile, the index shows.
+        # The key is read first: a message that another transaction moves away meanwhile is then
+        # found by the index.
         row = self.row(key) if low <= key < high else None
         rows = self.by_msg_id(id_hash(msg_id), low, high, limit)
         # Its sender may have given the id to more messages; put again from a copy it is in both.

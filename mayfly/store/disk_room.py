@@ -1,9 +1,9 @@
-"""Keeps room on the disk for what adds no messages: gets, discards, releases, definitions.
+"""Keeps room on the disk for work that adds no messages: gets, discards, releases, definitions.
 
 The invariant: when a put is accepted, the disk has room to write the whole log back, and the
-ballast besides. A put that would break it is refused, and the ballast is given up. Whatever ends
-messages then has at least half of the ballast for its frames of the log. The committing thread
-itself looks after this: another thread may come too late on a busy machine.
+ballast besides. A put that would break it is refused, and the ballast is given up. A transaction
+that ends messages then has at least half of the ballast for its frames of the log. The committing
+thread itself checks the room: another thread may come too late on a busy machine.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DiskRoom:
     def check_size(self, batch: list[Unit]) -> None:
         """Raise apsw.FullError if puts exceed ``most_pages``; call it before the COMMIT.
 
-        What they add would fit into the log, and later not into the database.
+        Such puts would fit into the log, but not into the database when the log is written back.
         """
         is_larger = int(self._writer.pragma("page_count")) > (self.most_pages or 0)
         if is_larger and any(unit.is_growing() for unit in batch):

@@ -1,8 +1,8 @@
-"""identity.json: what the database of a folder must hold at least.
+"""identity.json: the least that the database of a folder must hold.
 
-SQLite opens a database that was emptied, or that has lost its write-ahead log, without a word. This
-file, written at creation, checkpoints and close, tells such a store from a new one. It is not
-written with each commit, for that would double the syncs.
+SQLite opens a database that was emptied, or that has lost its write-ahead log, without an error.
+This file, written at creation, checkpoints and close, distinguishes such a store from a new one. It
+is not written with each commit, which would double the syncs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _META = "SELECT name, value FROM meta WHERE name IN ('instance_id', 'sequence')"
 
 
 class Identity(NamedTuple):
-    """What a database says of itself; all but ``instance`` and ``is_protected`` only grow."""
+    """Marks of a database's state; all but ``instance`` and ``is_protected`` only grow."""
 
     instance: str
     schema: int

@@ -101,10 +101,10 @@ def carried_out(messages: Messages) -> set[int]:
 
 
 def pack_unit(unit: Unit) -> str:
-    """Return all that a unit is to change on the disk, as JSON.
+    """Return all changes of a unit to the disk, as JSON.
 
-    What it changes in memory is left out, its effect on the totals is not: at the next start they
-    say what was lost.
+    Changes to non-persistent messages are left out, but not their effect on the totals: at the next
+    start the totals say how many messages were lost.
     """
     deltas = [
         (number, d.puts, d.present, d.present_volatile, list(d.ended.items()))

@@ -32,7 +32,7 @@ _LARGEST_POSITION = 2**63 - 1
 
 
 class PositionTrimmed(Exception):
-    """A reader asks for positions that retention has removed; what they said is gone."""
+    """A reader asks for positions that retention has removed; their rows are gone."""
 
     def __init__(self, after_position: int, first_position: int) -> None:
         """Name the position read from and the first one still held."""
@@ -66,7 +66,7 @@ class Ledger:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Wait for the read under way; whoever comes later gets MQRC_CONNECTION_BROKEN."""
+        """Wait for the read under way; later calls get MQRC_CONNECTION_BROKEN."""
         with self._guard:
             self._is_stopped = True
 
@@ -83,7 +83,7 @@ class Ledger:
 
     def first_position(self) -> int:
         """Return the oldest position still held, one past the newest when there is none."""
-        # Asked before the read: what is written meanwhile is read, or comes after.
+        # Taken before the read: a row written meanwhile is read as well, or has a later position.
         last_position = self._book.last_position
         with self._guard:
             self._check_open()

@@ -1,11 +1,10 @@
-"""Tells a write-ahead log that is damaged from one whose last transaction a crash has cut off.
+"""Distinguishes a damaged write-ahead log from one whose last transaction a crash has cut off.
 
-SQLite ends its reading of the log at the first frame that is not valid, whatever comes behind it:
-right for a transaction that never reached the disk as a whole, while damage in the midst would make
-it drop transactions that were acknowledged. Each commit is synced before the next one begins, so
-that at most one transaction is incomplete after a crash, and at most one frame behind the first
-invalid one commits. Two of them prove damage. tests/store/test_log_cuts.py proves the
-rule by power cuts.
+SQLite ends its reading of the log at the first frame that is not valid, whatever follows. That is
+right for a transaction that never reached the disk as a whole. After damage in the middle it would
+drop acknowledged transactions. Each commit is synced before the next one begins. So at most one
+transaction is incomplete after a crash, and at most one frame behind the first invalid one commits.
+Two of them prove damage. tests/store/test_log_cuts.py proves the rule by power cuts.
 """
 
 from __future__ import annotations

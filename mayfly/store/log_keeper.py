@@ -17,7 +17,7 @@ from mayfly.store.database import Database
 from mayfly.store.write_ahead_log import FRAME_BYTES, WriteAheadLog
 
 _LOG = logging.getLogger("mayfly.store")
-#: What is written back while writers are held back takes about 10 ms.
+#: Pages to write back while writers are held back: about 10 ms.
 _FEW_PAGES = 500
 #: Each pass leaves what was written meanwhile, less each time unless the disk cannot keep up.
 _MOST_PASSES = 10
@@ -121,5 +121,5 @@ class LogKeeper:
         try:
             self._log.lengthen()
         except OSError as error:
-            # What the disk cannot take the next commit will tell, to whom it concerns.
+            # If the disk is full, the next commit fails with the error for its callers.
             _LOG.info("no room made in the log: %s", error)

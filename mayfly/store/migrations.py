@@ -72,12 +72,12 @@ _SPLIT_RETAINED = (
 )
 
 
-#: What the staged messages take. The length of data is known without reading them; those that no
-#: page has room for have pages of their own, of which the last is not full.
+#: Bytes of the staged messages. The length of data is known without reading them; data too long for
+#: a page have pages of their own, of which the last is not full.
 _STAGED_BYTES = """
 SELECT coalesce(sum(length(body) + CASE WHEN length(body) > 3000 THEN 5120 ELSE 512 END), 0)
 FROM message WHERE k < 0"""
-#: For what does not grow with the messages.
+#: Room for the parts that do not grow with the messages.
 _ROOM_BYTES = 2**20
 
 

@@ -164,7 +164,7 @@ def _empty_log(writer: apsw.Connection) -> None:
 def _bring_up_to_date(writer: apsw.Connection, file: Path, files: Files) -> None:
     """Make the tables of a new database, or bring those of an older one to the present schema.
 
-    One transaction does it: what is killed in it has changed nothing. Raises NoRoomToMigrate.
+    One transaction does it: a kill in between changes nothing. Raises NoRoomToMigrate.
     """
     version = int(rows_of(writer, "PRAGMA user_version")[0][0])
     if version == SCHEMA_VERSION:

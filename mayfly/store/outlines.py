@@ -1,4 +1,4 @@
-"""Messages without their data: what a group in memory knows of its members."""
+"""Messages without their data: the entries of the index of groups in memory."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ _LOG = logging.getLogger("mayfly.store")
 def tighten(folder: Path, descriptor: int, file_prefix: str) -> None:
     """Take the rights of group and others from an open folder, and from files that begin so.
 
-    Each change is logged as a warning. A folder with the sticky bit, as /tmp, belongs to everybody:
-    it stays as it is, and its files alone are tightened. What belongs to another user stays too.
+    Each change is logged as a warning. A folder with the sticky bit, as /tmp, is shared by users:
+    it stays as it is, and only its files are tightened. Files of another user stay as they are.
     """
     found = os.fstat(descriptor)
     if found.st_mode & _OTHERS and not found.st_mode & stat.S_ISVTX:

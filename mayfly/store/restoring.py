@@ -1,4 +1,4 @@
-"""What an operator does with a folder that no queue manager has open: accept a restore, compact."""
+"""Operations on a folder that no queue manager has open: accept a restore, compact."""
 
 from __future__ import annotations
 

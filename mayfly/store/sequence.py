@@ -34,7 +34,7 @@ class Sequence:
         return self._last
 
     def is_low(self) -> bool:
-        """Tell whether :meth:`extend` is needed before many more are given."""
+        """Return True if :meth:`extend` is needed before many more numbers are given."""
         return self._reserved - self._last < _LOW
 
     def extend(self) -> None:

@@ -70,7 +70,7 @@ def insert_bulk(writer: apsw.Connection, bulk: Bulk) -> None:
 
 
 class StagePlace(NamedTuple):
-    """Whose rows a stage holds: one attempt of one task of one batch of one query."""
+    """The owner of a stage: one attempt of one task of one batch of one query."""
 
     query: str
     batch: int

@@ -157,7 +157,7 @@ class Store:
             self.unsettled_since_ms = self._now_ms()
 
     def must_flush(self) -> bool:
-        """Tell whether so many lives are kept back that the next caller should flush them."""
+        """Return True if so many lives are kept back that the next caller should flush them."""
         return len(self._pending.lives) >= _PENDING_LIVES
 
     def flush(self) -> None:
@@ -192,9 +192,9 @@ class Store:
                 raise
 
     def settled_totals(self) -> dict[int, Totals] | None:
-        """Return the totals by queue number with what is kept back; call it with the latch held.
+        """Return the totals by queue number, lives kept back included; call with the latch held.
 
-        None while a flush is under way: what it writes cannot be told from what is written.
+        None while a flush is under way: its lives may or may not be in the stored totals yet.
         """
         assert self.latch.is_held()
         if self._flushing:
@@ -210,7 +210,7 @@ class Store:
             return [*self.persistent.check(), *self.volatile.check()]
 
     def close(self) -> None:
-        """Close everything; what is kept back must have been flushed."""
+        """Close everything; lives kept back must have been flushed."""
         if self._log_keeper is not None:
             self._log_keeper.stop()
         is_broken = self.group.is_broken

@@ -95,7 +95,7 @@ class TotalsTable:
         self._held: dict[int, Totals] = {}
         #: Queues come and go while the leader writes; it guards which totals there are.
         self._lock = lock
-        #: Of the transaction under way: what it changes, and for which its lives do not tell.
+        #: Totals that the transaction under way changes, and those that its lives do not determine.
         self._changed: dict[int, Totals] = {}
         self._untold: set[int] = set()
         self._saves_all = False
@@ -130,7 +130,7 @@ class TotalsTable:
             self._held.pop(number, None)
 
     def __contains__(self, number: int) -> bool:
-        """Tell whether a queue of that number is known."""
+        """Return True if a queue of that number is known."""
         return number in self._held
 
     def __getitem__(self, number: int) -> Totals:
@@ -149,7 +149,7 @@ class TotalsTable:
             self._changed[number] = totals.plus(delta)
             if number < 0 or not delta.is_told_by_lives():
                 self._untold.add(number)
-        # What a statement does to the ledger is not known here.
+        # The effect of a statement on the ledger is unknown here, so all totals are saved.
         self._saves_all |= bool(unit.statements)
 
     def changed(self, *, unbalanced: bool) -> list[tuple[int, Totals]]:
@@ -201,7 +201,7 @@ class TotalsTable:
     def forget_strangers(self, numbers: set[int]) -> None:
         """Forget totals of queues that no longer exist: temporary ones of an earlier run."""
         for number, totals in list(self._held.items()):
-            # What is staged for a deleted queue is still counted.
+            # Messages staged for a deleted queue are still counted.
             if abs(number) in numbers or (number < 0 and totals.present):
                 continue
             del self._held[number]

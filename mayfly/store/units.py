@@ -1,4 +1,4 @@
-"""What one unit of work changes in the store: messages, lives, counters, definitions."""
+"""The changes of one unit of work to the store: messages, lives, counters, definitions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Move(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What the messages of a Bulk have in common whose keys, and hashes of MsgId, follow on."""
+    """Common values of the messages of a Bulk; their keys, and hashes of MsgId, are consecutive."""
 
     first_key: int
     first_hash: int
@@ -124,7 +124,7 @@ class Delta:
             self.ended[outcome] = self.ended.get(outcome, 0) + count
 
     def is_told_by_lives(self) -> bool:
-        """Tell whether it is the ends of persistent messages and nothing else."""
+        """Return True if it is the ends of persistent messages and nothing else."""
         return (
             not self.puts
             and not self.present_volatile
@@ -193,7 +193,7 @@ class Unit:
         self.has_passed_persistent = False
 
     def is_durable(self) -> bool:
-        """Tell whether the unit must reach the disk before it counts as done."""
+        """Return True if the unit must reach the disk before it counts as done."""
         return bool(
             self.inserts
             or self.deletes
@@ -212,7 +212,7 @@ class Unit:
         return added > ended or self.brings_data
 
     def is_plain(self) -> bool:
-        """Tell whether it only puts and ends messages one by one."""
+        """Return True if it only puts and ends messages one by one."""
         return not (
             self.moves
             or self.bulks
