@@ -55,7 +55,7 @@ def define(
     given = checked_all(kind, attributes)
     models = [] if like is None else [find_channel(manager, like)]
     if replace and like is None:
-        models = view_channels(manager, name)
+        models = [found for found in view_channels(manager, name) if found.name == name]
     model = models[0] if models else None
     if model is not None and model.chltype != given[_TYPE]:
         said = f"{model.name} is a channel of another {_TYPE}"

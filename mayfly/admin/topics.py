@@ -22,6 +22,7 @@ from mayfly.engine.face.administration import (
     DEFAULT_TOPIC,
     SUB,
     TOPIC,
+    TopicDefinition,
     alter_subscription,
     alter_topic,
     clear_retained,
@@ -49,16 +50,21 @@ def define(
 ) -> None:
     """Define a topic object; a new one needs its topic string, which no model gives it."""
     given = checked_all(kind, attributes)
-    is_new = not view_topics(manager, name)
-    models = view_topics(manager, like or DEFAULT_TOPIC)
-    if models:
-        inherited = {k: v for k, v in models[0].attributes.items() if k != _TOPIC_STRING}
+    is_new = _topic(manager, name) is None
+    model = _topic(manager, like or DEFAULT_TOPIC)
+    if model is not None:
+        inherited = {k: v for k, v in model.attributes.items() if k != _TOPIC_STRING}
         given = {**inherited, **given}
     elif like is not None:
         raise UnknownModel(kind, like)
     if is_new and _TOPIC_STRING not in given:
         raise missing_attribute(_TOPIC_STRING)
     define_topic(manager, name, given, replace=replace)
+
+
+def _topic(manager: Manager, name: str) -> TopicDefinition | None:
+    # No object has an asterisk in its name: a pattern finds none here.
+    return next((found for found in view_topics(manager, name) if found.name == name), None)
 
 
 def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
@@ -111,10 +117,10 @@ def subscribe(
     """Define an administrative subscription; a model gives what can be altered of it."""
     given = checked_all(kind, attributes)
     if like is not None:
-        models = view_subscriptions(manager, like)
-        if not models or models[0].definition.name != like:
+        models = [m for m, _ in view_subscriptions(manager, like) if m.name == like]
+        if not models:
             raise UnknownModel(kind, like)
-        inherited = models[0].definition.attributes.items()
+        inherited = models[0].attributes.items()
         given = {**{k: v for k, v in inherited if k in CHANGEABLE_OF_SUBSCRIPTIONS}, **given}
     define_subscription(manager, name, given, replace=replace)
 

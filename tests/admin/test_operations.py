@@ -138,6 +138,23 @@ def test_a_model_gives_what_is_left_out_and_must_be_there(qm: mayfly.QueueManage
         admin.define(qm, QALIAS, "C", {}, like="A")
 
 
+@pytest.mark.parametrize("kind", DEFINABLE)
+def test_a_pattern_names_no_object(qm: mayfly.QueueManager, kind: str) -> None:
+    needed = NEEDED.get(kind, {})
+    admin.define(qm, kind, "ONE", needed)
+    with pytest.raises(MQError) as caught:
+        admin.define(qm, kind, "TWO", needed, like="O*")
+    assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
+    if kind != SUB:
+        for replace in (False, True):
+            with pytest.raises(MQError) as caught:
+                admin.define(qm, kind, "O*", needed, replace=replace)
+            assert caught.value.reason == rc.MQRC_OBJECT_NAME_ERROR
+    assert [record.name for record in admin.inquire(qm, (kind,), "O*")] == ["ONE"]
+    with pytest.raises(MQError):
+        admin.delete(qm, kind, "O*")
+
+
 def names(qm: mayfly.QueueManager, keyword: str, sign: str, value: Value) -> list[str]:
     found = admin.inquire(qm, QUEUE_KINDS, "Q*", Filter(keyword, sign, value))
     return [record.name for record in found]

@@ -3,7 +3,7 @@
 Only ``mayfly.admin`` uses it; codecs such as MQSC, and people, use ``mayfly.admin``.
 """
 
-from mayfly.engine.attributes import attributes_of
+from mayfly.engine.attributes import TopicDefinition, attributes_of
 from mayfly.engine.attributes.attribute import (
     AUTHREC,
     CHANNEL,
@@ -95,6 +95,7 @@ __all__ = [
     "SUB",
     "TOPIC",
     "TOPIC_VALUES",
+    "TopicDefinition",
     "alter_definition",
     "alter_named",
     "alter_subscription",
