@@ -23,7 +23,8 @@ from mayfly.bulk.errors import (
 )
 from mayfly.contracts.sessions import VERSION, packed, unpacked
 from mayfly.dead_letter import Outcome
-from mayfly.engine import Receipt, ScheduleFilter, Session
+from mayfly.engine import Message, Receipt, ScheduleFilter, Session, position_of
+from mayfly.engine.face.programs import token_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.served import ServedQueueManager
@@ -154,6 +155,25 @@ def test_a_message_is_put_and_got_with_all_it_has(
         assert message.descriptor.user_identifier == "anna"
     assert session.get("Q1") is None
     assert list(session.browse("Q1")) == []
+
+
+def test_a_browsed_message_shows_all_that_it_shows_in_process(
+    manager: QueueManager, clock: VirtualClock, session: ServedSession
+) -> None:
+    with manager.session("bert") as local:
+        local.put(
+            "Q1", b"x", time_to_live_ms=3 * DELAY_MS, correl_id=b"c", properties={"colour": "red"}
+        )
+        local.put(
+            "Q1", b"y", delay_ms=DELAY_MS, persistent=True, report=c.MQRO_COD, reply_to_q="Q2"
+        )
+        clock.advance(DELAY_MS)
+        names = [n for n in dir(Message) if not n.startswith("_") and n != "cut_to"]
+        here, there = list(local.browse("Q1")), list(session.browse("Q1"))
+    assert len(here) == len(there) == 2
+    for one, other in zip(here, there, strict=True):
+        assert {n: getattr(one, n) for n in names} == {n: getattr(other, n) for n in names}
+        assert (position_of(one), token_of(one)) == (position_of(other), token_of(other))
 
 
 def test_E4_a_message_can_be_got_until_its_deadline(
