@@ -1,7 +1,7 @@
 """Why a call on the bulk plane is refused, in words for programs: each has its line here.
 
 A server sends the reason with a text for people, a client raises the error class of the reason
-(`mayfly.bulk.errors`, `bulk.claims`, `bulk.stages`). A reason never changes its meaning.
+(`mayfly.bulk.errors`, `bulk.queue_client`, `bulk.stages`). A reason never changes its meaning.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
 from mayfly.engine.authority.records import USER_CHARACTERS, record_of
 from mayfly.engine.bookkeeping import Bookkeeping
-from mayfly.engine.bulk.claims import Claims
 from mayfly.engine.bulk.stages import Stages
+from mayfly.engine.claims.consumers import Claims
 from mayfly.engine.configuration import Configuration, checked_configuration, configure
 from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify

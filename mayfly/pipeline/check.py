@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from mayfly.bulk.claims import QueueClient, QueueManagerRefused
 from mayfly.bulk.errors import BulkError
+from mayfly.bulk.queue_client import QueueClient, QueueManagerRefused
 from mayfly.mqi.reasons import MQRC_UNKNOWN_OBJECT_NAME
 from mayfly.pipeline.build import prepare, session_settings
 from mayfly.pipeline.dead_letters import DEAD_LETTER_QUEUE

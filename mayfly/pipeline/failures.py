@@ -18,7 +18,7 @@ from pyspark.errors import (
     StreamingQueryException,
 )
 
-from mayfly.bulk import claims, stages
+from mayfly.bulk import queue_client, stages
 from mayfly.bulk.errors import BulkError, ServerFailed, ServerNotReachable
 from mayfly.pipeline.errors import PipelineError
 from mayfly.spark import errors as spark_errors
@@ -40,8 +40,8 @@ JAVA_ENDED = (Py4JError, ConnectionError)
 _PASSING = (
     ServerNotReachable,
     ServerFailed,
-    claims.QueueManagerRefused,
-    claims.ClaimsLapsed,
+    queue_client.QueueManagerRefused,
+    queue_client.ClaimsLapsed,
     stages.RowsRefused,
     stages.StageLost,
 )

@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from mayfly.bulk.batch_log import LocalFiles, LogFiles, WrittenClaims, written_claims
-from mayfly.bulk.claims import QueueClient
 from mayfly.bulk.errors import BulkError
+from mayfly.bulk.queue_client import QueueClient
 from mayfly.contracts.claims import Attached
 from mayfly.pipeline.failures import JAVA_ENDED
 from mayfly.pipeline.parts import ClaimedSource, PipelineConfig, Source

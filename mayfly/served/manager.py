@@ -9,7 +9,7 @@ from typing import Self
 
 import pyarrow.flight as flight
 
-from mayfly.bulk.claims import QueueClient
+from mayfly.bulk.queue_client import QueueClient
 from mayfly.contracts.sessions import SESSION_VERB, VERSION, OpenRequest
 from mayfly.engine import Identifier, OwnTime, Stay, Step, Verification, Whereabouts
 from mayfly.mqsc.result import CommandResult, Message, MqscResult

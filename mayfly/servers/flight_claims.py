@@ -186,7 +186,7 @@ def _columns(rows: list[StoredMessage]) -> MessageColumns:
 
 
 def _page(manager: Manager, queue: str | Sequence[str], columns: MessageColumns) -> Page:
-    """Return messages with what their descriptors say, as bulk.claims.MessagePage has it."""
+    """Return messages with what their descriptors say, as bulk.queue_client.MessagePage has it."""
     described = {packed: _SAID(unpack_descriptor(packed)) for packed in set(columns.descriptor)}
     return manager.name, queue, columns, described
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from mayfly.bulk.channels import PARCEL
-from mayfly.bulk.claims import MessagePage, message_batch
 from mayfly.bulk.client import ADDRESS_ACTION, DEFAULT_MAX_BYTES
 from mayfly.bulk.errors import BadRequest, BulkError, UnknownManager, to_flight
+from mayfly.bulk.queue_client import MessagePage, message_batch
 from mayfly.bulk.schema import LEDGER, MESSAGE, pages
 from mayfly.bulk.stages import STAGED
 from mayfly.contracts import channels, claims, ledger, stages

@@ -31,13 +31,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from mayfly.bulk.batch_log import ClaimOffset, claim_offset
-from mayfly.bulk.claims import (
+from mayfly.bulk.errors import BulkError
+from mayfly.bulk.queue_client import (
     ConsumerFenced,
     ConsumerUnknown,
     Filters,
     QueueClient,
 )
-from mayfly.bulk.errors import BulkError
 from mayfly.bulk.schema import MESSAGE
 from mayfly.contracts.claims import Attached
 from mayfly.lifetime.claims import CLAIM_RENEWAL_MS

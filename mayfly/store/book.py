@@ -22,7 +22,7 @@ from mayfly.lifetime.life import (
 )
 from mayfly.lifetime.times import STORED_TIME_STEP_MS
 from mayfly.runtime import Runtime
-from mayfly.store.claims import REMOVE
+from mayfly.store.claimed import REMOVE
 from mayfly.store.totals import LAST_POSITION, Totals, TotalsTable
 from mayfly.store.units import EndedRows, Move, Unit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mayfly.store.claims import ROW_BITS, ClaimedMessages
+from mayfly.store.claimed import ROW_BITS, ClaimedMessages
 from mayfly.store.keys import STAGING_LOW, id_hash, key_of_delayed_id
 from mayfly.store.messages import Messages, limited
 from mayfly.store.units import StoredMessage

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mayfly.store.claims import Statement
+from mayfly.store.claimed import Statement
 
 CHANNELS = "SELECT * FROM channel"
 _SAVE = "INSERT OR REPLACE INTO channel VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

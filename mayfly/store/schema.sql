@@ -128,7 +128,7 @@ CREATE TABLE stage_query (
     changed_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Readers of queues in bulk; each belongs to one queue (engine/bulk/claims.py).
+-- Readers of queues in bulk; each belongs to one queue (engine/claims).
 CREATE TABLE consumer (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -152,7 +152,7 @@ CREATE TABLE claim (
 ) WITHOUT ROWID;
 -- The messages they hold, non-persistent ones included; the rest as in the table message.
 CREATE TABLE claimed (
-    r INTEGER PRIMARY KEY,             -- consumer and row (store/claims.py)
+    r INTEGER PRIMARY KEY,             -- consumer and row (store/claimed.py)
     persistent INTEGER NOT NULL,
     k INTEGER NOT NULL,                -- its place on the queue
     put_ms INTEGER NOT NULL,
@@ -168,11 +168,11 @@ CREATE TABLE claimed (
     body BLOB NOT NULL,
     topic TEXT
 );
--- What a claim of the staging queue holds: its messages stay where they are (engine/bulk/due_claims.py).
+-- What a claim of the staging queue holds: its messages stay where they are (engine/claims/staging_queue.py).
 CREATE TABLE due_claim (
     consumer_id INTEGER NOT NULL,
     number INTEGER NOT NULL,
-    keys BLOB NOT NULL                 -- 8 bytes each, in due order (store/due_claims.py)
+    keys BLOB NOT NULL                 -- 8 bytes each, in due order (store/claimed.py)
 );
 CREATE UNIQUE INDEX due_claim_by_number ON due_claim (consumer_id, number);
 

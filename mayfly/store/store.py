@@ -16,7 +16,7 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import EngineLock, Lock, Runtime
 from mayfly.store.book import Book
-from mayfly.store.claims import ClaimedMessages
+from mayfly.store.claimed import ClaimedMessages
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.database import DATABASE_FILE, Database
 from mayfly.store.delayed import DelayedMessages

@@ -88,7 +88,7 @@ class Bulk(NamedTuple):
 
 
 class EndedRows(NamedTuple):
-    """Claimed messages whose lives end together: rows ``after < r <= until`` (store/claims.py).
+    """Claimed messages whose lives end together: rows ``after < r <= until`` (store/claimed.py).
 
     ``descriptors`` holds each different one, with what it says of the records: priority,
     persistence, report, reply_to_q, user_identifier.

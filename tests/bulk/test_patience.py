@@ -9,10 +9,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.bulk import client as bulk_client
-from mayfly.bulk.claims import QueueClient
 from mayfly.bulk.client import LedgerClient
 from mayfly.bulk.errors import ServerNotReachable
 from mayfly.bulk.patience import RETRY_WAITS_SECONDS, SilenceWatch, channel_options
+from mayfly.bulk.queue_client import QueueClient
 from mayfly.bulk.stages import STAGED, StageClient
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN

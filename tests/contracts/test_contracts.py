@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mayfly.bulk import claims as bulk_claims
 from mayfly.bulk import errors
+from mayfly.bulk import queue_client as bulk_claims
 from mayfly.bulk import stages as bulk_stages
 from mayfly.bulk.schema import LEDGER, MESSAGE, schema_of
 from mayfly.contracts import channels, claims, ledger, messages, reasons, sessions, stages

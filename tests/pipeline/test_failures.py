@@ -8,8 +8,8 @@ import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j ships no types
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from mayfly.bulk.claims import ConsumerFenced
 from mayfly.bulk.errors import ServerNotReachable, WrongToken
+from mayfly.bulk.queue_client import ConsumerFenced
 from mayfly.pipeline.errors import PipelineError
 from mayfly.pipeline.failures import failure_of
 from mayfly.spark.errors import CheckpointError, OptionError

@@ -10,7 +10,8 @@ import pyarrow.flight as flight
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.claims import (
+from mayfly.bulk.errors import BadRequest, WrongToken, from_flight
+from mayfly.bulk.queue_client import (
     ClaimsAhead,
     ClaimsClosed,
     ClaimsReleased,
@@ -21,7 +22,6 @@ from mayfly.bulk.claims import (
     QueueClient,
     QueueManagerRefused,
 )
-from mayfly.bulk.errors import BadRequest, WrongToken, from_flight
 from mayfly.bulk.schema import MESSAGE
 from mayfly.contracts.claims import Attached, Standing
 from mayfly.engine import Session

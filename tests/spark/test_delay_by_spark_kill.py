@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.bulk.claims import QueueClient
+from mayfly.bulk.queue_client import QueueClient
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN

@@ -18,12 +18,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from mayfly import QueueManager
 from mayfly.bulk import client as bulk_client
 from mayfly.bulk.batch_log import ClaimOffset, LocalFiles, WrittenClaims, written_claims
-from mayfly.bulk.claims import (
+from mayfly.bulk.errors import ServerNotReachable
+from mayfly.bulk.queue_client import (
     ClaimsReleased,
     ConsumerFenced,
     ConsumerOfOtherQueue,
 )
-from mayfly.bulk.errors import ServerNotReachable
 from mayfly.lifetime.claims import CLAIM_LAPSE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.servers.flight import FlightServer

@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mayfly import QueueManager
-from mayfly.bulk.claims import QueueClient
 from mayfly.bulk.errors import ServerFailed, ServerNotReachable
+from mayfly.bulk.queue_client import QueueClient
 from mayfly.contracts.claims import Attached
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS
 from mayfly.servers.flight import FlightServer

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from mayfly import QueueManager
-from mayfly.bulk.claims import Filters, QueueClient
 from mayfly.bulk.errors import BulkError
+from mayfly.bulk.queue_client import Filters, QueueClient
 from mayfly.bulk.stages import STAGED, StageClient
 from mayfly.lifetime.life import KIND_LIFE, LEDGER_COLUMNS, State
 from mayfly.spark import keeper

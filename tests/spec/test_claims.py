@@ -11,8 +11,8 @@ import pytest
 from mayfly import QueueManager
 from mayfly.contracts.claims import Standing
 from mayfly.engine import Manager, Session
-from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX
-from mayfly.engine.bulk.claims import Claimed
+from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
+from mayfly.engine.claims.consumers import Claimed
 from mayfly.engine.face.bulk import ClaimError
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.face.programs import Counts

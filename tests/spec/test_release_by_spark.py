@@ -9,7 +9,7 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Receipt, ScheduleFilter, Session
-from mayfly.engine.bulk.claim_holding import CLAIM_ROWS_MAX
+from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
 from mayfly.engine.delay.delay_processor import RETRY_MS
 from mayfly.engine.face.administration import QMGR
 from mayfly.engine.face.bulk import ClaimError

@@ -36,7 +36,7 @@ class DelayProcessor:
     It runs whenever the staging queue lets it. On z/OS it also shuts down when the queue is not as
     it must be, and then stays down until an operator restarts it (D28). With DDELAY(SPARK) it
     leaves the release to a pipeline, which takes what is due here and lets it go here
-    (due_claims.py).
+    (claims/staging_queue.py).
     """
 
     def __init__(self, core: Core) -> None:

@@ -5,11 +5,11 @@ Servers use it for pipelines, and commands to show and end claims.
 
 from mayfly.engine.bulk.bulk_browse import page as browsable_page
 from mayfly.engine.bulk.bulk_browse import ranges as browsable_ranges
-from mayfly.engine.bulk.claim_holding import Limit as ClaimLimit
-from mayfly.engine.bulk.claims import Claims
-from mayfly.engine.bulk.consumers import ClaimError
 from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.bulk.stages import TRANSACTION_ROWS, StageMissing
+from mayfly.engine.claims.consumer import ClaimError
+from mayfly.engine.claims.consumer import Limit as ClaimLimit
+from mayfly.engine.claims.consumers import Claims
 
 __all__ = [
     "ClaimError",

@@ -1,7 +1,7 @@
 """Read a queue over Arrow Flight: by durable claims, or by a browse that leaves it as it is.
 
 A consumer is attached, claims messages, reads them, and ends the claim when they are safe
-elsewhere. engine/bulk/claims.py says what each step does to the messages. Ids in a request are hex.
+elsewhere. engine/claims says what each step does to the messages. Ids in a request are hex.
 """
 
 from __future__ import annotations

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from mayfly.contracts.messages import NO_MESSAGES, MessageColumns
-from mayfly.engine.bulk.claim_holding import (
+from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
     ClaimedPage,
+    Consumer,
     Holding,
     Limit,
 )
-from mayfly.engine.bulk.consumers import Consumer
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
 from mayfly.engine.holding import many
@@ -28,8 +28,8 @@ from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
-from mayfly.store import due_claims as store
-from mayfly.store.claims import (
+from mayfly.store import claimed as store
+from mayfly.store.claimed import (
     ClaimRow,
     save_claim,
     save_consumer,

@@ -14,21 +14,22 @@ from typing import NamedTuple
 
 from mayfly.contracts import reasons
 from mayfly.contracts.claims import Standing
-from mayfly.engine.bulk.claim_holding import (
+from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
     ClaimedPage,
+    ClaimError,
+    Consumer,
     Holding,
     Limit,
 )
-from mayfly.engine.bulk.consumers import ClaimError, Consumer
-from mayfly.engine.bulk.due_claims import DueRows
-from mayfly.engine.bulk.moved_claims import MovedRows
+from mayfly.engine.claims.ordinary_queue import MovedRows
+from mayfly.engine.claims.staging_queue import DueRows
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.objects.registry import check_name
 from mayfly.mqi.delay_header import STAGING_QUEUE
-from mayfly.store.claims import ConsumerRow
+from mayfly.store.claimed import ConsumerRow
 
 
 class Claimed(NamedTuple):

@@ -1,0 +1,1 @@
+"""Durable claims: consumers read queues in bulk, for pipelines."""

@@ -1,0 +1,307 @@
+"""Claims of ordinary queues: messages move into the claim, and out of it when it ends.
+
+A claim takes the next live messages in get order. They leave it with the records and reports of a
+get, or go back to their places.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from heapq import merge
+
+from mayfly.engine.claims.consumer import (
+    CLAIM_BYTES_MAX,
+    CLAIM_ROWS_MAX,
+    ClaimedPage,
+    Consumer,
+    Holding,
+    Limit,
+)
+from mayfly.engine.core import Core
+from mayfly.engine.disposal import discard_expired, original_of, send_report
+from mayfly.engine.finding.alive import DISCARD_BATCH
+from mayfly.engine.holding import many
+from mayfly.engine.holding.messages import pass_over
+from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.work import Claiming, Unclaiming, Work
+from mayfly.lifetime.reports import Cause, is_owed
+from mayfly.lifetime.window import is_expired
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
+from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.store import claimed as store
+from mayfly.store.claimed import ClaimRow, Rows
+from mayfly.store.keys import SEQUENCE_BITS
+from mayfly.store.units import EndedRows, StoredMessage
+
+_ANY_SEQUENCE = 2**SEQUENCE_BITS - 1
+_PAGE_ROWS = 1_000
+
+
+class _Walk:
+    """What was met: keys to be claimed, those in memory with their rows, and expired messages."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.keys: list[int] = []
+        #: Place among the keys and row of each that is in memory.
+        self.volatile: list[tuple[int, StoredMessage]] = []
+        self.expired: list[Found] = []
+        self.body_bytes = 0
+        #: Whether it ended at so many expired messages that there may be more to find.
+        self.is_cut = False
+
+
+def _walk(
+    core: Core, queue: LocalQueue, row_count: int, body_bytes: int, up_to_sequence: int
+) -> _Walk:
+    """Look for up to ``row_count`` live messages and ``body_bytes``, one message at least.
+
+    The caller hides what it finds before it lets go.
+    """
+    assert core.latch.is_held()
+    found, now_ms = _Walk(), core.now_ms()
+    last = [queue.low, queue.low]
+    keys = found.keys
+    places: dict[int, int] = {}
+    for key, expire_at_ms, length_bytes, side in _heads(core, queue, up_to_sequence):
+        if expire_at_ms is not None and is_expired(expire_at_ms, now_ms):
+            row = core.messages(side).row(key)
+            if row is not None:
+                found.expired.append((queue, row, side))
+            found.is_cut = len(found.expired) >= DISCARD_BATCH
+        elif keys and found.body_bytes + length_bytes > body_bytes:
+            break
+        else:
+            if side == VOLATILE:
+                places[key] = len(keys)
+            keys.append(key)
+            found.body_bytes += length_bytes
+        last[side] = key + 1
+        if found.is_cut or len(keys) >= row_count:
+            break
+    if places:
+        rows = core.messages(VOLATILE).fetch(store.OF_KEYS, (json.dumps(list(places)),))
+        found.volatile = [(places[row[0]], StoredMessage._make(row)) for row in rows]
+    is_settled = bool(keys) or core.settings.discard_on_empty
+    if up_to_sequence == _ANY_SEQUENCE and is_settled:
+        for side in (VOLATILE, PERSISTENT):
+            # Everything before has been looked at and is hidden by now.
+            pass_over(queue, side, last[side] - 1)
+    return found
+
+
+def _heads(
+    core: Core, queue: LocalQueue, up_to_sequence: int
+) -> Iterator[tuple[int, int | None, int, int]]:
+    """Yield key, deadline, length and side of the visible messages, in get order."""
+    sides = [
+        _visible(core, queue, side, up_to_sequence)
+        for side in (VOLATILE, PERSISTENT)
+        if queue.present[side]
+    ]
+    return sides[0] if len(sides) == 1 else merge(*sides)
+
+
+def _visible(
+    core: Core, queue: LocalQueue, side: int, up_to_sequence: int
+) -> Iterator[tuple[int, int | None, int, int]]:
+    low, fetch, hidden = queue.first[side], core.messages(side).fetch, core.hidden
+    while True:
+        page = store.heads(fetch, (low, queue.high), up_to_sequence, _PAGE_ROWS)
+        for key, expire_at_ms, length_bytes in page:
+            if key not in hidden:
+                yield key, expire_at_ms, length_bytes, side
+        if len(page) < _PAGE_ROWS:
+            return
+        low = page[-1][0] + 1
+
+
+_Record = tuple[bytes, int, int, int, str, str]
+#: Reports made in one turn of the latch.
+_REPORT_BATCH = 100
+
+
+def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
+    """Return what the records of lives say, by descriptor (``EndedRows.descriptors``).
+
+    The second is a JSON list of the descriptors, in hex, that ask for a COD report; empty for none.
+    """
+    records: list[_Record] = []
+    confirming: list[str] = []
+    for packed in descriptors:
+        descriptor = unpack_descriptor(packed)
+        records.append(
+            (
+                packed,
+                descriptor.priority,
+                descriptor.persistence,
+                descriptor.report,
+                descriptor.reply_to_q,
+                descriptor.user_identifier,
+            )
+        )
+        if is_owed(Cause.COD, descriptor):
+            confirming.append(packed.hex())
+    return records, json.dumps(confirming) if confirming else ""
+
+
+def _send_confirmations(
+    core: Core, work: Work, queue: LocalQueue, rows: Rows, confirming: str
+) -> None:
+    """Add the COD reports that claimed messages owe to the work that ends them (G9)."""
+    messages = core.store.claimed.of_descriptors(rows, confirming)
+    for start in range(0, len(messages), _REPORT_BATCH):
+        with core.latch:
+            now_ms = core.now_ms()
+            for row in messages[start : start + _REPORT_BATCH]:
+                descriptor = unpack_descriptor(row.descriptor)
+                original = original_of(queue, row, descriptor, now_ms)
+                send_report(core, work, Cause.COD, original)
+
+
+def _give_back(core: Core, work: Work, queue: LocalQueue, rows: Rows) -> None:
+    """Add to a work that rows go back to their places, backout counts raised (G8)."""
+    sides = core.store.claimed.sides(rows)
+    volatile = core.store.claimed.volatile(rows)
+    work.unit.statements += store.give_back(rows)
+    if volatile:
+        work.unit.volatile_inserts += [
+            row._replace(backout_count=row.backout_count + 1) for row in volatile
+        ]
+        work.unit.delta(queue.number).present_volatile += len(volatile)
+    returned = sides.get(VOLATILE, (0, 0)), sides.get(PERSISTENT, (0, 0))
+    keys = () if queue.trigger is None else core.store.claimed.keys(rows)
+    many.give_back_claimed(work, Unclaiming(queue, rows.message_count, returned, keys))
+
+
+class MovedRows(Holding):
+    """Holds claimed messages in a table of their own, non-persistent ones too."""
+
+    def queue(self, name: str) -> LocalQueue:
+        """Return a queue of this queue manager, no temporary one and open for shared input.
+
+        Raises MQRC_OBJECT_TYPE_ERROR, MQRC_GET_INHIBITED, MQRC_OBJECT_IN_USE.
+        """
+        path = self._core.registry.resolve(name)
+        queue = path.queue
+        if queue.home is not self._core:
+            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"{queue.name} is shared: no claims on it")
+        if queue.definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
+            raise mq_error(
+                rc.MQRC_OBJECT_TYPE_ERROR, f"{queue.name} is temporary, claims outlive a restart"
+            )
+        if path.get_inhibited:
+            raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on the way to {name}")
+        if queue.exclusive_holder is not None:
+            raise mq_error(rc.MQRC_OBJECT_IN_USE, f"{queue.name} is open for exclusive input")
+        return queue
+
+    def load(self, consumer: Consumer) -> None:
+        """Take the claimed messages, which are on no queue, out of its counters."""
+        core, count = self._core, consumer.message_count
+        if count:
+            queue = core.registry.queue(consumer.queue)
+            many.load_claimed(queue, count)
+
+    def page(
+        self, consumer: Consumer, rows: tuple[int, int], max_bytes: int, max_rows: int
+    ) -> ClaimedPage:
+        """Read from the table, on a connection of its own."""
+        found = self._core.store.claimed.page(Rows(consumer.row.id, *rows), max_bytes, max_rows)
+        return ClaimedPage(consumer.queue, found)
+
+    def claim_next(self, consumer: Consumer, limit: Limit) -> ClaimRow | None:
+        """Move the next live messages into a claim; None when nothing is there."""
+        core = self._core
+        while True:
+            with core.latch:
+                core.check_running()
+                queue = self.queue(consumer.queue)
+                now_ms = core.now_ms()
+                found = _walk(
+                    core,
+                    queue,
+                    min(limit.row_count, CLAIM_ROWS_MAX),
+                    min(limit.body_bytes, CLAIM_BYTES_MAX),
+                    _ANY_SEQUENCE if limit.up_to is None else limit.up_to,
+                )
+                if found.expired and (found.keys or core.settings.discard_on_empty):
+                    core.deferred.append(discard_expired(core, found.expired, now_ms))
+                claimed = self._take(consumer, queue, found, now_ms) if found.keys else None
+            if claimed is not None:
+                claim, work = claimed
+                self._run(work, settles=bool(found.volatile))
+                consumer.accept(claim)
+                return claim
+            core.run_deferred()
+            if not found.is_cut:
+                return None
+
+    def _take(
+        self, consumer: Consumer, queue: LocalQueue, found: _Walk, now_ms: int
+    ) -> tuple[ClaimRow, Work]:
+        row, work = consumer.row, Work()
+        count = len(found.keys)
+        claim = ClaimRow(
+            row.id,
+            row.last_number + 1,
+            row.last_row,
+            row.last_row + count,
+            found.body_bytes,
+            now_ms,
+        )
+        rows = Rows(row.id, row.last_row, claim.last_row)
+        after = row._replace(last_number=claim.number, last_row=claim.last_row)
+        work.unit.statements += store.take(rows, found.keys, found.volatile)
+        work.unit.statements += [store.save_claim(claim), store.save_consumer(after)]
+        if found.volatile:
+            # On disk from now on: a crash does not take them.
+            work.unit.delta(queue.number).present_volatile -= len(found.volatile)
+            work.unit.volatile_deletes += [(message.k,) for _place, message in found.volatile]
+        many.claim(work, Claiming(queue, found.keys, len(found.volatile)))
+        return claim, work
+
+    def _run(self, work: Work, *, settles: bool) -> None:
+        core = self._core
+        if settles:
+            try:
+                # Their puts are counted on disk before they themselves are.
+                core.store.settle()
+            except MQError:
+                with core.latch:
+                    core.take_back(work)
+                raise
+        core.run(work)
+
+    def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
+        """End the lives of the messages as a get does (G9)."""
+        core, row = self._core, consumer.row
+        rows, work = Rows(row.id, consumer.closed_row, group[-1].last_row), Work()
+        queue = core.registry.queue(consumer.queue)
+        records, confirming = _records_of(core.store.claimed.descriptors(rows))
+        with core.latch:
+            now_ms = core.now_ms()
+        if confirming:
+            try:
+                _send_confirmations(core, work, queue, rows, confirming)
+            except BaseException:
+                with core.latch:
+                    core.take_back(work)
+                raise
+        outcome = many.end_claimed(work, queue, rows.message_count)
+        ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records)
+        work.unit.end_rows(queue.number, ended)
+        self._close(consumer, group, work)
+        return rows.message_count
+
+    def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
+        """Move the messages back, each to its place, backout counts raised (G8)."""
+        core = self._core
+        rows, work = Rows(consumer.row.id, consumer.closed_row, group[-1].last_row), Work()
+        queue = core.registry.queue(consumer.queue)
+        _give_back(core, work, queue, rows)
+        self._close(consumer, group, work)
+        return rows.message_count
