@@ -223,7 +223,7 @@ class LocalConnection:
         while frame is not None:
             module = str(frame.f_globals.get("__name__"))
             if module.startswith(_OURS) and not module.startswith(_FACADES):
-                self._core.dropped.append(end)
+                self._core.left_behind.objects.append(end)
                 return
             frame = frame.f_back
         end()

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from mayfly.engine.browsing.marks import Marks
 from mayfly.engine.callbacks import Background, Callbacks
-from mayfly.engine.delay.staging_order import StagingOrder
+from mayfly.engine.delay.staging_state import StagingState
 from mayfly.engine.holding import effect
-from mayfly.engine.holding.messages import Hold
+from mayfly.engine.left_behind import LeftBehind
 from mayfly.engine.objects.registry import Registry
-from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
+from mayfly.engine.queues import Found, LocalQueue, QueueOwner
 from mayfly.engine.settings import Settings
 from mayfly.engine.waiting import Waits
 from mayfly.engine.work import Work
@@ -20,7 +20,6 @@ from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import EngineLock, Runtime
-from mayfly.store.keys import due_ms_of
 
 _LOG = logging.getLogger("mayfly")
 
@@ -57,19 +56,14 @@ class Core(QueueOwner):
         #: Held while definitions change, so that they do so one after the other.
         self.administration = runtime.reentrant_lock("administration")
         self.registry = Registry(self)
-        self.target, self.note_due = self.registry.target, self._note_due
+        self.staging = StagingState(self, self.registry.staging)
+        self.target, self.note_due = self.registry.target, self.staging.note_due
         #: What browsing handles have marked as seen.
         self.marks = Marks()
-        #: Who hides what a pipeline is about to release from the staging queue; how much that is.
-        self.releasing = Hold()
         #: Works found under the latch that somebody must run after leaving it.
         self.deferred: list[Work] = []
-        #: Ends of sessions that were dropped without being closed, and of what else the collector
-        #: finds in the midst of the engine: there may be locks, so it only adds to them.
-        self.abandoned: list[Callable[[], None]] = []
-        self.dropped: list[Callable[[], None]] = []
-        #: Temporary queues of such sessions, to be deleted by somebody who holds nothing.
-        self.ownerless: list[LocalQueue] = []
+        #: What programs have dropped without closing it.
+        self.left_behind = LeftBehind()
         #: Works on their way to the disk, or settled there and not here.
         self.under_way: set[Work] = set()
         self.is_stopped = self.is_closing = False
@@ -79,17 +73,10 @@ class Core(QueueOwner):
         #: What is told to callers that do not wait, and what is done for them.
         self.callbacks = Callbacks(runtime.lock("callbacks"))
         self.background = Background(self.callbacks, self.run, runtime)
-        #: The earliest delivery time on the staging queue, at the latest; None when it is empty.
-        self.staging_due_ms: int | None = None
-        #: How often the staging queue was defined, or enabled again: a stopped processor restarts.
-        self.staging_enabled_count = 0
-        self.staging_order = StagingOrder(self._highest_staging_key, self._stages_nothing)
         #: Tells the clock that work may fall due earlier than it knows; the queue manager sets it.
         self.wake: Callable[[], None] = lambda: None
         #: Does what is due now, without the clock; the queue manager sets it.
         self.do_due: Callable[[], None] = lambda: None
-        #: Set under the latch, acted on after leaving it: the clock may run what is due at once.
-        self.must_wake = False
         #: How far the store's time was ahead of the clock when it was opened; own time runs on.
         self.ahead_ms = 0
         self._running, self._pausing = 0, False
@@ -231,13 +218,8 @@ class Core(QueueOwner):
         _LOG.error("discards of %s postponed: %s", self.name, error)
 
     def _catch_up(self) -> None:
-        while self.abandoned:
-            try:
-                end = self.abandoned.pop()
-            except IndexError:
-                # Another thread was faster.
-                break
-            end()
+        if self.left_behind.sessions:
+            self.left_behind.end_sessions()
         while self.deferred:
             with self.latch:
                 works, self.deferred = self.deferred, []
@@ -298,28 +280,8 @@ class Core(QueueOwner):
             self.on_arrival.note(queue, keys)
             offered[queue.number] = queue
 
-    def _note_due(self, key: int) -> None:
-        due_ms = due_ms_of(key)
-        if self.staging_due_ms is None or due_ms < self.staging_due_ms:
-            self.staging_due_ms = due_ms
-            self.must_wake = True
-
     def _break(self, why: str) -> None:
         self.is_stopped = True
         _LOG.critical("queue manager %s stops: %s", self.name, why)
         self.waits.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, f"{self.name} has stopped: {why}"))
         self.latch.tell()
-
-    def _stages_nothing(self) -> bool:
-        queue = self.registry.staging()
-        return queue is None or not (queue.uncommitted or queue.pledged)
-
-    def _highest_staging_key(self, low: int, high: int) -> int | None:
-        queue = self.registry.staging()
-        keys = [
-            self.messages(side).highest_key(low, high)
-            for side in (VOLATILE, PERSISTENT)
-            # What is on its way to the disk is known to who asks.
-            if queue is None or queue.present[side]
-        ]
-        return max((key for key in keys if key is not None), default=None)

@@ -340,5 +340,5 @@ class Handle:
     def _check_open(self) -> None:
         if not self.opened.is_open:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self._path.name} is closed")
-        if self._core.ownerless:
+        if self._core.left_behind.queues:
             drop_ownerless(self._core)

@@ -243,7 +243,7 @@ class OpenQueues:
             self._end_subscriptions()
             for opened in list(self._all):
                 if opened.takes_queue_along:
-                    self._core.ownerless.append(opened.queue)
+                    self._core.left_behind.queues.append(opened.queue)
                 self._let_go(opened)
 
     def _end_objects(self) -> None:
@@ -282,19 +282,13 @@ class OpenQueues:
 
 def drop_ownerless(core: Core) -> None:
     """End what was dropped without a close, and temporary queues; call it as a verb begins."""
-    while core.dropped:
-        try:
-            end = core.dropped.pop()
-        except IndexError:
-            # Another thread was faster.
-            break
-        end()
+    core.left_behind.end_objects()
     core.run_deferred()
     while True:
         with core.latch:
-            if not core.ownerless:
+            if not core.left_behind.queues:
                 break
-            queue = core.ownerless.pop()
+            queue = core.left_behind.queues.pop()
         try:
             drop_dynamic_queue(core, queue, c.MQCO_NONE, is_owner=True)
         except MQError as error:

@@ -52,6 +52,8 @@ class QueueOwner:
         """Begin without a store; everything but the store's files is under the latch."""
         self.name, self.latch, self.clock, self.runtime = name, latch, clock, runtime
         self.hidden: dict[int, object] = {}
+        #: Set under the latch, acted on after leaving it: the clock may run what is due at once.
+        self.must_wake = False
         #: Servers through which other processes call: their threads are not Python's to count.
         self.server_count = 0
 

@@ -70,7 +70,7 @@ class Session(TopicVerbs):
         self.deliveries = Deliveries(core)
         # Dropped without close, it ends like a program that fails: backed out (G9).
         end = partial(_abandon, self._opened, self.deliveries)
-        self._abandon = weakref.finalize(self, core.abandoned.append, end)
+        self._abandon = weakref.finalize(self, core.left_behind.sessions.append, end)
         self._abandon.atexit = False
         self.is_open = True
 
@@ -337,7 +337,8 @@ class Session(TopicVerbs):
         # Here, before any lock: in a forked child a lock may be held by a thread that is not there.
         core = self._core
         core.check_running()
-        if core.abandoned or core.dropped or core.ownerless:
+        left = core.left_behind
+        if left.sessions or left.objects or left.queues:
             drop_ownerless(core)
         return self._transacted
 

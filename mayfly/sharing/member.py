@@ -101,7 +101,7 @@ class Member(Sharer):
             self.registry.numbers = range(1, FIRST_SHARED)
             self.waits = MemberWaits(group.waits)
             # Whoever comes first ends sessions that were dropped: they may hold what it looks for.
-            self.abandoned, self.dropped = group.abandoned, group.dropped
+            self.left_behind.share(group.left_behind)
         super()._load()
 
     def _recover_totals(self) -> None:

@@ -32,7 +32,7 @@ def test_due_work_that_fails_for_good_stops_the_queue_manager_instead_of_all_wai
         with qm.latch:
             (row,) = qm.store.persistent.in_order(-(2**63), 0, 9)
             qm.store.commit([statement("UPDATE message SET k = ?", -(2**63) + 1)])
-            qm.staging_due_ms = 0
+            qm.staging.due_ms = 0
         assert row.descriptor == b"\0"
         qm.wake()
         getter.finish()

@@ -78,7 +78,7 @@ def test_a_full_millisecond_of_staging_passes_on_to_the_next() -> None:
     with QueueManager("QM1", clock=clock) as manager, manager.session() as session:
         manager.mqsc("DEFINE QLOCAL(Q1)")
         due_ms = clock.now_ms() + 100
-        manager.staging_order._last[due_ms] = 2**STAGING_ORDER_BITS - 2
+        manager.staging.order._last[due_ms] = 2**STAGING_ORDER_BITS - 2
         for body in (b"last place", b"next", b"next but one"):
             session.put("Q1", body, delay_ms=100)
         clock.advance(100)

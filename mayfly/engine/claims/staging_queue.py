@@ -193,10 +193,10 @@ class DueRows(Holding):
             dues = [
                 (due, side)
                 for due, side in self._processor.of_keys(keys)
-                if core.hidden.get(due.k) is core.releasing
+                if core.hidden.get(due.k) is core.staging.releasing
             ]
             # Should one have to stay, it can be seen.
-            many.give_back(self._staging(), [due.k for due, _side in dues], core.releasing)
+            many.give_back(self._staging(), [due.k for due, _side in dues], core.staging.releasing)
             works = self._processor.let_go(dues, now_ms)
         try:
             core.run(*works)
@@ -258,14 +258,14 @@ class DueRows(Holding):
     def _hide(self, keys: Sequence[int]) -> None:
         """Keep everybody else away from messages."""
         assert self._core.latch.is_held()
-        many.hold(self._staging(), keys, self._core.releasing)
+        many.hold(self._staging(), keys, self._core.staging.releasing)
 
     def _show(self, keys: Sequence[int]) -> None:
         """Let messages be seen again that are not released."""
         core = self._core
         with core.latch:
-            held = [k for k in self._present(keys) if core.hidden.get(k) is core.releasing]
-            many.give_back(self._staging(), held, core.releasing)
+            held = [k for k in self._present(keys) if core.hidden.get(k) is core.staging.releasing]
+            many.give_back(self._staging(), held, core.staging.releasing)
         core.run_deferred()
 
     def _staging(self) -> LocalQueue:

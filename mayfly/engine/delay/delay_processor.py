@@ -69,7 +69,7 @@ class DelayProcessor:
         """Return the earliest delivery or retry time, None when nothing waits or may go."""
         if self.why_stopped():
             return None
-        due = [t for t in (self._core.staging_due_ms, self._next_retry_ms()) if t is not None]
+        due = [t for t in (self._core.staging.due_ms, self._next_retry_ms()) if t is not None]
         return min(due, default=None)
 
     def run(self) -> None:
@@ -87,7 +87,7 @@ class DelayProcessor:
     def look_ahead(self) -> None:
         """Note when the next message is due."""
         with self._core.latch:
-            self._core.staging_due_ms = self._earliest()
+            self._core.staging.due_ms = self._earliest()
 
     def why_stopped(self) -> str:
         """Say why nothing is released now, empty when it is."""
@@ -105,8 +105,8 @@ class DelayProcessor:
         return ""
 
     def _why_stopped_on_zos(self, queue: LocalQueue) -> str:
-        if self._enabled_count != self._core.staging_enabled_count:
-            self._enabled_count = self._core.staging_enabled_count
+        if self._enabled_count != self._core.staging.enabled_count:
+            self._enabled_count = self._core.staging.enabled_count
             self._shut_down_because = ""
         if queue.definition.get == MQQA_GET_INHIBITED:
             return f"GET(DISABLED) on {STAGING_QUEUE}"

@@ -125,7 +125,7 @@ class Schedule:
         with core.latch:
             if queue is None:
                 staging = registry.staging()
-                return 0 if staging is None else staging.depth + core.releasing.count
+                return 0 if staging is None else staging.depth + core.staging.releasing.count
             target = registry.resolve(queue).queue
             if target.home is core:
                 return target.staged_for
@@ -298,7 +298,7 @@ class Schedule:
         """Return the receipt of a message that cannot be changed now, None when it can."""
         key = found[1].k
         owner = self._core.hidden.get(key)
-        if owner is self._core.releasing:
+        if owner is self._core.staging.releasing:
             return Receipt.ALREADY_RELEASED
         if owner is not None:
             is_own = unit_of_work is not None and unit_of_work.has_taken(key)

@@ -148,7 +148,7 @@ class Rescheduling(Change):
             assert row.deliver_at_ms is not None
             expire_at_ms += due_ms - row.deliver_at_ms
         return row._replace(
-            k=self._core.staging_order.next_key(due_ms),
+            k=self._core.staging.order.next_key(due_ms),
             deliver_at_ms=due_ms,
             expire_at_ms=expire_at_ms,
             # Its id tells the key it had first; from now on the index has to find it.

@@ -218,7 +218,7 @@ def is_shown(core: Core, key: int) -> bool:
     """Tell whether a message of the staging queue is there for all to see."""
     assert core.latch.is_held()
     owner = core.hidden.get(key)
-    return owner is None or owner is core.releasing
+    return owner is None or owner is core.staging.releasing
 
 
 def _key_at(due_ms: int) -> int:

@@ -93,7 +93,7 @@ def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessa
     """
     assert core.latch.is_held()
     prepared, window, msg_id, correl_id, body = message
-    key = core.staging_order.next_key(window.deliver_at_ms)
+    key = core.staging.order.next_key(window.deliver_at_ms)
     sequence = core.store.sequence
     if msg_id:
         msg_hash = id_hash(msg_id)
@@ -136,7 +136,7 @@ def row_of_staged_body(core: Core, message: Delayed, new_id: bytes) -> StoredMes
     except MQError:
         own_id = msg_id or new_id
         return StoredMessage(
-            core.staging_order.next_key(window.put_ms),
+            core.staging.order.next_key(window.put_ms),
             window.put_ms,
             window.put_ms,
             window.expire_at_ms,

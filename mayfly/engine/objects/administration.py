@@ -145,7 +145,7 @@ def _let_be_known(core: Core, definition: QueueDefinition, number: int) -> None:
     queue = core.registry.add(definition, number)
     if queue is not None:
         triggering_of(core).fit(queue)
-        core.staging_enabled_count += queue.is_staging
+        core.staging.enabled_count += queue.is_staging
         core.store.book.totals.open_queue(number, definition.name)
         core.store.book.totals.open_queue(-number, definition.name)
 
@@ -244,7 +244,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
         changed.is_switched_off = definition.is_switched_off and "TRIGGER" not in attributes
         save(core, changed, 0 if queue is None else queue.number)
         with core.latch:
-            core.staging_enabled_count += _is_enabled_again(definition, changed)
+            core.staging.enabled_count += _is_enabled_again(definition, changed)
             before = definition.attributes
             definition.take(changed)
             definition.is_switched_off = changed.is_switched_off

@@ -97,7 +97,7 @@ class Present:
 
     def _place(self, home: Core, queue: LocalQueue, row: StoredMessage) -> _Place:
         owner = home.hidden.get(row.k)
-        if owner is not None and owner is not home.releasing:
+        if owner is not None and owner is not home.staging.releasing:
             return _Place(State.LOCKED, self._holder(owner))
         if queue.is_staging:
             if owner is not None:
