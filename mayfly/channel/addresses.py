@@ -1,4 +1,4 @@
-"""Where a channel over the network leads: what CONNAME says with TRPTYPE(TCP)."""
+"""The address of a channel over the network: CONNAME with TRPTYPE(TCP)."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Channels:
     def __init__(self, manager: Manager, connect: Connect = connect) -> None:
         """Begin with none; :meth:`restart` starts those that ran when it was last open."""
         self._manager = manager
-        #: What makes the link of a sender from its definition.
+        #: Makes the link of a sender from its definition.
         self.connect = connect
         self._senders: dict[str, RunningChannel] = {}
         self._receivers: dict[tuple[str, str], Receiver] = {}
@@ -226,9 +226,9 @@ class Channels:
     def accept(self, opening: Opening) -> tuple[Receiver, Standing]:
         """Begin to receive; raises as :meth:`check_receiver`, and MQRC_NOT_AUTHORIZED.
 
-        LinkDown when two open queue managers of this process have the sender's name, and
-        MQRC_CHANNEL_CONFIG_ERROR when another one of that name has sent here: what one of them has
-        committed would be taken for the other's.
+        Raises LinkDown when two open queue managers of this process have the sender's name. Raises
+        MQRC_CHANNEL_CONFIG_ERROR when another one of that name has sent here: a batch committed for
+        one of them would be taken for the other's.
         """
         manager = self._manager
         manager.check_running()
@@ -279,7 +279,7 @@ class Channels:
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
 
     def is_of(self, name: str) -> bool:
-        """Tell whether these are the channels of a queue manager of this name that runs."""
+        """Return True if these are the channels of a running queue manager of this name."""
         return self._manager.name == name and not self._manager.is_stopped
 
     def _is_stopped(self, receiver: str) -> bool:

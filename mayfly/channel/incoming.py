@@ -1,7 +1,7 @@
-"""The links of senders in other processes, as this queue manager has them: one name each.
+"""The links of senders in other processes: one for each sender's name.
 
-A sender that dies tells nobody. What it has handed over and not confirmed is backed out when it
-comes again, when its channel is stopped, or here, once it has been silent for too long.
+A sender that dies sends no word of it. Its unconfirmed messages are backed out when it comes again,
+when its channel is stopped, or here, once it has been silent for too long.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class IncomingLinks:
             self._partner.check_receiver(channel)
 
     def end(self, name: str) -> None:
-        """End a link, if it has not ended already; what is not confirmed is backed out."""
+        """End a link, if it has not ended already; unconfirmed messages are backed out."""
         with self._lock:
             incoming = self._links.pop(name, None)
         if incoming is not None:

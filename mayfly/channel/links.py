@@ -15,7 +15,7 @@ _OWNER_LENGTH = 16
 
 
 class LinkDown(ConnectionError):
-    """The partner cannot be reached or has not answered: what it was asked may have been done."""
+    """The partner cannot be reached or has not answered: the call may have taken effect."""
 
 
 class Parcel(NamedTuple):
@@ -37,13 +37,13 @@ class Parcel(NamedTuple):
 class Link(Protocol):
     """One connection from a sender to its receiver, used by one thread; any may close it.
 
-    Every call raises LinkDown or another OSError, or the MQError for which the receiver refuses it;
-    whatever else it raises is a mistake in the link, and stops the channel. A receiver that
-    waits before it tries a put again says for how long; :meth:`go_on` is called then.
+    Every call raises LinkDown or another OSError, or the MQError for which the receiver refuses it.
+    Any other error is a mistake in the link, and stops the channel. A receiver that waits before it
+    tries a put again says for how long; :meth:`go_on` is called then.
     """
 
     def negotiate(self, opening: Opening) -> Standing:
-        """Begin; whoever else has sent on this channel for that manager no longer may."""
+        """Begin; an earlier sender of that manager on this channel is refused from now on."""
 
     def send(self, parcels: Sequence[Parcel]) -> int | None:
         """Let the messages of a batch be put, no life to be shortened; a wait in ms, or None."""
@@ -67,7 +67,7 @@ class Link(Protocol):
         """Find out whether the receiver of a channel answers."""
 
     def close(self) -> None:
-        """End; what is not confirmed is backed out there."""
+        """End; unconfirmed messages are backed out there."""
 
 
 def luw_name(instance_id: str, unique: bytes) -> str:
@@ -76,7 +76,7 @@ def luw_name(instance_id: str, unique: bytes) -> str:
 
 
 def is_batch_of(luw: str, instance_id: str) -> bool:
-    """Tell whether a batch may be of this queue manager: an empty name says nothing."""
+    """Return True if a batch may be of this queue manager: an empty name may be any."""
     owner, _, _ = luw.rpartition(".")
     return owner in ("", _owner(instance_id))
 

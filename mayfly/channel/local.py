@@ -13,7 +13,7 @@ from mayfly.mqi.errors import MQError
 
 
 class Partner(Protocol):
-    """What a link needs of the other queue manager's channels."""
+    """The other queue manager's channels, as far as a link uses them."""
 
     def accept(self, opening: Opening) -> tuple[Receiver, Standing]:
         """Begin to receive from a sender."""

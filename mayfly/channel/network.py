@@ -47,7 +47,7 @@ class NetworkLink:
         pa.array([None])
         silent_ms = silence_ms(definition.hbint)
         self._timeout_s = None if silent_ms is None else silent_ms / _MS_PER_S
-        #: Held by the call under way; who closes the link meanwhile leaves the rest to it.
+        #: Held by the call under way; a close meanwhile leaves the clean-up to that call.
         self._calling = threading.Lock()
         self._is_open = True
         self._id = ""

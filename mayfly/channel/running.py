@@ -1,7 +1,7 @@
 """A sender channel from START to STOP: driven by the clock, it works when there is work.
 
-Nothing polls: a put on the transmission queue, the end of a wait or a command makes it due, and the
-clock runs it, on a thread of its own or, a virtual one, at once and in order.
+Nothing polls: a put on the transmission queue, the end of a wait or a command makes it due. The
+machine's clock runs it on a thread of its own, a virtual one at once and in order.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from mayfly.store.channels import INACTIVE, STARTED, STOPPED, ChannelRow
 _LOG = logging.getLogger("mayfly.channel")
 
 Connect = Callable[[ChannelDefinition], Link]
-#: What a retry may mend; any other error is a mistake in a program, and stops the channel.
+#: Errors that a retry may mend; any other is a mistake in a program, and stops the channel.
 _MAY_PASS = (OSError, MQError)
 
 
 class RunningChannel:
-    """One sender channel of a queue manager; what drives it is its clock."""
+    """One sender channel of a queue manager, driven by its clock."""
 
     def __init__(self, manager: Manager, name: str, connect: Connect) -> None:
         """Begin inactive; raises MQRC_UNKNOWN_OBJECT_NAME."""
@@ -136,7 +136,7 @@ class RunningChannel:
     def next_due_ms(self) -> int | None:
         """Return the clock's time of its next turn, None when it waits for messages alone.
 
-        So it is while a turn is under way: who works goes on by himself.
+        None also while a turn is under way: it goes on by itself.
         """
         due_ms = None if self._working.locked() else self._next_ms()
         return None if due_ms is None else due_ms - self._manager.ahead_ms
@@ -237,7 +237,7 @@ class RunningChannel:
         assert sender is not None
         assert intake is not None
         if intake.has_work:
-            # Before the look: who comes while it lasts says so again.
+            # Reset before the look: a put during the look sets it again.
             intake.has_work = False
             if not sender.take():
                 intake.has_work = True
@@ -298,7 +298,7 @@ class RunningChannel:
             if self._sender is not None:
                 self._sender.close()
         except MQError as error:
-            # What is still on the disk is found there at the next start.
+            # Persistent messages are still on the disk; the next start finds them there.
             _LOG.error("channel %s: messages not given back: %s", self._name, error)
 
     def _let_sender_go(self) -> None:

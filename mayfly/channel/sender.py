@@ -1,14 +1,14 @@
 """The sending end: batches of a transmission queue, each at its partner exactly once.
 
-A batch goes in steps, and what the disk knows after each of them is enough to go on from there:
+A batch goes in steps, and after each of them the disk holds enough to go on from there:
 
 1. its messages are taken off the queue, hidden but still in the store, and handed over;
 2. its name, sequence number and keys are made durable here: it is in doubt;
 3. the partner commits it together with its name;
 4. the messages and the doubt end here in one transaction.
 
-Cut before 2, both sides have it as it was; cut later, the partner's answer at the next start tells
-whether it is committed there.
+Cut before 2, both sides have it as it was. Cut later, the partner's answer at the next start
+decides: it is committed there or not.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Sender:
             self.resolve(is_committed=True)
         expected = self.state.sequence
         if standing.sequence != expected:
-            # Whoever that is cannot say that a batch in doubt is not there.
+            # This partner has another history: it cannot prove that a batch in doubt is not there.
             said = f"{standing.manager} has committed up to {standing.sequence}, not {expected}"
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, f"sequence number of {name}: {said}")
         if self.state.doubt_luw:
@@ -150,7 +150,7 @@ class Sender:
         self._link.ping(self._definition.name)
 
     def close(self) -> None:
-        """End the connection; what is not in doubt goes back to its place."""
+        """End the connection; messages that are not in doubt go back to their places."""
         if self._link is not None:
             end_link(self._link)
         self._taken = []

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """What a channel is doing."""
+    """The states of a channel."""
 
     #: Not started, or ended after DISCINT without work.
     INACTIVE = "INACTIVE"

@@ -1,4 +1,4 @@
-"""What a caller may hand to a queue manager: each check names the argument and what came."""
+"""Checks of arguments; each error names the argument and its value."""
 
 from __future__ import annotations
 

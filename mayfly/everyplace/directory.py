@@ -122,11 +122,11 @@ class Directory:
     # Finding
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a local queue of this name."""
+        """Return True if there is a local queue of this name."""
         return name in self._local
 
     def knows(self, queue: AnyQueue) -> bool:
-        """Tell whether it is this queue that its name means."""
+        """Return True if its name leads to this very queue."""
         if queue.partner:
             return self._remote.get((queue.name, queue.partner)) is queue
         return self._local.get(queue.name) is queue

@@ -11,7 +11,7 @@ class EveryplaceError(MQError):
 
 
 class RuleRefused(EveryplaceError):
-    """What a rule raises to refuse what is about to happen; any other error in it is ignored."""
+    """Raised by a rule to refuse an event; any other error in a rule is logged and ignored."""
 
     def __init__(self, detail: str) -> None:
         """Say why."""

@@ -1,8 +1,8 @@
-"""What makes each exchange between two queue managers happen once, whatever the network does.
+"""Numbers of exchanges between two queue managers: each happens once, whatever the network does.
 
-Who begins an exchange numbers it. The other side remembers which numbers it has finished; with each
-transmission it is told below which number none is open any more, and forgets those. A transmission
-that comes twice, or late, finds its number finished and changes nothing.
+The beginner of an exchange numbers it. The other side remembers the numbers that it has finished.
+Each transmission has the number below which none is open any more, so those are forgotten. A
+transmission that comes twice, or late, finds its number finished and changes nothing.
 
 Numbers go by the name of the queue manager and its era: one that has lost its memory, or stands on
 another folder, begins anew under its old name.
@@ -53,7 +53,7 @@ class Begun:
         self._open.pop(exchange.number, None)
 
     def is_any_open(self) -> bool:
-        """Tell whether one has not ended."""
+        """Return True if an exchange of this number has not ended."""
         return bool(self._open)
 
     def lowest_open(self) -> int:
@@ -71,7 +71,7 @@ class Finished:
         self.numbers = set(numbers)
 
     def __contains__(self, exchange: Exchange) -> bool:
-        """Tell whether a transmission of it comes too late; all of another era do."""
+        """Return True if its transmission comes too late; all of another era do."""
         is_over = exchange.number < self.below or exchange.number in self.numbers
         return is_over or exchange.era != self.era
 

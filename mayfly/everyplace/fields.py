@@ -37,7 +37,7 @@ Value: TypeAlias = str | bool | int | float | bytes
 
 
 class FieldType(StrEnum):
-    """What a field holds; the width of a number is part of what it means (M4)."""
+    """The types of fields; the width of a number is part of its meaning (M4)."""
 
     ASCII = "ascii"
     UNICODE = "unicode"
@@ -58,7 +58,7 @@ class Field(NamedTuple):
 
 
 class MessageUid(NamedTuple):
-    """What makes a message one of a kind; ``serial`` parts those of one millisecond."""
+    """The identity of a message; ``serial`` distinguishes those of one millisecond."""
 
     origin_queue_manager: str
     created_ms: int
@@ -66,7 +66,7 @@ class MessageUid(NamedTuple):
 
 
 class _Identity:
-    """Who a message is: shared by all of its copies, so that a put of one is known to all."""
+    """The identity of a message, shared by its copies: a put of one is known to all."""
 
     def __init__(self, uid: MessageUid) -> None:
         self.uid = uid
@@ -99,10 +99,10 @@ _SYSTEM_CLOCK = SystemClock()
 
 
 class MessageFields:
-    """A message: named fields, each of one type; what is put on a queue is a copy of it.
+    """A message: named fields, each of one type; a put places a copy of it on the queue.
 
-    ``put_*`` replaces a field whatever type it had; ``get_*`` wants the type it was put with. A
-    wrong name, type or number raises EveryplaceError and leaves the message as it was.
+    ``put_*`` replaces a field of any type; ``get_*`` must have the type it was put with. A wrong
+    name, type or number raises EveryplaceError and leaves the message as it was.
     """
 
     def __init__(self, clock: Timepiece | None = None) -> None:
@@ -255,7 +255,7 @@ class MessageFields:
         return value
 
     def contains(self, name: str) -> bool:
-        """Tell whether there is a field of this name."""
+        """Return True if there is a field of this name."""
         check_name(name)
         return name in self._fields
 

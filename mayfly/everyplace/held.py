@@ -61,7 +61,7 @@ class Line:
 
 @dataclass(frozen=True)
 class QueueAttributes:
-    """What a queue is defined with: interval in ms and most messages, None for no limit."""
+    """The attributes of a queue: interval in ms and most messages, None for no limit."""
 
     expiry_ms: int | None = None
     max_depth: int | None = None

@@ -1,10 +1,10 @@
-"""What makes a queue manager durable: a verb is one transaction of the database in its folder.
+"""The journal of a durable queue manager: a verb is one transaction of the database in its folder.
 
-Verbs work in memory and note what they change; when the outermost one ends, with an answer or a
-refusal, all of it is written as it is then, and synced. What a rule or listener does to its own
-queue manager belongs to the verb that called it. Only a transmission parts a verb: what it needs is
-written before it leaves, so that no number is given twice and nothing is confirmed that could be
-lost.
+Verbs work in memory and note their changes. When the outermost verb ends, with an answer or a
+refusal, all changed records are written in their present state, and synced. Calls of a rule or
+listener to its own queue manager belong to the verb that called it. Only a transmission divides a
+verb: its data are written before it leaves. So no number is given twice, and nothing is confirmed
+that could be lost.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Journal:
         return self._last_id
 
     def close(self) -> None:
-        """Free the folder; what is not written is a verb that was broken off."""
+        """Free the folder; changes not written are those of a verb that was broken off."""
         if os.getpid() == self._pid:
             self.connection.close(force=True)
             self._lock.release()

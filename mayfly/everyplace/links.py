@@ -33,12 +33,12 @@ class LinkCut(LinkDown):
 
 
 def may_be_under_way(error: EveryplaceError) -> bool:
-    """Tell whether what failed so may arrive all the same, or has."""
+    """Return True if a transmission with this fault may have arrived, or may still arrive."""
     return isinstance(error, LinkDown) and not isinstance(error, LinkCut)
 
 
 class Fault(StrEnum):
-    """What can happen to one transmission."""
+    """The faults of one transmission."""
 
     #: It does not arrive.
     DROP = "drop"
@@ -77,7 +77,7 @@ class Link:
         self.is_up = True
 
     def seat(self, one: End, other: End) -> bool:
-        """Tell whether it is between these two; one may take the place of a closed namesake."""
+        """Return True if it links these two; one may take the place of a closed namesake."""
         ends = {one.name: one, other.name: other}
         for name, sitting in self._ends.items():
             if sitting is not ends[name] and sitting.is_open:
@@ -86,7 +86,7 @@ class Link:
         return True
 
     def cut(self) -> None:
-        """Let nothing through from now on; what is delayed stays so."""
+        """Let nothing through from now on; delayed transmissions stay delayed."""
         self.is_up = False
 
     def restore(self) -> None:
@@ -129,13 +129,13 @@ class Link:
         between = f"{exchange.beginner} to {exchange.partner}"
 
         def arrive() -> R:
-            # Whoever has the name by then.
+            # The queue manager that has the name at that moment.
             partner = self._ends[exchange.partner]
             try:
                 with partner.unit():
                     return partner.receive(exchange, lowest_open, request)
             except Ended as error:
-                # What it could not write it may have done, and nobody can ask it.
+                # The partner may have done the request without writing it, and cannot be asked.
                 raise LinkDown(f"no answer on the link from {between}: {error}") from error
 
         fault = self._faults.popleft() if self._faults else None

@@ -240,7 +240,7 @@ class EveryplaceQueueManager:
     def alter_queue(
         self, queue: str, queue_manager: str | None = None, **attributes: int | None
     ) -> None:
-        """Change ``expiry_ms`` or ``max_depth``; what is there meets it at its next check.
+        """Change ``expiry_ms`` or ``max_depth``; messages there meet it at their next check.
 
         The rule is asked first and may refuse.
         """
@@ -272,7 +272,7 @@ class EveryplaceQueueManager:
 
     @verb
     def activate_queue(self, queue: str, queue_manager: str | None = None) -> None:
-        """Bring a queue into memory; what has expired is removed, whatever its state (M8)."""
+        """Bring a queue into memory; expired messages are removed, in any state (M8)."""
         self.directory.held_here(queue, queue_manager).activate()
 
     @verb
@@ -309,9 +309,9 @@ class EveryplaceQueueManager:
     ) -> MessageUid:
         """Put a copy of a message and return its identity.
 
-        With a confirm id it is not available before ``confirm_put_message``. What is expired is
+        With a confirm id it is not available before ``confirm_put_message``. An expired message is
         removed on arrival and its rule called (M6). A message that was put before, here or
-        anywhere, is refused as a duplicate unless it says Msg_Resend (M16).
+        anywhere, is refused as a duplicate unless it has Msg_Resend (M16).
         """
         target = self.directory.route(queue, queue_manager)
         check_confirm_id(confirm_id)
@@ -377,7 +377,7 @@ class EveryplaceQueueManager:
     def inquire_queue_size(self, queue: str, queue_manager: str | None = None) -> int:
         """Return how many messages a queue holds, locked and unconfirmed ones included (M10).
 
-        What has expired is removed first.
+        Expired messages are removed first.
         """
         return self.directory.route(queue, queue_manager).size()
 

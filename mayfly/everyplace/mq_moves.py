@@ -1,8 +1,8 @@
 """A move between a queue here and an MQ queue: done once, or not at all, whatever is killed.
 
 A move is numbered, and held here under its number before MQ commits. MQ writes the number in the
-transaction that puts or gets the message. What is still held after a crash is settled by asking
-there whether its number was the last.
+transaction that puts or gets the message. A move still held after a crash is settled by a question
+to MQ: was its number the last one?
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The way between queues of MQ Everyplace and queues of a Mayfly queue manager, lifetimes included.
 
-An Everyplace message is the body of an MQ message of type MQMT_MQE_FIELDS_FROM_MQE; its fields are
-written as JSON, with their types (not as MQ Everyplace wrote them). What was left of its life is
-left of it on the other side, by the clock there.
+An Everyplace message is the body of an MQ message of type MQMT_MQE_FIELDS_FROM_MQE. Its fields are
+written as JSON, with their types (not as MQ Everyplace wrote them). The rest of its life goes on at
+the other side, by the clock there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def move_from_mq(
 ) -> MessageUid | None:
     """Move the next message of an MQ queue and return its identity, None when there was none.
 
-    Both sides change or neither: what the Everyplace queue refuses is backed out. Raises
+    Both sides change or neither: a message that the Everyplace queue refuses is backed out. Raises
     MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue, which cannot promise that.
     """
     target = manager.directory.held_here(queue)
@@ -107,9 +107,9 @@ def settle_moves(manager: EveryplaceQueueManager, mq_manager: Manager) -> None:
 def from_mq(got: Message, clock: Timepiece) -> MessageFields:
     """Return an MQ message as an Everyplace message; of another type, its body is one field.
 
-    What is left of its life becomes an absolute expire time by ``clock``: a relative one would
-    begin again. Of two ends, the message's own and MQ's, the earlier counts. Raises EveryplaceError
-    with MQRC_FORMAT_ERROR when the body is none that `fields_as_body` has written.
+    The rest of its life becomes an absolute expire time by ``clock``: a relative one would begin
+    again. Of two ends, the message's own and MQ's, the earlier counts. Raises EveryplaceError with
+    MQRC_FORMAT_ERROR when the body is none that `fields_as_body` has written.
     """
     if got.descriptor.msg_type in (MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE):
         message = fields_of_body(got.body)
@@ -146,7 +146,7 @@ def _source(manager: EveryplaceQueueManager, queue: str) -> MessageQueue:
 
 
 def _hold(moves: Moves, target: MessageQueue, message: MessageFields) -> Exchange:
-    """Hold a message where nobody sees it; what is expired is met when the move ends (M6)."""
+    """Hold a message invisibly; an expired one is met when the move ends (M6)."""
     manager = moves.manager
     with manager.unit():
         message.name_origin(manager.name)

@@ -10,7 +10,7 @@ from mayfly.everyplace.rules import QueueEntry, QueueRule
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
 
-#: What the sender asked for, as MQ keeps it, and the MsgId it knows the message by.
+#: Fields with the descriptor as the sender put it, and with the MsgId that the sender knows.
 MQ_DESCRIPTOR, MQ_MSG_ID = "MQ_Descriptor", "MQ_MsgId"
 
 

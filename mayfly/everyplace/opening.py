@@ -1,4 +1,4 @@
-"""What a queue manager had when it was closed or killed, taken back from its folder."""
+"""The opening of a folder: queues, messages and exchanges as they were at the close or kill."""
 
 from __future__ import annotations
 

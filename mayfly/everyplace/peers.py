@@ -26,9 +26,9 @@ class Peer(End, Protocol):
 
 
 class Peers:
-    """What a queue manager has to do with others, by their names.
+    """The exchanges of a queue manager with others, by their names.
 
-    ``era`` tells it from others that had its name; a journal makes numbers last.
+    ``era`` distinguishes it from others that had its name; a journal makes numbers last.
     """
 
     def __init__(self, name: str, era: int, journal: Journal | None) -> None:
@@ -61,7 +61,7 @@ class Peers:
         """Return True if there is a link to another queue manager, even one that is cut."""
         return partner in self._links
 
-    # What is begun here
+    # Exchanges begun here
 
     def begin(self, partner: str) -> Exchange:
         """Number a new exchange with another queue manager, which must be connected."""
@@ -100,13 +100,13 @@ class Peers:
             return link.carry(exchange, lowest_open, request)
 
     def sending(self) -> AbstractContextManager[None]:
-        """Return a context for what leads out of here: what it needs is written before."""
+        """Return a context for a transmission: its data are written before it leaves."""
         return self._journal.sending() if self._journal else nullcontext()
 
-    # What is over here
+    # Exchanges finished here
 
     def is_over(self, exchange: Exchange) -> bool:
-        """Tell whether a transmission of it comes too late."""
+        """Return True if its transmission comes too late."""
         return exchange in self._finished[exchange.beginner]
 
     def finish(self, exchange: Exchange) -> None:

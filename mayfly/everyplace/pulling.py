@@ -55,7 +55,7 @@ class HomeServerQueue:
         return pulled_count
 
     def is_settled(self) -> bool:
-        """Tell whether the server holds nothing back for a pull that was not finished."""
+        """Return True if the server holds no message for an unfinished pull."""
         try:
             self._confirm()
         except LinkDown:
@@ -89,7 +89,7 @@ class HomeServerQueue:
             self._store(target, message, exchange)
             return True
         self._end_question(exchange)
-        # What was asked for before may have expired there; others may still be there.
+        # The message of the earlier pull may have expired there; others may still be there.
         return asked_before is not None and self._fetch(target)
 
     def _end_question(self, exchange: Exchange) -> None:

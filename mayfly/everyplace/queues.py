@@ -27,7 +27,7 @@ from mayfly.lifetime.everyplace import deadline_ms
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 
-#: Whoever takes may meet these; what another getter holds is not in its way.
+#: States that a get looks at; a message that another getter holds is not in its way.
 _IN_THE_WAY = frozenset({MessageState.AVAILABLE, MessageState.PUT_UNCONFIRMED})
 
 
@@ -35,7 +35,7 @@ class MessageQueue:
     """Messages by priority, then in the order in which they became available."""
 
     kind = LOCAL
-    #: Whose queue it is where that is another queue manager.
+    #: The owner of the queue where that is another queue manager.
     partner = ""
 
     def __init__(
@@ -74,13 +74,13 @@ class MessageQueue:
         taken_over: Callable[[], object] = lambda: None,
         is_checked: bool = True,
     ) -> None:
-        """Add a message that nobody else has a hand on; unconfirmed with an id or an exchange.
+        """Add a message that no other code refers to; unconfirmed with an id or an exchange.
 
-        ``taken_over`` is called when it is this queue's, before anybody else hears of it.
-        ``is_checked`` False leaves it to ``let_in`` to look whether it has expired.
-        What is expired on arrival is removed at once and its rule called (M6). Raises
-        EveryplaceError when it is on the queue already, unless it says Msg_Resend (then nothing is
-        added), when the queue is full, and when the rule refuses.
+        ``taken_over`` is called when it is this queue's, before listeners and rules are called.
+        ``is_checked`` False leaves the check of expiry to ``let_in``. A message expired on arrival
+        is removed at once and its rule called (M6). Raises EveryplaceError when it is on the queue
+        already, unless it has Msg_Resend (then nothing is added), when the queue is full, and when
+        the rule refuses.
         """
         is_unconfirmed = bool(confirm_id or exchange)
         state = MessageState.PUT_UNCONFIRMED if is_unconfirmed else MessageState.AVAILABLE
@@ -235,7 +235,7 @@ class MessageQueue:
                 self.expire(held)
 
     def is_settled(self) -> bool:
-        """Tell whether no other queue manager is left waiting for word of what was here."""
+        """Return True if no other queue manager waits for word of a message of this queue."""
         return True
 
     def of_exchange(self, exchange: Exchange) -> Held | None:
@@ -303,7 +303,7 @@ class MessageQueue:
         self._tell_expired(held)
 
     def expire_if_due(self, held: Held) -> bool:
-        """Remove a message if it is expired; tell whether it was."""
+        """Remove a message if it is expired; return True if it was."""
         if not self._is_expired(held):
             return False
         self.expire(held)
@@ -366,7 +366,7 @@ class MessageQueue:
         return self.is_here(held) and held.state is MessageState.AVAILABLE
 
     def is_here(self, held: Held) -> bool:
-        """Tell whether it is still this message that the queue holds."""
+        """Return True if the queue still holds this very message."""
         return self._by_uid.get(held.message.uid) is held
 
     def _is_expired(self, held: Held) -> bool:

@@ -1,4 +1,4 @@
-"""What a queue manager does for another one: it carries out the requests that come over a link.
+"""Requests of other queue managers, which come over a link and are carried out here.
 
 A request may come twice, or late. The number of its exchange then says that it is over, and nothing
 is changed.
@@ -30,9 +30,9 @@ class Receiver(Protocol):
 
 
 def carry_out(receiver: Receiver, exchange: Exchange, request: Request[R]) -> R:
-    """Do what is asked, and return the answer.
+    """Carry out a request and return the answer.
 
-    What has been done before is not done again: the answer is None then, whatever was asked.
+    A request that was done before is not done again: its answer is None then.
     """
     return cast(R, _carry_out(receiver, exchange, request))
 
@@ -90,7 +90,7 @@ def _hold(receiver: Receiver, exchange: Exchange, queue: str, message: MessageFi
 
 def _let_in(receiver: Receiver, exchange: Exchange, queue: str) -> None:
     """Let the message in, if it is still held; expired meanwhile, it is not (M6)."""
-    # What its activation leads to may be written before the rest: the end is noted behind it.
+    # Activation may write expiries first: the end of the exchange is noted behind them.
     target = receiver.directory.local_queue(queue)
     receiver.peers.finish(exchange)
     held = target.of_exchange(exchange)
@@ -135,7 +135,7 @@ def _offer(receiver: Receiver, exchange: Exchange, queue: str) -> MessageFields 
 
 
 def _remove_stored(receiver: Receiver, exchange: Exchange, queue: str) -> None:
-    # What their activation leads to may be written before the rest: the end is noted behind it.
+    # Activation may write expiries first: the end of the exchange is noted behind them.
     kept = receiver.directory.kept_for(exchange.beginner, queue)
     receiver.peers.finish(exchange)
     for each in kept:

@@ -1,4 +1,4 @@
-"""What the tables say of queues, messages and exchanges: written from memory as it is then."""
+"""Rows of queues, messages and exchanges, written from their present state in memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Holder(Definition, Protocol):
     """A queue that holds messages here."""
 
     def is_here(self, held: Held) -> bool:
-        """Tell whether it is still this message that the queue holds."""
+        """Return True if the queue still holds this very message."""
 
 
 def save_message(journal: Journal, queue: Holder, held: Held) -> list[Statement]:

@@ -1,7 +1,7 @@
-"""What one queue manager asks of another over a link: each request is plain data.
+"""Requests of one queue manager to another over a link: each is plain data.
 
-A request says what is wanted, of which queue. The other side carries it out (`received.py`), at
-once or, by a fault of the link, later, twice or never.
+A request names an operation and a queue. The other side carries it out (`received.py`), at once or,
+by a fault of the link, later, twice or never.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a queue asks the application at the turns of a message's life: the queue rule."""
+"""The queue rule: the application's hooks at the events of a message's life."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def consult(hook: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None
 
 
 def tell(hook: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Call a hook that decides nothing: whatever it answers or raises is ignored (M2, M17)."""
+    """Call a hook that decides nothing: its result is ignored, its error logged (M2, M17)."""
     try:
         hook(*args, **kwargs)
     except Exception:  # noqa: BLE001 - an application's code must not stop a queue (M17)

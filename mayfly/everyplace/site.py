@@ -1,4 +1,4 @@
-"""What the queues of one queue manager work with: its name, clock, journal and peers."""
+"""The surroundings of a queue: its queue manager's name, clock, journal and peers."""
 
 from __future__ import annotations
 

@@ -44,15 +44,15 @@ class AsynchronousQueue(MessageQueue):
         self._withdrawn: OrderedDict[Exchange, None] = OrderedDict()
 
     def take(self, confirm_id: int = 0) -> Never:
-        """Refuse: what is on its way to another queue manager is got there."""
+        """Refuse: a message on its way to another queue manager is got there."""
         raise EveryplaceError(
             MQRC_OPTION_NOT_VALID_FOR_TYPE, f"get from asynchronous remote queue {self.name}"
         )
 
     def transmit_put(self) -> int:
-        """Send what is available, first stage; return how many are known to have arrived.
+        """Send available messages, first stage; return the number known to have arrived.
 
-        What has expired is removed instead. A message whose rule holds it back, or that the other
+        Expired messages are removed instead. A message whose rule holds it back, or that the other
         side refuses, stays for the next time; without an answer so do all that follow.
         """
         self._withdraw()
@@ -73,10 +73,10 @@ class AsynchronousQueue(MessageQueue):
         return sent_count
 
     def transmit_confirm(self) -> int:
-        """Let in at the other side what has arrived there; return how many are done.
+        """Let arrived messages in at the other side; return the number done.
 
-        What has expired since the first stage is removed here and not let in there: the other side
-        meets its copy at its own next check (M13).
+        A message that has expired since the first stage is removed here and not let in there: the
+        other side meets its copy at its own next check (M13).
         """
         self._withdraw()
         done_count = 0
@@ -111,7 +111,7 @@ class AsynchronousQueue(MessageQueue):
             self._note_withdrawn(exchange)
 
     def _is_gone(self, held: Held) -> bool:
-        # What another queue manager is pulling is in its hands.
+        # A message that another queue manager is pulling is left to that pull.
         return held.state is not MessageState.GET_UNCONFIRMED and self.expire_if_due(held)
 
     def _may_send(self, held: Held) -> bool:

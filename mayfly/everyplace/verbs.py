@@ -19,7 +19,7 @@ from mayfly.everyplace.journal import Closed, Journal
 
 P = ParamSpec("P")
 R = TypeVar("R")
-#: What a verb passes: the journal makes it a transaction, that of a closed one lets none begin.
+#: Entered by each verb: a journal makes it a transaction, Closed refuses it.
 Gate: TypeAlias = Journal | Closed | None
 _WAIT_SECONDS = 0.05
 

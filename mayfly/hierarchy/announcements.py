@@ -1,8 +1,8 @@
-"""What neighbours tell each other: the topics that their side of the tree subscribes to.
+"""Announcements between neighbours: the topics that their side of the tree subscribes to.
 
-A whole announcement says all of them and counts whatever was said before. A change says what came
-and what went since the announcement whose number it gives: who has not heard that one asks anew.
-Each is a JSON object in a message of format MQSTR on SYSTEM.INTER.QMGR.FANREQ.
+A whole announcement has all topics and replaces the ones before. A change has the topics that came
+and went since the announcement whose number it gives; a neighbour that missed that one asks for all
+anew. Each is a JSON object in a message of format MQSTR on SYSTEM.INTER.QMGR.FANREQ.
 """
 
 from __future__ import annotations

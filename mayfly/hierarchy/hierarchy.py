@@ -40,12 +40,12 @@ class Hierarchy:
         self._arrivals = Arrivals(manager)
         self._telling = Telling(manager)
         self._wishes = Wishes(self._neighbours)
-        #: Who was asked for its topics since this was opened, and who is to be asked again.
+        #: Neighbours that were asked for their topics since the opening, and those to ask again.
         self._asked: set[str] = set()
         self._misheard: set[str] = set()
-        #: Who is still to be told that it is no neighbour.
+        #: Former neighbours that have not been told yet.
         self._left: set[str] = set()
-        #: Who cannot be told anything, and who not be given all proxies, before the next retry.
+        #: Neighbours that cannot be reached, and those that lack proxies, until the next retry.
         self._unreached: set[str] = set()
         self._unserved: set[str] = set()
         self._working = manager.runtime.lock("hierarchy")
@@ -198,7 +198,7 @@ class Hierarchy:
         for handle in (self._requests, self._publications.arrived):
             self._arrivals.watch(handle.queue)
         self._arrivals.has_work = True
-        # What was put aside, or could not be done, may be possible now.
+        # Publications put aside, and announcements that failed, may succeed now.
         self._retry_ms = manager.now_ms()
         self._leave_strangers()
 
@@ -308,7 +308,8 @@ class Hierarchy:
     def _wake(self) -> None:
         if self._is_attached or self._is_wanted:
             if self._is_wanted and self._session is None:
-                # Before its clock competes: who has said PSMODE(ENABLED) may count on the queues.
+                # Run here, before the clock's thread can: the command PSMODE(ENABLED) returns with
+                # the queues defined.
                 self.run_due()
             with self._attaching:
                 if not self._is_attached and not self._is_closed:

@@ -1,8 +1,8 @@
-"""What neighbours have published: it is published here, and goes on to the other neighbours.
+"""Publications of neighbours: they are published here, and go on to the other neighbours.
 
-Each one is published in the unit of work that gets it. What cannot be published is dead-lettered.
-Where that fails, too, a persistent one is put aside and tried again later, so that those behind it
-need not wait; any other is dropped.
+Each one is published in the unit of work that gets it. One that cannot be published is
+dead-lettered. Where that fails, too, a persistent one is put aside and tried again later, so that
+those behind it need not wait; any other is dropped.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Publications:
         return self._aside.queue.depth > 0
 
     def pass_on(self) -> bool:
-        """Publish what has come; tell whether there may be more.
+        """Publish messages that have come; return True if there may be more.
 
-        Raises when not even what cannot be published can be moved.
+        Raises when a message can be neither published nor moved away.
         """
         for _ in range(TURN_COUNT):
             message = got(self._arrived)
@@ -59,7 +59,7 @@ class Publications:
         return True
 
     def try_again(self) -> None:
-        """Publish what was put aside; what still cannot be goes behind the others."""
+        """Publish messages that were put aside; one that still fails goes behind the others."""
         failed_count = 0
         for _ in range(self._aside.queue.depth):
             message = got(self._aside) if failed_count < TURN_COUNT else None

@@ -1,7 +1,7 @@
-"""What is subscribed to on which side of a queue manager, and what its neighbours know of it.
+"""Subscriptions on each side of a queue manager, and the part that its neighbours know.
 
-It is counted once, and follows each change from then on: a subscription more costs the same beside
-ten of them and beside ten thousand.
+They are counted once, and each later change is followed: one subscription more costs the same
+beside ten of them and beside ten thousand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mayfly.hierarchy.announcements import WHOLE, Announcement
 
 
 class _Told:
-    """What a neighbour was told, by the announcement of this number, and what has changed since."""
+    """The last announcement to a neighbour, by its number, and the changes since."""
 
     def __init__(self, number: int, topics: frozenset[str]) -> None:
         self.number = number
@@ -61,9 +61,9 @@ class Telling:
         self._told.pop(neighbour, None)
 
     def news_for(self, neighbour: str, parent: str, *, asks: bool) -> Announcement | None:
-        """Return what a neighbour does not know yet, None when it knows everything.
+        """Return the announcement that a neighbour lacks, None when it knows everything.
 
-        Whoever cannot send it calls :meth:`forget`.
+        A caller that cannot send it calls :meth:`forget`.
         """
         told, sender = self._told.get(neighbour), self._manager.name
         if told is None:
@@ -96,7 +96,7 @@ class Telling:
             del self._sides[change.topic]
 
     def _is_wanted(self, topic: str, neighbour: str) -> bool:
-        """Tell whether somebody subscribes to it here or behind another neighbour."""
+        """Return True if there is a subscription here or behind another neighbour."""
         sides = self._sides.get(topic, ())
         return len(sides) > (neighbour in sides)
 

@@ -1,4 +1,4 @@
-"""What the neighbours of a queue manager want to get, and what of it they have not been given."""
+"""Topics that the neighbours of a queue manager subscribe to, and their proxies still to change."""
 
 from __future__ import annotations
 

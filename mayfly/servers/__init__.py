@@ -1,1 +1,1 @@
-"""What others connect to: each server speaks one protocol for the queue managers it is given."""
+"""Servers: each speaks one protocol for the queue managers it is given."""

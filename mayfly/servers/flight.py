@@ -48,14 +48,14 @@ class FlightServer:
     ) -> None:
         """Set up a server; port 0 takes any free one.
 
-        ``token`` is what every call must show. ``tls_certificate`` is a certificate chain and its
-        key, both PEM; without it the token and the rows travel in the clear. ``client_roots``, PEM,
-        are the authorities that sign the certificates of clients: who has none cannot connect.
-        ``folders``, by name of the queue manager, are where it listens on a socket as well.
+        Every call must show ``token``. ``tls_certificate`` is a certificate chain and its key, both
+        PEM; without it the token and the rows travel in the clear. ``client_roots``, PEM, are the
+        authorities that sign the certificates of clients: a client without one cannot connect.
+        ``folders``, by name of the queue manager, have a socket for this server as well.
 
         gRPC reads a whole call before the token in it can be checked. Beyond the loopback interface
-        ``client_roots`` are therefore required, unless ``without_client_certificates`` says that
-        everybody may connect. Raises ValueError.
+        ``client_roots`` are therefore required, unless ``without_client_certificates`` opens the
+        server to all clients. Raises ValueError.
         """
         if not token:
             raise ValueError("token is empty: anyone could read the ledger")
@@ -104,7 +104,7 @@ class FlightServer:
 
     @property
     def url(self) -> str:
-        """What a client of any machine connects to."""
+        """The url for clients of any machine."""
         return f"{self._scheme}://{self._host}:{self.port}"
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What a verb of the Flight server is given, what it answers, and how it refuses.
+"""The form of a verb of the Flight server: its input, its answer, its refusal.
 
 A module of verbs knows the queue manager and no column format: it gives rows and takes record
 batches of a schema that ``flight.py`` has checked. There it is entered into a table.
@@ -17,15 +17,15 @@ from mayfly.contracts.requests import kinds_of
 from mayfly.engine import Manager
 from mayfly.store.ledger import Ledger
 
-#: One page of an answer: what the verb's ``to_batch`` makes a record batch of.
+#: One page of an answer; the verb's ``to_batch`` makes a record batch of it.
 Page = Any
-#: What a call asks for; ``manager``, ``protocol`` and ``max_bytes`` are taken out.
+#: The arguments of a call, without ``manager``, ``protocol`` and ``max_bytes``.
 Request = dict[str, Any]
 RowT = TypeVar("RowT", bound=NamedTuple)
 
 
 class ServedManager(Protocol):
-    """What the server needs of a queue manager; a verb may need more of it."""
+    """A queue manager as far as the server uses it; a verb may use more of it."""
 
     @property
     def name(self) -> str:
@@ -49,8 +49,8 @@ class CallRefused(Exception):
 class TicketVerb(NamedTuple):
     """A verb that gives rows of a schema.
 
-    ``open`` checks the request at once and returns the pages, each read when it is sent; what it
-    reads between two pages must not be held: the client may be slow.
+    ``open`` checks the request at once and returns the pages, each read when it is sent. It must
+    hold no lock or read between two pages: the client may be slow.
     """
 
     schema: pa.Schema

@@ -1,4 +1,4 @@
-"""What the Flight verbs of channels do: a sender in another process calls its receiver here."""
+"""The Flight verbs of channels: a sender in another process calls its receiver here."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _answering(call: Callable[..., Any]) -> Callable[..., Answer]:
 
 @_answering
 def ping(links: IncomingLinks, request: Request) -> None:
-    """Tell whether a channel receives, and hear that its sender lives."""
+    """Return whether a channel receives; the call is also a sign of life of its sender."""
     links.ping(*fields_of(request, link=str, channel=str))
 
 

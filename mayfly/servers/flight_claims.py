@@ -1,4 +1,4 @@
-"""What the Flight verbs about queues do: attach, claim, read, end and release; browse."""
+"""The Flight verbs about queues: attach, claim, read, end and release; browse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mayfly.store.units import StoredMessage
 #: Data and rows read at once from what is claimed.
 _PAGE_BYTES = 4 * 1024 * 1024
 _PAGE_ROWS = 4_096
-#: What a descriptor says of a message.
+#: Columns of a message that its descriptor has.
 _SAID = attrgetter(*DESCRIBED)
 
 Answer = dict[str, Any]

@@ -48,7 +48,7 @@ def info(manager: ServedManager, request: Request) -> Any:
     if request:
         raise BadRequest(f"{INFO_ACTION} takes nothing but a manager, not {sorted(request)}")
     ledger = manager.ledger
-    # The end first: what is trimmed in between only brings the beginning nearer to it.
+    # The end is read first: a trim in between then only moves the beginning towards it.
     last = ledger.last_position()
     first = min(ledger.first_position(), last + 1)
     return LedgerInfo(manager.name, ledger.instance_id, first, last)._asdict()

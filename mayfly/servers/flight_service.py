@@ -1,10 +1,10 @@
-"""The calls of a Flight server: what a ticket, an action, an upload or an exchange asks for.
+"""The calls of a Flight server: tickets, actions, uploads and exchanges.
 
 A ticket, and the descriptor of an upload, is JSON with one verb: ``{"ledger": {"after": 0,
 "until": 10, "manager": null, "instance_id": null, "max_bytes": 2097152}}``. An action has its verb
 as its type and such an object as its body; an exchange, with ``session``, is a session
 (``flight_sessions.py``). ``manager`` names the queue manager where several are served. The verbs
-stand in ``TICKETS``, ``ACTIONS`` and ``PUTS``; what they do, in modules beside.
+stand in ``TICKETS``, ``ACTIONS`` and ``PUTS``; modules beside implement them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
     ):
         self._managers = managers
         self._sessions = sessions
-        #: Where the port of the server is: what it tells clients that came by a folder.
+        #: The url of the server's port, for clients that came by a folder.
         self.url = ""
         super().__init__(location, **options)
 
@@ -145,7 +145,7 @@ def _in_terms_of_flight() -> Iterator[None]:
 
 
 class _Refused(BulkError):
-    """What a verb refuses, under the reason it gives."""
+    """A refusal of a verb, with the reason it gives."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -194,14 +194,14 @@ def _message_batch(page: Page, _manager: ServedManager) -> pa.RecordBatch:
     return message_batch(MessagePage(*page))
 
 
-#: What a ticket may ask for: verb -> the rows it gives.
+#: Verbs of tickets: verb -> its rows.
 TICKETS: dict[str, TicketVerb] = {
     ledger.LEDGER_VERB: TicketVerb(LEDGER, flight_ledger.open_ledger, flight_ledger.batch),
     claims.CLAIMED_VERB: TicketVerb(MESSAGE, flight_claims.open_claimed, _message_batch),
     claims.BROWSE_VERB: TicketVerb(MESSAGE, flight_claims.open_browse, _message_batch),
 }
 
-#: What may be asked in one call and is answered by one JSON object.
+#: Verbs of actions: one call, answered by one JSON object.
 ACTIONS: dict[str, ActionVerb] = {
     ledger.INFO_ACTION: ActionVerb(
         "which positions the ledger of a queue manager holds", flight_ledger.info
@@ -227,7 +227,7 @@ ACTIONS: dict[str, ActionVerb] = {
     channels.END: ActionVerb("send no more on a channel", flight_channels.end),
 }
 
-#: What an upload may be: verb -> who takes its record batches and answers with a JSON object.
+#: Verbs of uploads: verb -> function that takes record batches and answers with a JSON object.
 PUTS: dict[str, PutVerb] = {
     stages.STAGE_VERB: PutVerb(STAGED, flight_stages.stage),
     channels.SEND: PutVerb(PARCEL, flight_channels.send),

@@ -1,7 +1,7 @@
 """A session over Arrow Flight: one exchange, in which calls are answered one after the other.
 
 The exchange ends with the connection of the client, however that dies, and with it the session:
-what is not committed is backed out then. See contracts/sessions.py for what a frame holds.
+uncommitted work is backed out then. contracts/sessions.py describes a frame.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class _Conversation:
 
     def __init__(self, manager: Manager, user: str, program: str, *, transacted: bool) -> None:
         self._manager = manager
-        # Who has the token acts for who opened the queue manager, whatever name is told.
+        # The token is the operator's: the session has the authority of the opener of the queue
+        # manager, whatever user name the client gives.
         self._session = manager.session(None, transacted, program)
         self._session.context = self._session.context._replace(user_identifier=user)
         self._letters = LetterWork(manager)

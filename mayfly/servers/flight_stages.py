@@ -1,4 +1,4 @@
-"""What the Flight verbs about writing do: rows onto a stage, and a commit that puts them."""
+"""The Flight verbs about writing: rows onto a stage, and a commit that puts them."""
 
 from __future__ import annotations
 

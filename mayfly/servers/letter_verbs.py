@@ -1,4 +1,4 @@
-"""What can be called in a session over Flight about dead letters: a handler that works here."""
+"""Calls of a session over Flight about dead letters: a handler that works here."""
 
 from __future__ import annotations
 

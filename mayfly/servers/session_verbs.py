@@ -1,4 +1,4 @@
-"""What can be called in a session over Flight: MQSC, put, get, browse, the schedule."""
+"""Calls of a session over Flight: MQSC, put, get, browse, the schedule."""
 
 from __future__ import annotations
 
