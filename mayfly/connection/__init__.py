@@ -6,17 +6,16 @@
 
 from mayfly.connection.by_name import connect
 from mayfly.connection.interface import (
-    Administration,
     Asynchronous,
     Connection,
     Objects,
     Opened,
-    ScheduleVerbs,
     Subscribed,
     Topics,
     UnderWay,
 )
 from mayfly.connection.local import LocalConnection
+from mayfly.connection.operating import Administration, ScheduleVerbs
 from mayfly.connection.values import (
     Delivery,
     GetResult,

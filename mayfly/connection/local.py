@@ -7,16 +7,15 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from mayfly.connection.interface import (
-    Administration,
     Asynchronous,
     Objects,
     Opened,
-    ScheduleVerbs,
     Topics,
 )
 from mayfly.connection.local_calls import LocalCalls
 from mayfly.connection.local_topics import LocalTopics
 from mayfly.connection.objects import OpenObjects, not_open_here
+from mayfly.connection.operating import Administration, ScheduleVerbs
 from mayfly.connection.values import GetResult, Property, PutResult, Status
 from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session, full_name
 from mayfly.engine.face.programs import (

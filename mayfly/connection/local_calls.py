@@ -54,21 +54,42 @@ class LocalCalls:
         correl_id: bytes = b"",
     ) -> UnderWay:
         """MQGET of a message that is held until it is settled."""
-        deliveries = self._session.deliveries
+        return self.get_any(
+            [handle],
+            options,
+            on_done=on_done,
+            wait_ms=wait_ms,
+            max_length=max_length,
+            msg_id=msg_id,
+            correl_id=correl_id,
+        )
+
+    def get_any(
+        self,
+        handles: Iterable[int],
+        options: int = c.MQGMO_NONE,
+        *,
+        on_done: OnDone[Delivery],
+        wait_ms: int = c.MQWI_UNLIMITED,
+        max_length: int | None = None,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+    ) -> UnderWay:
+        """MQGET of the first message that comes to one of several queues."""
+        deliveries, getters = self._session.deliveries, {}
+        unit = deliveries.new_unit()
+        match = Match(msg_id or None, correl_id or None) if msg_id or correl_id else ANY
         try:
-            queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
-            is_any = not (msg_id or correl_id)
-            request = GetRequest(
-                ANY if is_any else Match(msg_id or None, correl_id or None),
-                wait_ms,
-                max_length,
-                view=queue.view(options, has_handle=False),
-            )
-            unit = deliveries.new_unit()
-            getter = queue.getter(request, options, unit)
+            for handle in handles:
+                queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+                view = queue.view(options, has_handle=False)
+                request = GetRequest(match, wait_ms, max_length, view=view)
+                getters[handle] = queue.getter(request, options, unit)
+            if not getters:
+                raise mq_error(rc.MQRC_HOBJ_ERROR, "no handle to get from")
         except MQError as error:
             return self._tell(on_done, error)
-        standing = deliveries.standing_get(getter, unit, on_done)
+        standing = deliveries.standing_get(getters, unit, on_done)
         standing.begin()
         return standing
 

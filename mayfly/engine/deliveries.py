@@ -35,10 +35,14 @@ class Settlement(Enum):
 
 
 class Delivery(NamedTuple):
-    """A message that is held, and how a get saw it; number 0 for one that stays on its queue."""
+    """A message that is held, and how a get saw it; number 0 for one that stays on its queue.
+
+    ``handle`` is the open queue that it was got from.
+    """
 
     number: int
     result: GetResult
+    handle: int
 
 
 class Deliveries:
@@ -61,21 +65,32 @@ class Deliveries:
         return UnitOfWork(self._core)
 
     def standing_get(
-        self, getter: Getter, unit: UnitOfWork, on_done: Callable[[Delivery | MQError], object]
+        self,
+        getters: Mapping[int, Getter],
+        unit: UnitOfWork,
+        on_done: Callable[[Delivery | MQError], object],
     ) -> StandingGet:
-        """Return a get whose message is held in ``unit``; MQError tells why it has got none."""
-        number = 0
+        """Return a get whose message is held in ``unit``; MQError tells why it has got none.
 
-        def take(result: GetResult) -> None:
-            nonlocal number
+        The getters, by the numbers of their handles, take into that unit.
+        """
+        number, handle = 0, 0
+        handles = list(getters)
+
+        def take(result: GetResult, place: int) -> None:
+            nonlocal number, handle
+            handle = handles[place]
             if not result.stays:
                 number = next(self._numbers)
                 self._held[number] = unit
 
         def tell(outcome: GetResult | MQError) -> None:
-            on_done(outcome if isinstance(outcome, MQError) else Delivery(number, outcome))
+            if isinstance(outcome, MQError):
+                on_done(outcome)
+            else:
+                on_done(Delivery(number, outcome, handle))
 
-        return StandingGet(self._core, getter, tell, take)
+        return StandingGet(self._core, list(getters.values()), tell, take)
 
     def settle(
         self,

@@ -1,21 +1,20 @@
-"""A get that ends with a callback instead of making a thread wait."""
+"""A get that ends with a callback instead of making a thread wait, on one or several queues."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetResult, Getter
 from mayfly.engine.waiting import Waiter
-from mayfly.engine.work import Work
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
-#: Called under the lock once a get has its message, which nobody else will get then.
-OnTaken: TypeAlias = Callable[[GetResult], None]
+#: Called under the lock once a get has its message, which nobody else will get then. The number
+#: says by which getter.
+OnTaken: TypeAlias = Callable[[GetResult, int], None]
 #: Called with what a get has got, or why it has got nothing.
 OnGot: TypeAlias = Callable[[GetResult | MQError], None]
 
@@ -23,17 +22,19 @@ OnGot: TypeAlias = Callable[[GetResult | MQError], None]
 class StandingGet:
     """One get that stands until a message, its time or a cancel ends it.
 
-    The decision is made under the lock, once, by whoever brings the message, ends the wait or
-    cancels. ``on_got`` is called afterwards without the lock; after a cancel never.
+    Its getters take into a unit of work; those that come first are asked first. The decision is
+    made under the lock, once, by whoever brings the message, ends the wait or cancels. ``on_got``
+    is called afterwards without the lock; after a cancel never.
     """
 
     def __init__(
-        self, core: Core, getter: Getter, on_got: OnGot, on_taken: OnTaken | None = None
+        self, core: Core, getters: Sequence[Getter], on_got: OnGot, on_taken: OnTaken
     ) -> None:
         """Prepare it; :meth:`begin` makes it stand."""
-        self._core, self._getter = core, getter
+        self._core, self._getters = core, getters
         self._on_got, self._on_taken = on_got, on_taken
-        self._waiter: Waiter | None = None
+        #: While it stands, one for each getter.
+        self._waiters: list[Waiter] = []
         self._is_decided = False
 
     def begin(self) -> None:
@@ -44,62 +45,76 @@ class StandingGet:
 
     def cancel(self) -> bool:
         """End it without a message; False when it was decided before: ``on_got`` tells how."""
-        core = self._core
-        with core.latch:
+        with self._core.latch:
             if self._is_decided:
                 return False
             self._is_decided = True
-            if self._waiter is not None:
-                core.waits.withdraw(self._getter.path.queue.number, self._waiter)
+            self._leave()
         return True
 
     def _step(self) -> None:
-        """Try once, under the lock; what was cut goes on in the background."""
-        core, getter = self._core, self._getter
+        """Ask each getter once; a search that was cut goes on in the background."""
+        core, is_cut = self._core, False
         if self._is_decided:
             return
-        try:
-            core.check_running()
-            getter.holder.check()
-            outcome = getter.take(in_parts=True)
-        except MQError as error:
-            self._decide(error)
-            return
-        if outcome is not None:
-            self._decide(*outcome)
-        elif getter.is_cut:
+        for place, getter in enumerate(self._getters):
+            try:
+                core.check_running()
+                getter.holder.check()
+                outcome = getter.take(in_parts=True)
+            except MQError as error:
+                self._decide(error)
+                return
+            if outcome is not None:
+                self._decide(outcome[0], place)
+                return
+            is_cut = is_cut or getter.is_cut
+        if is_cut:
             core.background.do(self._go_on)
-        elif getter.may_wait():
-            until_ms = getter.until_ms
-            self._waiter = Waiter(
+        elif all(getter.may_wait() for getter in self._getters):
+            self._stand()
+        else:
+            names = ", ".join(getter.path.name for getter in self._getters)
+            self._decide(mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message on {names}"))
+
+    def _stand(self) -> None:
+        for place, getter in enumerate(self._getters):
+            waiter = Waiter(
                 getter.attempt,
-                until_ms,
+                getter.until_ms,
                 getter.holder,
                 takes_any=getter.takes_any,
-                on_decided=self._end_wait,
+                on_decided=partial(self._end_wait, place),
             )
-            getter.holder.wait(getter.path.queue, self._waiter)
-            if until_ms is not None:
-                core.must_wake = True
-        else:
-            self._decide(mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message on {getter.path.name}"))
+            self._waiters.append(waiter)
+            getter.holder.wait(getter.path.queue, waiter)
+            if getter.until_ms is not None:
+                self._core.must_wake = True
 
-    def _end_wait(self, waiter: Waiter) -> None:
-        self._waiter = None
+    def _end_wait(self, place: int, waiter: Waiter) -> None:
+        self._leave()
         if waiter.error is not None:
             self._decide(waiter.error)
         elif waiter.result is None:
             self._core.background.do(self._go_on)
         else:
-            self._decide(*waiter.result)
+            self._decide(waiter.result[0], place)
+
+    def _leave(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for getter, waiter in zip(self._getters, waiters, strict=False):
+            # Where it is being asked just now, it is asked no more.
+            waiter.drop()
+            self._core.waits.withdraw(getter.path.queue.number, waiter)
 
     def _go_on(self) -> None:
         """Search on, without the lock: a selector may have to be asked of many messages."""
-        getter, core = self._getter, self._core
+        core = self._core
         try:
             core.run_deferred()
-            if getter.place is not None:
-                getter.place.scout(getter.holder)
+            for getter in self._getters:
+                if getter.place is not None:
+                    getter.place.scout(getter.holder)
         except MQError as error:
             with core.latch:
                 if not self._is_decided:
@@ -107,21 +122,12 @@ class StandingGet:
             return
         self.begin()
 
-    def _decide(self, outcome: GetResult | MQError, work: Work | None = None) -> None:
-        """Decide, under the lock; what nobody holds is taken durably before it is told."""
+    def _decide(self, outcome: GetResult | MQError, place: int = 0) -> None:
         core = self._core
         self._is_decided = True
-        if not isinstance(outcome, MQError) and self._on_taken is not None:
-            self._on_taken(outcome)
-        if work is None or core.run_at_once(work):
-            core.callbacks.waiting.append(partial(self._on_got, outcome))
-            if core.is_stopped or core.is_closing:
-                # Nobody calls verbs any more, by which others would be told.
-                core.background.do(lambda: None)
-            return
-        later = Later()
-        later.work = work
-        core.background.do(partial(core.background.end_later, later, partial(self._told, outcome)))
-
-    def _told(self, outcome: GetResult | MQError, error: MQError | None) -> None:
-        self._on_got(outcome if error is None else error)
+        if not isinstance(outcome, MQError):
+            self._on_taken(outcome, place)
+        core.callbacks.waiting.append(partial(self._on_got, outcome))
+        if core.is_stopped or core.is_closing:
+            # Nobody calls verbs any more, by which others would be told.
+            core.background.do(lambda: None)

@@ -77,6 +77,10 @@ class Waiter:
             self.error = error
             self._decide()
 
+    def drop(self) -> None:
+        """Let nobody ask it any more: what waits by it has been decided elsewhere."""
+        self._is_decided = True
+
     def wait(self, owner: QueueOwner) -> Any:
         """Block until decided; return what was taken or raise the error; None: look yourself.
 

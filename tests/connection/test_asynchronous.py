@@ -117,6 +117,65 @@ def test_the_end_of_what_a_get_stands_on_is_told(connect: Connect, end: str, rea
     manager.close()
 
 
+def test_a_get_on_several_queues_takes_one_message_and_names_its_handle(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q2)").ok
+    second, told = connection.open("Q2", BOTH_WAYS).handle, Told()
+    connection.asynchronous.get_any([queue, second], WAIT, on_done=told)
+    put(connection, second, b"2")
+    put(connection, queue, b"1")
+    assert [(d.handle, d.result.message.body) for d in told.deliveries] == [(second, b"2")]
+    assert (queue_manager.curdepth("Q1"), queue_manager.curdepth("Q2")) == (1, 0)
+    put(connection, second, b"3")
+    connection.asynchronous.get_any([queue, second], on_done=told)
+    connection.asynchronous.get_any([queue, second], on_done=told)
+    connection.asynchronous.get_any([queue, second], on_done=told)
+    assert [d.handle for d in told.deliveries] == [second, queue, second]
+    assert told.reasons == [rc.MQRC_NO_MSG_AVAILABLE]
+    connection.asynchronous.get_any([], on_done=told)
+    assert told.reasons[1:] == [rc.MQRC_HOBJ_ERROR]
+
+
+def test_a_get_on_several_handles_of_one_queue_takes_one_message(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    """Each handle has its selector; whichever takes the message, the others are asked no more."""
+    high, low = (
+        connection.open("Q1", c.MQOO_INPUT_SHARED, selector=f"JMSPriority {which} 4").handle
+        for which in (">", "<=")
+    )
+    told = Told()
+    for priority, taker in ((1, low), (9, high)):
+        connection.asynchronous.get_any([high, low], WAIT, on_done=told)
+        put(connection, queue, b"x", descriptor=Descriptor(priority=priority))
+        put(connection, queue, b"x", descriptor=Descriptor(priority=priority))
+        told.wait(1 + (priority == 9))
+        assert told.deliveries[-1].handle == taker
+        assert connection.get(queue).message.body == b"x"
+    assert not queue_manager.waits.is_waited_on(queue_manager.registry.queue("Q1").number)
+
+
+@pytest.mark.parametrize("end", ["cancel", "close", "time"])
+def test_a_get_on_several_queues_ends_on_all_of_them(
+    queue_manager: QueueManager, connection: Connection, queue: int, clock: VirtualClock, end: str
+) -> None:
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q2)").ok
+    second, told = connection.open("Q2", BOTH_WAYS).handle, Told()
+    under_way = connection.asynchronous.get_any([queue, second], WAIT, wait_ms=500, on_done=told)
+    if end == "cancel":
+        assert under_way.cancel()
+    elif end == "close":
+        connection.close_object(second)
+    else:
+        clock.advance(500)
+    reasons = {"cancel": [], "close": [rc.MQRC_HOBJ_ERROR], "time": [rc.MQRC_NO_MSG_AVAILABLE]}
+    assert told.reasons == reasons[end]
+    put(connection, queue, b"1")
+    assert (told.deliveries, queue_manager.curdepth("Q1")) == ([], 1)
+    assert not under_way.cancel()
+
+
 def test_a_callback_may_call_verbs_and_is_not_called_inside_of_itself(
     connection: Connection, queue: int
 ) -> None:
