@@ -1,0 +1,70 @@
+"""Locks are taken in one order everywhere, and nobody waits for the disk with the engine's lock."""
+
+from functools import partial
+from pathlib import Path
+
+from mayfly import QueueManager
+from mayfly.testing import VirtualClock
+from tests.runtime.checked import ENGINE, CheckedRuntime, Order
+from tests.spec.scene import Running
+
+THREADS, MESSAGES = 4, 20
+SCRIPT = """
+DEFINE QLOCAL(Q1)
+DEFINE QLOCAL(QM2) USAGE(XMITQ)
+DEFINE QREMOTE(FAR) RNAME(Q1) RQMNAME(QM2) XMITQ(QM2)
+DEFINE CHANNEL(QM1.QM2) CHLTYPE(SDR) TRPTYPE(LOCAL) CONNAME('QM2') XMITQ(QM2)
+DEFINE TOPIC(NEWS) TOPICSTR('news')
+START CHANNEL(QM1.QM2)
+"""
+
+
+def test_lock_that_is_taken_the_other_way_round_elsewhere_is_found() -> None:
+    order = Order()
+    for names in (("a", "b"), ("b", "c"), ("c", "a")):
+        locks = [object(), object()]
+        for name, lock in zip(names, locks, strict=True):
+            order.wait_for(name, lock)
+            order.take(name, lock)
+        for lock in locks:
+            order.free(lock)
+    assert set(order.circle()) == {"a", "b", "c"}
+    order.pairs.remove(("c", "a"))
+    assert order.circle() == []
+
+
+def work(qm: QueueManager, number: int) -> None:
+    """Put, get, delay, publish and send elsewhere; each thread has its part."""
+    with qm.session(transacted=bool(number % 2)) as session:
+        for count in range(MESSAGES):
+            body = b"%d-%d" % (number, count)
+            session.put("Q1", body, persistent=bool(count % 2), time_to_live_ms=1_000)
+            session.put("Q1", body, persistent=True, delay_ms=10)
+            session.put("FAR", body, persistent=True)
+            session.put("Q1", body)
+            assert session.get("Q1", wait_ms=5) is not None
+            if number % 2:
+                session.commit()
+
+
+def test_every_lock_has_its_place_in_one_order(tmp_path: Path) -> None:
+    runtime = CheckedRuntime()
+    clock = VirtualClock(runtime=runtime)
+    with (
+        QueueManager("QM2", tmp_path / "QM2", clock, runtime=runtime) as far,
+        QueueManager("QM1", tmp_path / "QM1", clock, runtime=runtime) as qm,
+    ):
+        far.mqsc("DEFINE QLOCAL(Q1)\nDEFINE CHANNEL(QM1.QM2) CHLTYPE(RCVR) TRPTYPE(LOCAL)")
+        assert qm.mqsc(SCRIPT).ok
+        threads = [Running(partial(work, qm, number)) for number in range(THREADS)]
+        for thread in threads:
+            thread.finish()
+        clock.advance(5_000)
+        assert far.curdepth("Q1") == THREADS * MESSAGES
+        assert qm.verify().ok
+        assert qm.mqsc("DEFINE QLOCAL(Q2)\nDELETE QLOCAL(Q2)\nSTOP CHANNEL(QM1.QM2)").ok
+    pairs = runtime.order.pairs
+    # It has looked: a transaction takes the totals.
+    assert ("transaction", "totals") in pairs
+    assert runtime.order.circle() == []
+    assert (ENGINE, "transaction") not in pairs
