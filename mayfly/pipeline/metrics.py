@@ -1,76 +1,94 @@
 """Metrics of a pipeline for Prometheus: as text, in a file, and over HTTP on this machine.
 
-The file suits the text file collector of Prometheus' node exporter; the server answers
+The file suits the text file collector of Prometheus' node exporter. The server answers
 ``GET /metrics`` on loopback alone.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.pipeline.progress import OUTCOMES, Progress, write_whole
 
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
 METRICS_PATH = "/metrics"
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _HOST = "127.0.0.1"
 _PREFIX = "mayfly_pipeline"
+
+# A counter's name ends with "_total" when it is written.
+_COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+_Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+
+
+class _Snapshot(Collector):
+    """A snapshot of a pipeline as metrics; a figure that is not known has no metric."""
+
+    def __init__(self, progress: Progress | None = None, *, is_up: bool = False) -> None:
+        # One tuple, so that a scrape in another thread never sees half of a change.
+        self.shown = (progress, is_up)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric that has a value."""
+        progress, is_up = self.shown
+        if progress is None:
+            return
+        pipeline = [progress.pipeline]
+        lag_seconds = None if progress.lag_ms is None else progress.lag_ms / SECOND_MS
+        figures: tuple[tuple[_Kind, str, str, float | None], ...] = (
+            (_COUNTER, "rows_in", "Rows from the sources.", progress.rows_in),
+            (_COUNTER, "reports", "Reports that were owed.", progress.reports),
+            (_COUNTER, "batches", "Batches that were finished.", progress.batches),
+            (_COUNTER, "restarts", "Restarts of the query.", progress.restarts),
+            (_GAUGE, "held_rows", "Rows that wait in the delay line.", progress.held),
+            (
+                _GAUGE,
+                "releasing_rows",
+                "Delayed messages not let go yet, of finished batches.",
+                progress.releasing,
+            ),
+            (
+                _GAUGE,
+                "lag_seconds",
+                "How much later than due the latest row of a batch left.",
+                lag_seconds,
+            ),
+            (_GAUGE, "rows_per_second", "Speed of the last batch.", progress.rows_per_second),
+            (_GAUGE, "last_batch", "Number of the last batch.", progress.batch),
+            (_GAUGE, "up", "Whether the query runs.", is_up),
+        )
+        for kind, name, text, value in figures:
+            if value is not None:
+                metric = kind(f"{_PREFIX}_{name}", text, labels=["pipeline"])
+                metric.add_metric(pipeline, value)
+                yield metric
+        ended = _COUNTER(
+            f"{_PREFIX}_rows_out", "Rows that left, by outcome.", labels=["pipeline", "outcome"]
+        )
+        for outcome in OUTCOMES:
+            ended.add_metric([*pipeline, outcome], getattr(progress, outcome))
+        yield ended
+
+
+def _registry(snapshot: _Snapshot) -> CollectorRegistry:
+    # A registry of its own: the library's default one would add metrics of the Python process.
+    registry = CollectorRegistry()
+    registry.register(snapshot)
+    return registry
 
 
 def metrics_text(progress: Progress, *, is_up: bool = True) -> str:
     """Return a snapshot in the text format of Prometheus; what is not known is left out."""
-    return "".join(
-        f"# HELP {_PREFIX}_{name} {told}\n# TYPE {_PREFIX}_{name} {kind}\n"
-        + "".join(f"{_PREFIX}_{name}{labels} {value}\n" for labels, value in samples)
-        for name, kind, told, samples in _families(progress, is_up=is_up)
-    )
-
-
-_Samples = list[tuple[str, float]]
-
-
-def _families(progress: Progress, *, is_up: bool) -> Iterator[tuple[str, str, str, _Samples]]:
-    """Yield name, kind, help and samples of each metric that has a value."""
-    name = progress.pipeline
-    labels = _labels(pipeline=name)
-    ended: _Samples = [
-        (_labels(pipeline=name, outcome=outcome), getattr(progress, outcome))
-        for outcome in OUTCOMES
-    ]
-    lag_seconds = None if progress.lag_ms is None else progress.lag_ms / SECOND_MS
-    yield "rows_in_total", "counter", "Rows from the sources.", [(labels, progress.rows_in)]
-    yield "rows_out_total", "counter", "Rows that left, by outcome.", ended
-    yield "reports_total", "counter", "Reports that were owed.", [(labels, progress.reports)]
-    yield "batches_total", "counter", "Batches that were finished.", [(labels, progress.batches)]
-    yield "restarts_total", "counter", "Restarts of the query.", [(labels, progress.restarts)]
-    gauges: tuple[tuple[str, str, float | None], ...] = (
-        ("held_rows", "Rows that wait in the delay line.", progress.held),
-        (
-            "releasing_rows",
-            "Delayed messages not let go yet, of finished batches.",
-            progress.releasing,
-        ),
-        ("lag_seconds", "How much later than due the latest row of a batch left.", lag_seconds),
-        ("rows_per_second", "Speed of the last batch.", progress.rows_per_second),
-        ("last_batch", "Number of the last batch.", progress.batch),
-        ("up", "Whether the query runs.", int(is_up)),
-    )
-    for gauge, told, value in gauges:
-        if value is not None:
-            yield gauge, "gauge", told, [(labels, value)]
-
-
-def _labels(**labels: str) -> str:
-    escaped = (
-        (name, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
-        for name, value in labels.items()
-    )
-    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped) + "}"
+    return generate_latest(_registry(_Snapshot(progress, is_up=is_up))).decode()
 
 
 class MetricsFile:
@@ -90,13 +108,12 @@ class MetricsServer:
 
     def __init__(self, port: int) -> None:
         """Listen on a port, 0 being any; raises OSError when it is taken."""
-        self._text = ""
-        self._server = ThreadingHTTPServer((_HOST, port), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="mayfly-metrics", daemon=True
-        )
-        self._thread.start()
+        self._snapshot = _Snapshot()
+        registry = _registry(self._snapshot)
+        self._server, self._thread = start_http_server(port, _HOST, registry)
+        self._metrics = make_wsgi_app(registry)
+        # The library's own application answers every path.
+        self._server.set_app(self._answer)
 
     @property
     def url(self) -> str:
@@ -105,7 +122,7 @@ class MetricsServer:
 
     def show(self, progress: Progress, *, is_up: bool) -> None:
         """Answer with this snapshot from now on."""
-        self._text = metrics_text(progress, is_up=is_up)
+        self._snapshot.shown = (progress, is_up)
 
     def close(self) -> None:
         """Stop listening."""
@@ -113,25 +130,9 @@ class MetricsServer:
         self._server.server_close()
         self._thread.join()
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        metrics = self
-
-        class Handler(BaseHTTPRequestHandler):
-            """One request."""
-
-            def do_GET(self) -> None:
-                """Answer with the metrics; there is nothing else here."""
-                if self.path.partition("?")[0] != METRICS_PATH:
-                    self.send_error(HTTPStatus.NOT_FOUND)
-                    return
-                body = metrics._text.encode()
-                self.send_response(HTTPStatus.OK)
-                self.send_header("Content-Type", CONTENT_TYPE)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # their name
-                """Say nothing: the terminal is the pipeline's."""
-
-        return Handler
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == METRICS_PATH:
+            found: Iterable[bytes] = self._metrics(environ, start_response)
+            return found
+        start_response(f"{HTTPStatus.NOT_FOUND.value} {HTTPStatus.NOT_FOUND.phrase}", [])
+        return [b""]

@@ -8,8 +8,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.parser import text_string_to_metric_families
 
-from mayfly.pipeline.metrics import CONTENT_TYPE, MetricsFile, MetricsServer, metrics_text
+from mayfly.pipeline.metrics import MetricsFile, MetricsServer, metrics_text
 from mayfly.pipeline.progress import Progress
 
 STANDING = Progress(
@@ -30,26 +32,24 @@ STANDING = Progress(
 
 
 def samples(text: str) -> dict[str, float]:
-    """Return the values by name with labels; every one has its help and type before it."""
+    """Return the values by name with labels, as Prometheus reads them."""
     found: dict[str, float] = {}
-    told: set[str] = set()
-    for line in text.splitlines():
-        if line.startswith("#"):
-            told.add(f"{line.split()[1]} {line.split()[2]}")
-        else:
-            name, _, value = line.rpartition(" ")
-            bare = name.partition("{")[0]
-            assert {f"HELP {bare}", f"TYPE {bare}"} <= told
-            found[name] = float(value)
+    for metric in text_string_to_metric_families(text):
+        assert metric.documentation
+        # A sample without its TYPE line before it would be "unknown".
+        assert metric.type == ("counter" if f"# TYPE {metric.name}_total " in text else "gauge")
+        for sample in metric.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
+            found[f"{sample.name}{{{labels}}}"] = sample.value
     return found
 
 
 def test_every_count_is_there_with_its_unit() -> None:
     assert samples(metrics_text(STANDING)) == {
         'mayfly_pipeline_rows_in_total{pipeline="calls"}': 12,
-        'mayfly_pipeline_rows_out_total{pipeline="calls",outcome="released"}': 8,
-        'mayfly_pipeline_rows_out_total{pipeline="calls",outcome="expired"}': 1,
-        'mayfly_pipeline_rows_out_total{pipeline="calls",outcome="dead_lettered"}': 1,
+        'mayfly_pipeline_rows_out_total{outcome="released",pipeline="calls"}': 8,
+        'mayfly_pipeline_rows_out_total{outcome="expired",pipeline="calls"}': 1,
+        'mayfly_pipeline_rows_out_total{outcome="dead_lettered",pipeline="calls"}': 1,
         'mayfly_pipeline_reports_total{pipeline="calls"}': 1,
         'mayfly_pipeline_batches_total{pipeline="calls"}': 3,
         'mayfly_pipeline_restarts_total{pipeline="calls"}': 4,
@@ -70,7 +70,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 def test_a_name_with_quotes_stays_one_label() -> None:
     text = metrics_text(Progress('a "b"\\\n'))
-    assert 'mayfly_pipeline_up{pipeline="a \\"b\\"\\\\\\n"} 1\n' in text
+    assert 'mayfly_pipeline_up{pipeline="a \\"b\\"\\\\\\n"} 1.0\n' in text
 
 
 def test_the_file_holds_the_last_snapshot(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_server_answers_with_the_last_snapshot_on_loopback_alone() -> None:
         for progress in (Progress("calls"), STANDING):
             server.show(progress, is_up=True)
             with urllib.request.urlopen(server.url) as answer:
-                assert answer.headers["Content-Type"] == CONTENT_TYPE
+                assert answer.headers["Content-Type"] == CONTENT_TYPE_PLAIN_0_0_4
                 assert answer.read().decode() == metrics_text(progress)
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(server.url.replace("/metrics", "/other"))
