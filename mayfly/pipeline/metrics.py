@@ -87,8 +87,9 @@ def _registry(snapshot: _Snapshot) -> CollectorRegistry:
 
 
 def metrics_text(progress: Progress, *, is_up: bool = True) -> str:
-    """Return a snapshot in the text format of Prometheus; what is not known is left out."""
-    return generate_latest(_registry(_Snapshot(progress, is_up=is_up))).decode()
+    """Return a snapshot in the text format of Prometheus; unknown figures are left out."""
+    written: bytes = generate_latest(_registry(_Snapshot(progress, is_up=is_up)))
+    return written.decode()
 
 
 class MetricsFile:
