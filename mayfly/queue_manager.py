@@ -58,7 +58,7 @@ class QueueManager(Member):
                 " to which they connect by mayfly.served.ServedQueueManager (docs/SERVING.md)",
                 error.path,
             ) from None
-        #: What moves messages to other queue managers (docs/CHANNELS.md).
+        #: The channels to and from other queue managers (docs/CHANNELS.md).
         self.channels = Channels(self)
         self.channels.restart()
         #: Publish/subscribe with other queue managers (docs/HIERARCHY.md).

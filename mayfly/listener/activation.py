@@ -56,7 +56,7 @@ class ActivationSpec(Endpoint):
         reconnectionRetryCount 5 and reconnectionRetryInterval 300000. Raises ValueError for an
         unknown property or a wrong value, InvalidDestinationException for no destination.
         """
-        #: What :meth:`of_listener_port` could not translate: property of the port -> why.
+        #: Properties that :meth:`of_listener_port` could not translate: name -> reason.
         self.not_translated: Mapping[str, str] = {}
         super().__init__(
             manager,

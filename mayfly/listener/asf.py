@@ -28,7 +28,7 @@ class _Found(NamedTuple):
 
 
 class ASF(Run):
-    """A dispatcher and its workers; what they share is under the latch."""
+    """A dispatcher and its workers; the latch guards their shared state."""
 
     def __init__(
         self, manager: Manager, settings: Settings, tally: Tally, pool: ThreadPool
@@ -137,7 +137,7 @@ class ASF(Run):
         self._signal.send()
 
     def is_forgotten(self, worker: _Worker) -> bool:
-        """Tell whether nobody else knows a worker any more."""
+        """Return True if the dispatcher has given a worker up."""
         with self.manager.latch:
             return worker not in self._workers
 
@@ -150,7 +150,7 @@ class ASF(Run):
                     self._close_free()
                     if not self.recovery.pause(failure):
                         break
-                    # What has failed in work meanwhile has paused with all the others.
+                    # All have paused: a failure of a session in work counts with this one.
                     self._failure = None
         finally:
             self._wait.begun.set()
@@ -177,7 +177,7 @@ class ASF(Run):
             return _Found(failure=failure)
         if not self._free:
             return _Found() if len(self._workers) < self.settings.max_sessions else None
-        # Who has a thread comes first.
+        # A free session that has a thread comes first.
         self._asked = worker = max(self._free, key=lambda free: free.has_thread)
         if not worker.has_thread and not self.pool.has_room():
             # The message stays on its queue, where it may expire and others may get it.
@@ -288,6 +288,6 @@ class _Worker:
         return self._message or self.is_unwanted or None
 
     def _end(self) -> None:
-        # Who is not forgotten may have been handed a message, and another thread, by now.
+        # A worker that was not given up may have a message, and another thread, by now.
         if self._run.is_forgotten(self):
             self.session.close()

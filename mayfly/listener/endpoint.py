@@ -1,4 +1,4 @@
-"""What starts and stops: a listener port or an activation specification, in one of two modes."""
+"""The start and stop of a listener port or an activation specification, in one of two modes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Endpoint:
         on_message that has stopped it.
         """
         if self._run is not None and self._run.is_own_thread and not self.is_running:
-            # Before the lock: who else starts it holds that, and waits for this very on_message.
+            # Checked before the lock: another starter holds it, and waits for this very on_message.
             raise IllegalStateException("start() inside of on_message, which it waits for")
         with self._lock:
             if self.is_running:

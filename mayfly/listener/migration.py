@@ -21,7 +21,7 @@ _COUNTERPARTS = {
     "MAX.RECOVERY.RETRIES": ("reconnectionRetryCount", "max_recovery_retries"),
     "RECOVERY.RETRY.INTERVAL": ("reconnectionRetryInterval", "retry_interval_ms"),
 }
-#: What a port has that is told nothing, where an activation specification has another default.
+#: Defaults of a port where an activation specification has others.
 _DEFAULTS: dict[str, str | int] = {"reconnectionRetryInterval": 60 * SECOND_MS}
 
 
@@ -35,7 +35,7 @@ class Translation(NamedTuple):
 def translated(properties: Properties, *, port_name: str = "") -> Translation:
     """Return the property table of a listener port as one of an activation specification.
 
-    What is said of the port of this name, in any case, is translated; what is said of others is
+    Properties for the port of this name, in any case, are translated; those for other ports are
     not. Raises ValueError and TypeError as ListenerPort for an unknown property or a wrong value.
     """
     settings = of_listener_port(properties, port_name)

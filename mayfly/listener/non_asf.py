@@ -35,7 +35,8 @@ class NonASF(Run):
         except BaseException:
             self.give_up(sessions)
             raise
-        # Who has started a port under a virtual clock may let time pass at once.
+        # All sessions must be receiving on return: under a virtual clock the caller may let time
+        # pass at once.
         for wait in self._waits:
             wait.begun.wait()
 

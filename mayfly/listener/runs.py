@@ -1,4 +1,4 @@
-"""One run of a port, from its start to its stop: what both modes have in common."""
+"""One run of a port, from its start to its stop: the common part of both modes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mayfly.mqi.errors import MQError, StoreError
 from mayfly.runtime import Thread
 
 _LOG = logging.getLogger("mayfly.listener")
-#: What the queue manager and its sessions raise.
+#: Errors of the queue manager and its sessions.
 FAILURES = (MQError, JMSException, StoreError)
 
 
@@ -72,7 +72,7 @@ class Run(ABC):
 
     @abstractmethod
     def interrupt(self) -> None:
-        """End the waits of its threads; what is in work is not disturbed."""
+        """End the waits of its threads; messages in work are not disturbed."""
 
     def open_session(self) -> ServerSession:
         """Open a server session; raises JMSException."""

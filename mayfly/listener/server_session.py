@@ -23,8 +23,8 @@ _current = threading.local()
 def current_transaction() -> Transaction:
     """Return the transaction in which on_message is being called on this thread.
 
-    Its ``session`` is the JMS session of the message: what is sent by it is part of the
-    transaction. Raises IllegalStateException elsewhere.
+    Its ``session`` is the JMS session of the message: sends by it are part of the transaction.
+    Raises IllegalStateException elsewhere.
     """
     transaction: Transaction | None = getattr(_current, "transaction", None)
     if transaction is None:
@@ -59,8 +59,8 @@ class ServerSession:
     def receive(self, wait: Wait, until_ms: int) -> QueueMessage | None:
         """Take the next suitable message into the unit of work, waiting for it; else None.
 
-        What is not suitable is left alone (L6), what has expired is discarded (L15), and a message
-        that is there at the moment the wait ends is taken. Raises MQError.
+        A message that the selector refuses is left alone (L6), an expired one is discarded (L15),
+        and one that is there at the moment the wait ends is taken. Raises MQError.
         """
         takes_any = self._settings.selector is None
         while True:
@@ -109,7 +109,7 @@ class ServerSession:
         return is_done or limit is None or message.backout_count < limit
 
     def close(self) -> None:
-        """Close the session; what was not committed is rolled back."""
+        """Close the session; uncommitted work is rolled back."""
         self._conversations.close(self.session)
 
     def _call(self, transaction: Transaction, message: Message) -> bool:

@@ -1,4 +1,4 @@
-"""What a port is set to: its arguments and the properties of WebSphere, by their own names."""
+"""The settings of a port: its arguments and the properties of WebSphere, by their own names."""
 
 from __future__ import annotations
 

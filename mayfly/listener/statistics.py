@@ -1,4 +1,4 @@
-"""What a port has done and how it stands."""
+"""Counts of a port over all its starts, and its present state."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mayfly.runtime import Lock
 
 @dataclass(frozen=True)
 class Statistics:
-    """How a port stands, and what it has done since it was made, over all its starts.
+    """The present state of a port, and its counts over all starts since it was made.
 
-    ``threads`` is how many sessions have a thread now, ``connections`` how many connections they
-    share, ``receiving`` how many of the threads wait for a message (in ASF, for the dispatcher).
-    ``idle_rollbacks`` are transactions whose receive found nothing, ``delivered`` calls of
-    on_message, each of which ends as ``committed`` or ``rolled_back``, ``timed_out`` transactions
-    marked for rollback by a timeout, ``requeued`` messages moved to BOQNAME or the dead-letter
-    queue, ``listener_retries`` recoveries of all sessions.
+    Now: ``threads`` is the number of sessions with a thread, ``connections`` the number of their
+    connections, ``receiving`` the number of threads that wait for a message (in ASF, for the
+    dispatcher). Counts: ``idle_rollbacks`` are transactions whose receive found nothing.
+    ``delivered`` are calls of on_message, each of which ends as ``committed`` or ``rolled_back``.
+    ``timed_out`` are transactions marked for rollback by a timeout, ``requeued`` messages moved to
+    BOQNAME or the dead-letter queue, ``listener_retries`` recoveries of all sessions.
     """
 
     threads: int

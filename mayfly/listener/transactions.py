@@ -38,7 +38,7 @@ class TransactionRolledBack(MQError):
 
 
 class Transacted(Protocol):
-    """What has the unit of work of a transaction: a transacted session or context of JMS."""
+    """The owner of a transaction's unit of work: a transacted session or context of JMS."""
 
     def commit(self) -> None:
         """Make the unit of work final."""
@@ -94,7 +94,7 @@ class Transaction:
         self._service.mark(self, "the application has set it to be rolled back only")
 
     def mark(self, why: str) -> bool:
-        """Mark it for rollback if it is active; tell whether it was."""
+        """Mark it for rollback if it is active; return True if it was."""
         if self._status is not Status.ACTIVE:
             return False
         self._status, self._why = Status.MARKED_ROLLBACK, why

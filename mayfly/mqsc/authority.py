@@ -33,7 +33,7 @@ from mayfly.mqsc.values import distinct, nearest, no_value, one_value
 if TYPE_CHECKING:
     from mayfly.admin import Manager
 
-#: What DISPLAY always shows, or may be asked for.
+#: Attributes that DISPLAY always shows, or that may be asked for.
 _SHOWN: Final = ("AUTHLIST", "ENTITY", "ENTTYPE", "OBJTYPE", "ALL")
 
 

@@ -21,7 +21,7 @@ _DETAILS = ("AMQ8417I", "Display Channel Status details.")
 
 
 def display_status(queue_manager: Manager, command: Command, kind: str) -> Outcome:
-    """DISPLAY CHSTATUS(generic) [attributes] [WHERE()]: what was ever started."""
+    """DISPLAY CHSTATUS(generic) [attributes] [WHERE()]: channels that were ever started."""
     pattern = object_name(command.object, generic=True)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
     found = inquire(queue_manager, (kind,), pattern)

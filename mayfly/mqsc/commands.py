@@ -77,7 +77,7 @@ _Action: TypeAlias = Callable[["Manager", Command, str], Outcome]
 
 
 class _Replies(NamedTuple):
-    """What runmqsc says when objects of a kind were defined, altered, deleted or displayed."""
+    """Messages of runmqsc when objects of a kind were defined, altered, deleted or displayed."""
 
     created: tuple[str, str]
     changed: tuple[str, str]

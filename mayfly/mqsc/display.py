@@ -1,4 +1,4 @@
-"""What DISPLAY shows: which objects are asked for, their rows, and how rows print."""
+"""DISPLAY: the objects asked for, their rows, and the printed form of rows."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def row_of(record: Record) -> dict[str, Value]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a DISPLAY asks for: which objects, and which keywords of them (None: all)."""
+    """The request of a DISPLAY: objects, and keywords of them (None: all)."""
 
     keywords: frozenset[str] | None
     filter: Filter | None

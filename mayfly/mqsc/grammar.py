@@ -29,10 +29,10 @@ class MqscSyntaxError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What stands together in a script: a command of one or more lines, or a line that is none.
+    """A statement of a script: a command of one or more lines, or a comment or blank line.
 
-    ``text`` is the command with its lines joined, empty for a comment or blank line; ``parts`` says
-    of each joined part at which offset of the text it begins, on which line and in which column.
+    ``text`` is the command with its lines joined, empty for a comment or blank line. ``parts`` has
+    the offset of each joined part in the text, with its line and column.
     """
 
     lines: tuple[str, ...]

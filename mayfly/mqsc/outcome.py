@@ -1,4 +1,4 @@
-"""What a command answers: its messages, and what runmqsc says to a reason code of the engine."""
+"""The outcome of a command: its messages, and those of runmqsc for reason codes of the engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_FOUND = ("AMQ8147E", "IBM MQ object {name} not found.")
 _EXISTS = ("AMQ8150E", "IBM MQ object {name} already exists.")
 _IN_USE = ("AMQ8148E", "IBM MQ object {name} in use.")
 _NOT_AVAILABLE = ("AMQ8146E", "IBM MQ queue manager not available.")
-#: What runmqsc says to a reason code; any other is AMQ8101S.
+#: Reason code -> message of runmqsc; any other is AMQ8101S.
 _FAILURES: dict[int, tuple[str, str]] = {
     rc.MQRC_UNKNOWN_OBJECT_NAME: _NOT_FOUND,
     # There is a queue of that name, but of another kind.
@@ -35,7 +35,7 @@ _FAILURES: dict[int, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command answers, and the objects it shows."""
+    """The messages of a command, and the objects it shows."""
 
     messages: tuple[Message, ...]
     rows: tuple[dict[str, Value], ...] = ()

@@ -1,4 +1,4 @@
-"""What became of a script: messages, rows and the transcript that runmqsc would print."""
+"""The result of a script: messages, rows and the transcript that runmqsc would print."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class MqscResult:
-    """What a script did; ``text`` is the transcript as runmqsc prints it."""
+    """The result of a script; ``text`` is the transcript as runmqsc prints it."""
 
     text: str
     commands: tuple[CommandResult, ...]

@@ -22,7 +22,7 @@ from mayfly.mqi.errors import MQError
 from mayfly.mqsc.grammar import MqscSyntaxError, Parameter
 
 _ROWS = [row for kind in DEFINABLE for row in object_type(kind).attributes.values()]
-#: What is written without a value, as KEYWORD or NOKEYWORD.
+#: Attributes that are written without a value, as KEYWORD or NOKEYWORD.
 FLAGS = frozenset(a.keyword for a in _ROWS if a.is_flag)
 GENERIC = "*"
 

@@ -51,14 +51,14 @@ _SUPPORT_NAMES = {
 
 
 class Description(NamedTuple):
-    """What an MQPD says of a property: MQPD_SUPPORT_*, MQPD_*_CONTEXT, MQCOPY_* bits."""
+    """The content of an MQPD: MQPD_SUPPORT_*, MQPD_*_CONTEXT, MQCOPY_* bits."""
 
     support: int = c.MQPD_SUPPORT_OPTIONAL
     context: int = c.MQPD_NO_CONTEXT
     copy_options: int = c.MQCOPY_DEFAULT
 
 
-#: What need not be said of a property.
+#: The usual descriptor of a property, which is not written.
 USUAL = Description()
 
 
@@ -160,7 +160,7 @@ def parts_of(descriptor: Descriptor, body: bytes) -> Parts:
 
 
 def holds_properties(folder: Element) -> bool:
-    """Tell whether a folder holds properties, by its name or by saying so."""
+    """Return True if a folder holds properties, by its name or by its ``content`` attribute."""
     return folder.name in PROPERTY_FOLDERS or folder.attributes.get("content") == "properties"
 
 

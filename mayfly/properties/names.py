@@ -1,4 +1,4 @@
-"""Names of message properties: what they may be, and in which folder a property is kept.
+"""Names of message properties: their rules, and the folder in which a property is kept.
 
 A name is a folder, its groups and the property, with dots between them; without a dot it is a
 property of the ``usr`` folder (IBM MQ, "Property names", "Property name restrictions").

@@ -28,7 +28,7 @@ _MQ_TYPES = {dt: mq_type for mq_type, dt in DATA_TYPES.items()}
 FIXED_BYTES = {"boolean": 4, "i1": 1, "i2": 2, "i4": 4, "i8": 8, "r4": 4, "r8": 8}
 _BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 _INTEGERS = tuple(INTEGER_BITS)
-#: What a value of a type may be converted to by MQIMPO_CONVERT_TYPE ("MQINQMP", Type).
+#: Types to which MQIMPO_CONVERT_TYPE converts a value ("MQINQMP", Type).
 _TO_INTEGERS_AND_TEXT = frozenset((*_INTEGERS, "boolean", "string"))
 _CONVERSIONS: Mapping[str, frozenset[str]] = {
     "boolean": _TO_INTEGERS_AND_TEXT,

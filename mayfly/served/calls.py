@@ -92,7 +92,7 @@ class Calls:
             yield value, body
 
     def close(self) -> None:
-        """End the session; what is not committed has been backed out when it returns."""
+        """End the session; uncommitted work has been backed out when it returns."""
         if self._failure is not None:
             return
         self._failure = ServerFailed(f"the session with {self._url} is closed")

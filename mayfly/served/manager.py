@@ -22,12 +22,12 @@ _PROGRAM = "mayfly"
 
 
 class ServedQueueManager(QueueClient):
-    """What an operator does with a queue manager, done with one that is served: over Arrow Flight.
+    """An operator's interface to a served queue manager, over Arrow Flight.
 
     ``ServedQueueManager("grpc://127.0.0.1:9414", token_file=…)``; the parameters are those of
-    ``bulk.client.LedgerClient``. Methods, values and MQErrors are those of ``QueueManager``. Who
-    has the token may do everything, as who opened the queue manager may. Raises BulkError besides:
-    WrongToken, UnknownManager, ServerNotReachable, ServerFailed.
+    ``bulk.client.LedgerClient``. Methods, values and MQErrors are those of ``QueueManager``. The
+    bearer of the token may do everything, like the opener of the queue manager. Raises BulkError
+    besides: WrongToken, UnknownManager, ServerNotReachable, ServerFailed.
     """
 
     def __enter__(self) -> Self:

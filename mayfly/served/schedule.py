@@ -13,7 +13,7 @@ _EVERYTHING = ScheduleFilter()
 class ServedSchedule:
     """The methods, errors and receipts of ``engine.delay.schedule.Schedule``.
 
-    What a change releases is at its target when the call returns.
+    Messages that a change releases are at their targets when the call returns.
     """
 
     def __init__(self, calls: Calls) -> None:

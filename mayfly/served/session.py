@@ -17,8 +17,8 @@ from mayfly.served.wire import id_bytes, message_from
 class ServedSession:
     """One connection; the methods and errors are those of ``engine.session.Session``.
 
-    Besides it raises BulkError when the server ends or cannot be reached any more. Whatever ends
-    the connection, ``kill -9`` of this process too, backs out what is not committed.
+    Besides it raises BulkError when the server ends or cannot be reached any more. Every end of the
+    connection, by ``kill -9`` of this process too, backs out uncommitted work.
     """
 
     def __init__(self, calls: Calls, *, transacted: bool) -> None:

@@ -1,4 +1,4 @@
-"""What tests of programs that use Mayfly need: a clock under control and a pytest plugin."""
+"""Support for tests of programs that use Mayfly: a clock under control and a pytest plugin."""
 
 from mayfly.runtime.virtual_clock import VirtualClock
 

@@ -14,7 +14,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 
 STAGING = "SYSTEM.DDELAY.LOCAL.QUEUE"
-#: What the schedule says of a message by how its wait ended.
+#: Outcome of a staged life -> receipt of the schedule.
 RECEIPTS = {"released": "already-released", "lost_at_restart": "lost-at-restart"}
 #: How long a message stays on staging after a failed delivery, until the next try (D21).
 RETRY_MS = 10_000
@@ -22,7 +22,7 @@ RETRY_MS = 10_000
 
 @dataclass(eq=False, kw_only=True)
 class Put:
-    """What a putter asks for. ``life_ms`` None is unlimited; ``priority`` is 0 .. 9."""
+    """The values of a put. ``life_ms`` None is unlimited; ``priority`` is 0 .. 9."""
 
     msg_id: bytes
     correl_id: bytes = b""
@@ -60,7 +60,7 @@ class Held(Put):
     locker: Cursor | None = None
 
     def is_visible(self) -> bool:
-        """Tell whether everybody may see it."""
+        """Return True if all programs may see it."""
         return self.putter is self.getter is self.locker is None
 
 
@@ -144,7 +144,7 @@ class Model:
     ) -> tuple[int, Held | None]:
         """Take the first live match; expired ones met before it are discarded (E9-E11).
 
-        Through a handle, ``cursor`` is the handle's: what that has locked it may get (B5).
+        Through a handle, ``cursor`` is the handle's: it may get a message that it has locked (B5).
         """
         queue = self.queues[name]
         if not queue.get_allowed:
@@ -198,7 +198,7 @@ class Model:
         return rc.MQRC_NONE
 
     def commit(self, owner: object) -> None:
-        """Make gets final and puts visible, unless expired (E17); what is due is released (D12)."""
+        """Make gets final and puts visible, unless expired (E17); release due messages (D12)."""
         for queue, m in self._work_of(owner):
             if m.getter is None:
                 m.putter = None
@@ -317,7 +317,7 @@ class Model:
         return m.expire_at_ms is not None and self.now_ms >= m.expire_at_ms
 
     def _is_own(self, owner: object, m: Held) -> bool:
-        """Tell whether the owner has put it in its unit of work and may get it (P9, E17, D12)."""
+        """Return True if the owner put it in its unit of work and may get it (P9, E17, D12)."""
         is_put = owner is not None and m.putter == owner and m.getter is None
         return is_put and not m.target and not self._is_expired(m)
 
@@ -387,14 +387,14 @@ class Model:
 
 
 def _matches(queue: Queue, m: Held, msg_id: bytes, correl_id: bytes) -> bool:
-    """Tell whether ids fit, empty ones fit all; a staged message is found by CorrelId (D3)."""
+    """Return True if ids match, empty ones match all; a staged one is found by CorrelId (D3)."""
     if queue.name == STAGING:
         return not msg_id and correl_id in (b"", m.msg_id)
     return msg_id in (b"", m.msg_id) and correl_id in (b"", m.correl_id)
 
 
 def _is_too_late(m: Held, due_ms: int | None) -> bool:
-    """Tell whether a message would be delivered after its end (D7)."""
+    """Return True if a message would be delivered after its end (D7)."""
     if due_ms is None or m.expire_at_ms is None or m.lives_from_release:
         return False
     return due_ms > m.expire_at_ms
