@@ -350,6 +350,18 @@ def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
     assert (scene.qm.curdepth("Q1"), scene.qm.counts("Q1").locked) == (1, 0)
 
 
+def test_a_message_that_is_handed_over_is_held_by_the_other_one(scene: Scene) -> None:
+    scene.put(scene.plain)
+    found, mine, other = scene.found(), Hold(), Hold()
+    with scene.qm.latch:
+        messages.hold(found, mine)
+        messages.hand_over(found, mine, other)
+        with pytest.raises(TransitionError):
+            messages.give_back(found, mine)
+        messages.give_back(found, other)
+    assert (scene.qm.curdepth("Q1"), scene.qm.counts("Q1").locked) == (1, 0)
+
+
 # What a failure leaves
 
 
