@@ -54,10 +54,11 @@ class _Lane:
 
 
 class Release:
-    """One batch of due messages on its way; built with the latch held, then its works are run."""
+    """One batch of due messages on its way: it is built under the lock, then its works are run."""
 
     def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
         """Begin an empty batch."""
+        assert core.latch.is_held()
         self._core = core
         self._staging = staging
         self._now_ms = now_ms

@@ -19,7 +19,7 @@ from mayfly.store.units import StoredMessage
 
 
 class Change(ABC):
-    """One kind of change; its methods are called with the latch held."""
+    """One kind of change; its methods are called under the lock."""
 
     #: What the audit calls it, and what says how.
     action: str

@@ -122,7 +122,7 @@ def _prepare(core: Core, topic: str, request: PutRequest, body: bytes, *, retain
 
 
 class _FanOut:
-    """One publication on its way to its subscribers; used with the latch held."""
+    """One publication on its way to its subscribers, under the lock from its begin to its end."""
 
     def __init__(
         self,
@@ -134,12 +134,11 @@ class _FanOut:
         alias: QueueDefinition | None,
     ) -> None:
         """Check what concerns the publication as such."""
+        assert core.latch.is_held()
         request, body = content
         self._core, self._topic, self._request, self._body = core, topic, request, body
         values = core.registry.topics.values(topic)
-        if alias is not None:
-            values = through_alias(alias, values)
-        self._values = values
+        self._values = values = values if alias is None else through_alias(alias, values)
         if values.publish_inhibited:
             raise mq_error(rc.MQRC_PUT_INHIBITED, f"PUB(DISABLED) for {topic!r}")
         defaults = values.default_priority, values.default_persistence
