@@ -23,7 +23,7 @@ from mayfly.lake.plot import draw_course
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from tests.bulk.books import START_MS, life
 from tests.lake.made import small_lake
-from tests.spark.lakes import write_lake
+from tests.spark.lakes import balance, forget_outcomes, write_lake
 
 HOUR_MS = 3_600_000
 #: A command in a process that then says whether it has imported Spark.
@@ -42,6 +42,24 @@ def lake(tmp_path: Path) -> Path:
 
 
 # The report
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_files_of_versions_that_knew_fewer_outcomes_and_more_are_answered(
+    tmp_path: Path, is_mixed: bool
+) -> None:
+    """Today's files have no count of others; an outcome of a later version is counted there."""
+    old = write_lake(tmp_path, [life(1), balance("Q1", 1, got=1), balance("Q2", 0)])
+    forget_outcomes(old, "other", "lost_at_restart")
+    if is_mixed:
+        later = life(4)._replace(outcome="unheard_of")
+        write_lake(tmp_path, [later, balance("Q1", 2, got=1, unheard_of=1)], 4)
+    [q1] = small.ledger_report(tmp_path)
+    assert q1.balance is not None
+    count = 2 if is_mixed else 1
+    assert (q1.balance.put, q1.balance.ended, q1.balance.is_balanced) == (count, count, True)
+    assert (q1.lives, q1.outcomes["got"], q1.outcomes["lost_at_restart"]) == (count, 1, 0)
+    assert q1.outcomes.get("other") == (1 if is_mixed else None)
 
 
 def test_the_report_counts_and_measures_exactly(lake: Path) -> None:

@@ -54,3 +54,15 @@ def write_lake(
     file = folder / f"batch-{instance}-{first}.parquet"
     pq.write_table(table, file)
     return file
+
+
+def forget_outcomes(file: Path, *names: str) -> None:
+    """Write a file anew as a version that did not know some outcomes has written it."""
+    table = pq.ParquetFile(file).read()
+    place = table.schema.get_field_index("ended")
+    ended = table.column(place).combine_chunks()
+    kept = [field for field in ended.type if field.name not in names]
+    old = pa.StructArray.from_arrays(
+        [ended.field(field.name) for field in kept], fields=kept, mask=ended.is_null()
+    )
+    pq.write_table(table.set_column(place, pa.field("ended", old.type), old), file)

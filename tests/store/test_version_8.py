@@ -153,34 +153,34 @@ def test_a_member_carries_out_what_its_group_has_written_down_under_schema_7(
 @pytest.mark.parametrize("has_totals", [True, False])
 def test_an_outcome_of_a_later_version_is_kept_and_shown(folder: Path, has_totals: bool) -> None:
     """Its life is in the ledger, and counted in the totals or after them."""
-    parked = b"parked".ljust(24, b"\0")
+    unheard_of = b"unheard_of".ljust(24, b"\0")
     opened(folder).close()
     connection = raw(folder)
     [(last,)] = connection.execute("SELECT max(position) FROM ledger").fetchall()
     life = LifeRecord(
-        *("Q1", parked, b"", None, PUT_MS, PUT_MS, None, CLOSED_MS, "parked"),
+        *("Q1", unheard_of, b"", None, PUT_MS, PUT_MS, None, CLOSED_MS, "unheard_of"),
         *(0, 4, 1, 5, 0, "", 0, "alice"),
     )
     connection.execute(INSERT_LIFE, (int(str(last)) + 1, *life))
     changes = "present = present + 1"
     if has_totals:
-        changes = "position = position + 1000, ended = json_set(ended, '$.parked', 1)"
+        changes = "position = position + 1000, ended = json_set(ended, '$.unheard_of', 1)"
     connection.execute(f"UPDATE counter SET puts = puts + 1, {changes} WHERE queue = 'Q1'")
     connection.close()
     for _ in range(2):
         with opened(folder) as qm, qm.session() as session:
             [balance] = [b for b in qm.store.book.balances() if b.queue == "Q1"]
-            assert balance.ended["parked"] == 1
+            assert balance.ended["unheard_of"] == 1
             assert balance.is_balanced()
-            answer = qm.why(parked)
+            answer = qm.why(unheard_of)
             assert "ended at" in answer.sentence
-            assert answer.sentence.endswith(": parked.")
-            assert answer.stays[0].state == "parked"
+            assert answer.sentence.endswith(": unheard-of.")
+            assert answer.stays[0].state == "unheard_of"
             session.put("Q1", b"new", persistent=True)
             assert qm.verify().ok
     with opened(folder) as qm:
         rows = [row for row in qm.ledger.page(0, 1_000) if row[1:3] == (KIND_BALANCE, "Q1")]
-        assert '"parked": 1' in rows[-1][-1]
+        assert '"unheard_of": 1' in rows[-1][-1]
 
 
 def test_every_code_is_stored_for_ever() -> None:
