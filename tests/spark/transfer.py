@@ -27,7 +27,7 @@ from mayfly.spark.cluster import Cluster
 from tests.bulk.books import TOKEN
 from tests.ports import held_port
 from tests.spark.drive_transfer import ROWS_PER_BATCH
-from tests.spark.killing import kill_tree
+from tests.spark.killing import descendants, kill_tree
 from tests.spec.stage_scene import stages_left
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +62,8 @@ class Child:
         self._log = log
         self._command = [sys.executable, "-I", keeper.__file__, sys.executable, "-m", *command]
         self.process: subprocess.Popen[bytes] | None = None
+        #: The groups of the keeper and of the command, which the keeper gives a session of its own.
+        self._groups: set[int] = set()
 
     @property
     def group(self) -> int:
@@ -78,6 +80,8 @@ class Child:
                 stderr=log,
                 start_new_session=True,
             )
+        self.wait_until(lambda: bool(descendants(self.group)), "the command of the keeper")
+        self._groups = {self.group, *descendants(self.group)[:1]}
 
     def kill(self) -> None:
         """Kill it and what it has begun, if it was started; none of it is left."""
@@ -107,16 +111,19 @@ class Child:
         self._wait_for_end()
 
     def _wait_for_end(self) -> None:
-        """Return when nothing of the group is left; only the keeper is a child of ours."""
+        """Return when nothing of keeper and command is left; only the keeper is a child of ours.
+
+        A process that is killed frees its files, and the lock of a folder, some time later.
+        """
         assert self.process is not None
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
         for _ in range(round(LIMIT_SECONDS / TICK_SECONDS)):
-            if not any(process.group == self.group for process in processes()):
+            if not any(process.group in self._groups for process in processes()):
                 return
             Event().wait(TICK_SECONDS)
-        raise AssertionError(f"group {self.group} has not ended after {LIMIT_SECONDS} s")
+        raise AssertionError(f"groups {self._groups} have not ended after {LIMIT_SECONDS} s")
 
     def tail(self) -> str:
         return self._log.read_text(errors="replace")[-3_000:]
