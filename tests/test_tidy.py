@@ -62,13 +62,13 @@ JOINS = {
 #: What is the engine's own, and so an offence outside it: kind of offence -> names of attributes.
 ENGINE_INSIDE = {
     "definitions": frozenset({"registry"}),
-    "lock": frozenset({"administration", "latch"}),
+    "lock": frozenset({"definitions_lock", "engine_lock"}),
     "state": frozenset({"deferred", "hidden", "store", "waits"}),
 }
 #: Modules with which an engine transaction is built; importing another one of the engine's, instead
 #: of ``mayfly.engine`` itself, is an offence of the kind ``import``.
-ENGINE_TRANSACTIONS = ("mayfly.engine.core", "mayfly.engine.work")
-LOCK_IN_PROSE = re.compile(r"[;.]\s+latch held|with\s+the\s+latch\s+held", re.IGNORECASE)
+ENGINE_TRANSACTIONS = ("mayfly.engine.core", "mayfly.engine.transaction")
+LOCK_IN_PROSE = re.compile(r"[;.]\s+lock held|with\s+the\s+lock\s+held", re.IGNORECASE)
 #: Parts of the face of the engine, and who may use each of them; ``mayfly.engine`` is for all.
 ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
@@ -300,7 +300,9 @@ def check_lock_is_asserted(source: Source) -> Problems:
         if isinstance(node, ast.FunctionDef) and LOCK_IN_PROSE.search(
             ast.get_docstring(node) or ""
         ):
-            yield source.at(node, f"{node.name}: assert core.latch.is_held() instead of saying it")
+            yield source.at(
+                node, f"{node.name}: assert core.engine_lock.is_held() instead of saying it"
+            )
 
 
 def boundary_counts(files: Iterable[Source]) -> Counter[tuple[str, str]]:
@@ -767,10 +769,10 @@ core.hidden.pop(k)""",
     (
         check_lock_is_asserted,
         "mayfly/engine/a.py",
-        'def f(core):\n    """Do it; latch held."""\ndef g(core):\n    """Do it."""',
+        'def f(core):\n    """Do it; lock held."""\ndef g(core):\n    """Do it."""',
         [1],
     ),
-    (check_lock_is_asserted, "mayfly/jms/a.py", 'def f():\n    """Do it; latch held."""', []),
+    (check_lock_is_asserted, "mayfly/jms/a.py", 'def f():\n    """Do it; lock held."""', []),
     (check_file_name, "mayfly/store/utils.py", "", [1]),
     (check_file_name, "mayfly/helpers/__init__.py", "", [1]),
 ]
@@ -788,12 +790,12 @@ def test_what_is_taken_from_inside_the_engine_is_counted_by_package_and_kind() -
     text = """
 from mayfly.engine import Session
 from mayfly.engine.put import PutRequest, put
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.engine import delivery
 from mayfly.engine.face.transit import Shipment
 from mayfly.engine.face.administration import define_queue
-with manager.latch: manager.registry.resolve(manager.hidden)
-self.administration.acquire()
+with manager.engine_lock: manager.registry.resolve(manager.hidden)
+self.definitions_lock.acquire()
 """
     counts = boundary_counts(
         Source(f"mayfly/{folder}/a.py", text) for folder in ("channel", "engine", "spark")

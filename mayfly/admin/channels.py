@@ -23,6 +23,7 @@ from mayfly.engine.face.administration import (
     view_channels,
     view_named,
 )
+from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_TCP
 from mayfly.mqi.command_constants import (
     MQIACH_MSG_SEQUENCE_NUMBER,
     MQRCCF_ATTR_VALUE_ERROR,
@@ -30,7 +31,6 @@ from mayfly.mqi.command_constants import (
     MQRCCF_PARM_CONFLICT,
     MQRCCF_PARM_MISSING,
 )
-from mayfly.mqi.selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_TCP
 
 _TYPE: Final = "CHLTYPE"
 _NEEDED: Final = ("XMITQ", "CONNAME")

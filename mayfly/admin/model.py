@@ -24,9 +24,9 @@ from mayfly.engine.face.administration import (
     Attribute,
     attributes_of,
 )
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
-from mayfly.mqi import selectors as s
 
 #: What is shown and is no object of its own.
 QSTATUS: Final = "QSTATUS"

@@ -19,7 +19,7 @@ from mayfly.bulk.patience import Retries
 from mayfly.bulk.schema import MESSAGE
 from mayfly.contracts import claims as contract
 from mayfly.contracts import reasons
-from mayfly.contracts.claims import Attached, Standing
+from mayfly.contracts.claims import Attached, ConsumerState
 from mayfly.contracts.messages import DESCRIBED, OWN, MessageColumns
 from mayfly.contracts.requests import PROTOCOL
 
@@ -184,9 +184,11 @@ class QueueClient(LedgerClient):
         if row != until_row:
             raise ServerFailed(f"the server {self.url} ended at row {row}, not {until_row}")
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[ConsumerState]:
         """Return the states of all consumers, by name."""
-        return [Standing(**standing) for standing in self._call(contract.CONSUMERS)["consumers"]]
+        return [
+            ConsumerState(**standing) for standing in self._call(contract.CONSUMERS)["consumers"]
+        ]
 
     def release(self, consumer: str, *, epoch: int | None = None) -> int:
         """Give back the claimed messages of a consumer; return their number.

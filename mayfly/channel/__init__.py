@@ -4,7 +4,7 @@ from mayfly.channel.addresses import addresses_of
 from mayfly.channel.channels import Channels, channels_of, connect_local
 from mayfly.channel.links import Link, LinkDown, Parcel
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.contracts.channels import Opening, Standing
+from mayfly.contracts.channels import Opening, ReceiverState
 
 __all__ = [
     "ChannelStatus",
@@ -13,7 +13,7 @@ __all__ = [
     "LinkDown",
     "Opening",
     "Parcel",
-    "Standing",
+    "ReceiverState",
     "Status",
     "addresses_of",
     "channels_of",

@@ -13,12 +13,12 @@ from mayfly.channel.local import LocalLink
 from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
-from mayfly.contracts.channels import Opening, Standing
+from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.engine import Manager, find_channel, manager_definition
 from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_LOCAL
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_LOCAL
 from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
 
 #: The channels of the open queue managers of this process, some of which may have one name.
@@ -223,7 +223,7 @@ class Channels:
             for receiver in self._receivers.values():
                 receiver.close()
 
-    def accept(self, opening: Opening) -> tuple[Receiver, Standing]:
+    def accept(self, opening: Opening) -> tuple[Receiver, ReceiverState]:
         """Begin to receive; raises as :meth:`check_receiver`, and MQRC_NOT_AUTHORIZED.
 
         Raises LinkDown when two open queue managers of this process have the sender's name. Raises
@@ -254,7 +254,7 @@ class Channels:
         manager_limits = manager_definition(manager)
         batch_size = min(definition.batchsz, manager_limits.maxumsgs)
         max_message_bytes = definition.maxmsgl or manager_limits.maxmsgl
-        return receiver, Standing(
+        return receiver, ReceiverState(
             manager.name,
             state.luw,
             state.sequence,

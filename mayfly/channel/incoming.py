@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.local import LocalLink, Partner
-from mayfly.contracts.channels import Opening, Standing
+from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.engine import Manager
 from mayfly.lifetime.transmission import silence_ms
 
@@ -38,7 +38,7 @@ class IncomingLinks:
         self._links: dict[str, _Incoming] = {}
         self._is_timed = False
 
-    def begin(self, opening: Opening) -> tuple[str, Standing]:
+    def begin(self, opening: Opening) -> tuple[str, ReceiverState]:
         """Accept a sender; returns the name of its link. Raises as ``Channels.accept``."""
         link = LocalLink(lambda: self._partner, self._manager.name)
         standing = link.negotiate(opening)

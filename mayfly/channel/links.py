@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from mayfly.contracts.channels import Opening, Standing
+from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.mqi.descriptor import Descriptor
 
 _LOG = logging.getLogger("mayfly.channel")
@@ -42,7 +42,7 @@ class Link(Protocol):
     tries a put again says for how long; :meth:`go_on` is called then.
     """
 
-    def negotiate(self, opening: Opening) -> Standing:
+    def negotiate(self, opening: Opening) -> ReceiverState:
         """Begin; an earlier sender of that manager on this channel is refused from now on."""
 
     def send(self, parcels: Sequence[Parcel]) -> int | None:

@@ -8,14 +8,14 @@ from typing import Protocol
 
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.receiver import GONE, Receiver
-from mayfly.contracts.channels import Opening, Standing
+from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.mqi.errors import MQError
 
 
 class Partner(Protocol):
     """The other queue manager's channels, as far as a link uses them."""
 
-    def accept(self, opening: Opening) -> tuple[Receiver, Standing]:
+    def accept(self, opening: Opening) -> tuple[Receiver, ReceiverState]:
         """Begin to receive from a sender."""
 
     def check_receiver(self, channel: str) -> None:
@@ -36,7 +36,7 @@ class LocalLink:
         self._partner = partner
         self._receiver: Receiver | None = None
 
-    def negotiate(self, opening: Opening) -> Standing:
+    def negotiate(self, opening: Opening) -> ReceiverState:
         """Begin to send."""
         with _answering():
             self._receiver, standing = self._partner.accept(opening)

@@ -22,7 +22,7 @@ from mayfly.bulk.errors import (
 from mayfly.channel.addresses import Address, addresses_of
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.contracts import channels as wire
-from mayfly.contracts.channels import Opening, Standing
+from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.contracts.requests import PROTOCOL
 from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.transmission import silence_ms
@@ -53,12 +53,12 @@ class NetworkLink:
         self._id = ""
         self._client = self._first_that_answers(definition)
 
-    def negotiate(self, opening: Opening) -> Standing:
+    def negotiate(self, opening: Opening) -> ReceiverState:
         """Begin to send."""
         said = {PROTOCOL: wire.VERSION, wire.OPENING: list(opening)}
         answer = self._ask(wire.BEGIN, **said)
         self._id = answer.pop(wire.LINK)
-        return Standing(**answer)
+        return ReceiverState(**answer)
 
     def send(self, parcels: Sequence[Parcel]) -> int | None:
         """Put a batch."""

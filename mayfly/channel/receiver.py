@@ -17,9 +17,9 @@ from mayfly.engine.face.transit import (
 )
 from mayfly.lifetime.transmission import counted_transit_ms
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQUSEDLQ_YES
 from mayfly.mqi.constants import MQPMO_SET_ALL_CONTEXT
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.selectors import MQUSEDLQ_YES
 from mayfly.store.channels import ChannelRow
 
 PROGRAM = "mayfly channel"

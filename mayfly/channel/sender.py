@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from mayfly.channel.links import Link, Parcel, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, original_of, parcel_of
-from mayfly.contracts.channels import Opening, Standing
+from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.engine import Manager, full_name, manager_definition, new_message_id
 from mayfly.engine.face.transit import ChannelDefinition, Refused, Shipment
 from mayfly.lifetime.transmission import transit_ms
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQNPMS_FAST, MQUSEDLQ_YES
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.selectors import MQNPMS_FAST, MQUSEDLQ_YES
 from mayfly.store.channels import ChannelRow
 from mayfly.store.units import StoredMessage
 
@@ -40,7 +40,7 @@ class Sender:
         self._xmitq = definition.xmitq
         self._shipment: Shipment = manager.shipments.claimed(definition.name, self._xmitq)
         self._link: Link | None = None
-        self._standing: Standing | None = None
+        self._standing: ReceiverState | None = None
         self._taken: list[StoredMessage] = []
         self._begun_ms = self._transit_ms = 0
         self.message_count = self.batch_count = 0

@@ -13,7 +13,7 @@ from mayfly.bulk.batch_log import COMMITS, OFFSETS, LocalFiles, WrittenClaims, w
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
-from mayfly.contracts.claims import Standing
+from mayfly.contracts.claims import ConsumerState
 from mayfly.engine.face.bulk import ClaimError, Claims
 from mayfly.queue_manager import QueueManager
 
@@ -152,7 +152,7 @@ def _instance_of(found: Claims | ServedQueueManager) -> str:
     return found.instance_id if isinstance(found, Claims) else found.info().instance_id
 
 
-def _cells(standing: Standing) -> tuple[str, ...]:
+def _cells(standing: ConsumerState) -> tuple[str, ...]:
     since_ms = standing.oldest_claimed_ms
     return (
         standing.consumer,

@@ -21,7 +21,7 @@ from mayfly.cli.quiet import quiet_stderr
 from mayfly.cli.show import moment, print_json
 
 if TYPE_CHECKING:
-    from mayfly.demo.day import Seen
+    from mayfly.demo.day import DaySnapshot
     from mayfly.demo.run import DemoResult
     from mayfly.demo.wall_clock import WallSeen
 
@@ -99,7 +99,7 @@ class _Watcher:
         self.finish()
         self._task = self._progress.add_task(text, total=None)
 
-    def day(self, seen: Seen, done: float, lake_rows: int) -> None:
+    def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
         self._done(done)
         self._below = Text(
             f"  {moment(seen.now_ms)[-8:-3]}  waiting {seen.staged_count:>3}   "

@@ -64,7 +64,7 @@ class Opening(NamedTuple):
     instance_id: str
 
 
-class Standing(NamedTuple):
+class ReceiverState(NamedTuple):
     """What a receiver says of itself: the last batch it has committed, and what it can take."""
 
     manager: str

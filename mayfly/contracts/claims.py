@@ -133,7 +133,7 @@ class Mark(NamedTuple):
     mark: int
 
 
-class Standing(NamedTuple):
+class ConsumerState(NamedTuple):
     """The state of a consumer: claims after ``closed`` up to ``last`` are open."""
 
     consumer: str

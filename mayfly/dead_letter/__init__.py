@@ -1,8 +1,8 @@
 """The dead-letter handler: a table of rules says what becomes of dead letters; see the docs."""
 
+from mayfly.dead_letter.dead_letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.errors import RuleTableError
 from mayfly.dead_letter.handler import DeadLetterHandler, Outcome
-from mayfly.dead_letter.letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
 from mayfly.dead_letter.table import parse_patterns, parse_rules
 

@@ -10,9 +10,9 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
-from mayfly.dead_letter.courses import Course, Returns
-from mayfly.dead_letter.letters import DeadLetter, dead_letter_of
+from mayfly.dead_letter.dead_letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.moving import carry_out
+from mayfly.dead_letter.rule_progress import Course, Returns
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
 from mayfly.engine import (
     GetRequest,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayfly.dead_letter.letters import DeadLetter
+from mayfly.dead_letter.dead_letters import DeadLetter
 from mayfly.dead_letter.rules import Action, Rule
 from mayfly.engine import (
     GetRequest,

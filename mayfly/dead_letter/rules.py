@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from mayfly.dead_letter.letters import DeadLetter
+from mayfly.dead_letter.dead_letters import DeadLetter
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi.constants import MQWI_UNLIMITED
 

@@ -28,7 +28,7 @@ SCAN_SECONDS = 30
 _TOLD_EVERY_MS = 10 * MINUTE_MS
 
 
-class Seen(NamedTuple):
+class DaySnapshot(NamedTuple):
     """The day at one moment; the counts are of calls."""
 
     now_ms: int
@@ -110,7 +110,7 @@ def drive_day(
     queue_manager: QueueManager,
     clock: VirtualClock,
     flights: Sequence[Flight],
-    tell: Callable[[Seen], None] = lambda _seen: None,
+    tell: Callable[[DaySnapshot], None] = lambda _seen: None,
 ) -> Day:
     """Run the day to the end of its last life, take all reports, and let the books settle.
 
@@ -138,7 +138,7 @@ class _Drive:
         queue_manager: QueueManager,
         clock: VirtualClock,
         flights: Sequence[Flight],
-        tell: Callable[[Seen], None],
+        tell: Callable[[DaySnapshot], None],
     ) -> None:
         self._queue_manager = queue_manager
         self._clock = clock
@@ -194,12 +194,12 @@ class _Drive:
         if flight is self._example:
             self._remaining_tenths = message.remaining_tenths
 
-    def _seen(self) -> Seen:
+    def _seen(self) -> DaySnapshot:
         counts = [self._queue_manager.counts(queue) for queue in self._queues]
         staged_count = sum(count.staged for count in counts)
         available_count = sum(count.live for count in counts)
         gone_count = len(self._msg_ids) - staged_count - available_count
-        return Seen(
+        return DaySnapshot(
             self._clock.now_ms(),
             staged_count,
             available_count,

@@ -26,7 +26,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mayfly.demo import plots, summary, wall_check
-from mayfly.demo.day import REPORTS, Day, Seen, drive_day, open_queue_manager, problems_of
+from mayfly.demo.day import REPORTS, Day, DaySnapshot, drive_day, open_queue_manager, problems_of
 from mayfly.demo.flights import (
     DAY_MS,
     YEAR_EXPIRED_COUNT,
@@ -68,7 +68,7 @@ class Watcher(Protocol):
     def step(self, text: str) -> None:
         """A step begins; the one before it is done."""
 
-    def day(self, seen: Seen, done: float, lake_rows: int) -> None:
+    def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
         """The live day has come so far (``done`` of 1), and so many ledger rows are in the lake."""
 
     def wall(self, seen: WallSeen) -> None:
@@ -259,7 +259,7 @@ class _Pace:
         self._met_position = 0
         self._rest = threading.Event()
 
-    def tell(self, seen: Seen) -> None:
+    def tell(self, seen: DaySnapshot) -> None:
         done = min((seen.now_ms - self._begin_ms) / DAY_MS, 1.0)
         self._watcher.day(seen, done, _lake_rows(self._query))
         early_seconds = done * self._day_seconds - (time.perf_counter() - self._began_seconds)

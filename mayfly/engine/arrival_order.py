@@ -11,7 +11,7 @@ _ARRIVAL = (1 << SEQUENCE_BITS) - 1
 
 def next_number(owner: QueueOwner) -> int:
     """Return a number above all that a queue manager has given, also before it was last closed."""
-    with owner.latch:
+    with owner.engine_lock:
         return owner.store.sequence.next()
 
 

@@ -22,19 +22,19 @@ class Arrivals:
     def watch(self, queue: LocalQueue) -> None:
         """Note from now on what arrives on a queue."""
         waiter = Waiter(self._note, None, self)
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.waits.add(queue.number, waiter)
         self._waiters.append((queue.number, waiter))
 
     def end(self) -> None:
         """Watch nothing any more."""
-        with self._core.latch:
+        with self._core.engine_lock:
             for number, waiter in self._waiters:
                 self._core.waits.withdraw(number, waiter)
         self._waiters.clear()
 
     def _note(self) -> None:
-        """Something has come: under the latch, by whoever brings it, who then wakes the clock."""
+        """Something has come: under the lock, by whoever brings it, who then wakes the clock."""
         if not self.has_work:
             self.has_work = self._core.must_wake = True
 

@@ -23,7 +23,7 @@ class Bookkeeping:
 
     def next_due_ms(self) -> int | None:
         """Return the moment of the next work, None when there is none."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         self._look_at_ledger()
         since = (self._core.store.unsettled_since_ms, self._surplus_since_ms)
         moments = [since_ms + SETTLE_MS for since_ms in since if since_ms is not None]
@@ -42,7 +42,7 @@ class Bookkeeping:
             core.store.write_balances()
         if self._is_due(self._surplus_since_ms):
             core.store.retention.trim(core.settings.ledger_retention_count)
-            with core.latch:
+            with core.engine_lock:
                 self._look_at_ledger()
         self.stored_time.run()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Lock, Runtime
@@ -58,13 +58,13 @@ class Callbacks:
 class Later:
     """What a verb has left to be made durable, and what follows in memory when it is."""
 
-    __slots__ = ("finish", "job", "work")
+    __slots__ = ("finish", "job", "transaction")
 
     def __init__(self) -> None:
         """Begin with nothing: the verb may have no need of it."""
-        self.work: Work | None = None
+        self.transaction: Transaction | None = None
         self.finish: OnEnd | None = None
-        #: What it has left in the place of a work: it may wait, and does not fail.
+        #: What it has left in the place of a transaction: it may wait, and does not fail.
         self.job: Callable[[], None] | None = None
 
 
@@ -79,7 +79,7 @@ class Background:
         self._callbacks, self._run_works = callbacks, run
         self._runtime = runtime
         self._ready = runtime.condition()
-        self._jobs: list[tuple[Work | None, OnEnd]] = []
+        self._jobs: list[tuple[Transaction | None, OnEnd]] = []
         self._has_thread = False
 
     def check_room(self) -> None:
@@ -90,19 +90,19 @@ class Background:
 
     def end_later(self, later: Later, on_end: OnEnd) -> None:
         """Tell ``on_end`` when what a verb has left is durable, or has failed; without the lock."""
-        work = later.work
+        transaction = later.transaction
         tell = partial(self._tell, later.finish, on_end)
         if later.job is not None:
             self.do(later.job)
             self._hand_over(None, tell)
-        elif work is None:
+        elif transaction is None:
             tell(None)
-        elif work.unit.is_durable() or work.elsewhere:
-            self._hand_over(work, tell)
+        elif transaction.unit.is_durable() or transaction.elsewhere:
+            self._hand_over(transaction, tell)
         else:
             # Nothing of it syncs.
             try:
-                self._run_works(work)
+                self._run_works(transaction)
             except MQError as error:
                 tell(error)
             else:
@@ -118,9 +118,9 @@ class Background:
             finish(error)
         self._callbacks.waiting.append(partial(on_end, error))
 
-    def _hand_over(self, work: Work | None, end: OnEnd) -> None:
+    def _hand_over(self, transaction: Transaction | None, end: OnEnd) -> None:
         with self._ready:
-            self._jobs.append((work, end))
+            self._jobs.append((transaction, end))
             is_new, self._has_thread = not self._has_thread, True
             self._ready.notify_all()
         if is_new:
@@ -138,25 +138,29 @@ class Background:
             self._end(jobs)
             self._callbacks.call()
 
-    def _end(self, jobs: list[tuple[Work | None, OnEnd]]) -> None:
-        works = [work for work, _end in jobs if work is not None]
+    def _end(self, jobs: list[tuple[Transaction | None, OnEnd]]) -> None:
+        transactions = [transaction for transaction, _end in jobs if transaction is not None]
         failure: MQError | None = None
         try:
-            if works:
-                self._run_works(*works)
+            if transactions:
+                self._run_works(*transactions)
         except MQError as error:
             failure = error
         except BaseException:
             failure = mq_error(rc.MQRC_CONNECTION_BROKEN, "the thread that commits has failed")
             raise
         finally:
-            for work, end in jobs:
-                end(None if work is None or failure is None else _failure_of(work, failure))
+            for transaction, end in jobs:
+                end(
+                    None
+                    if transaction is None or failure is None
+                    else _failure_of(transaction, failure)
+                )
 
 
-def _failure_of(work: Work, failure: MQError) -> MQError | None:
-    """Return why one of several works has failed, None when it has taken effect."""
-    unit = work.unit
+def _failure_of(transaction: Transaction, failure: MQError) -> MQError | None:
+    """Return why one of several transactions has failed, None when it has taken effect."""
+    unit = transaction.unit
     if unit.is_safe:
         return None
     return unit.error if isinstance(unit.error, MQError) else failure

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mayfly.engine.attributes.attribute import QMGR
 from mayfly.engine.core import Core
 from mayfly.engine.settings import PLATFORMS, Settings, SettingValue, check_settings
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.mqi.errors import StoreError
 from mayfly.store.configuration import read_configuration, write_configuration
 from mayfly.store.store import Store
@@ -76,7 +76,7 @@ def reconfigure(core: Core, given: Configuration, forgotten: Collection[str] = (
     core.check_running()
     given = checked_configuration(*given)
     _check_platform(given, core.platform)
-    with core.administration:
+    with core.definitions_lock:
         stored = read_configuration(core.store.persistent)
         kept = _known(stored, core.store)
         level = kept.command_level if given.command_level is None else given.command_level
@@ -86,10 +86,10 @@ def reconfigure(core: Core, given: Configuration, forgotten: Collection[str] = (
             None if "command_level" in forgotten else level,
             {name: value for name, value in settings.items() if name not in forgotten},
         )
-        work = Work()
-        work.unit.statements.append(write_configuration(_stored_form(now)))
-        core.run(work)
-        with core.latch:
+        transaction = Transaction()
+        transaction.unit.statements.append(write_configuration(_stored_form(now)))
+        core.run(transaction)
+        with core.engine_lock:
             core.command_level = COMMAND_LEVEL if now.command_level is None else now.command_level
             core.settings = core.settings.changed(now.settings)
             core.must_wake = True

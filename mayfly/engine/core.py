@@ -1,4 +1,4 @@
-"""What all verbs share: latch, store, definitions, and how a piece of work becomes effective."""
+"""What all verbs share: lock, store, definitions, and how a transaction becomes effective."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mayfly.engine.left_behind import LeftBehind
 from mayfly.engine.objects.registry import Registry
 from mayfly.engine.queues import Found, LocalQueue, QueueOwner
 from mayfly.engine.settings import Settings
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.waiting import Waits
-from mayfly.engine.work import Work
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -38,9 +38,9 @@ class OnArrival(Protocol):
 
 
 class Core(QueueOwner):
-    """The state of a queue manager; all but the clock and the store's files is under ``latch``."""
+    """The state of a queue manager; all but the clock and the store's files is under ``lock``."""
 
-    #: Whether it has, or is, a queue-sharing group: a work may change several stores.
+    #: Whether it has, or is, a queue-sharing group: a transaction may change several stores.
     is_sharing = False
     #: Its queue-sharing group, for a member of one.
     group: Core | None = None
@@ -52,20 +52,20 @@ class Core(QueueOwner):
 
     def __init__(self, name: str, clock: Clock, runtime: Runtime) -> None:
         """Begin without a store; the queue manager opens it."""
-        super().__init__(name, self._new_latch(runtime), clock, runtime)
+        super().__init__(name, self._new_lock(runtime), clock, runtime)
         #: Held while definitions change, so that they do so one after the other.
-        self.administration = runtime.reentrant_lock("administration")
+        self.definitions_lock = runtime.reentrant_lock("administration")
         self.registry = Registry(self)
         self.staging = StagingState(self, self.registry.staging)
         self.target, self.note_due = self.registry.target, self.staging.note_due
         #: What browsing handles have marked as seen.
         self.marks = Marks()
-        #: Works found under the latch that somebody must run after leaving it.
-        self.deferred: list[Work] = []
+        #: Works found under the lock that somebody must run after leaving it.
+        self.deferred: list[Transaction] = []
         #: What programs have dropped without closing it.
         self.left_behind = LeftBehind()
         #: Works on their way to the disk, or settled there and not here.
-        self.under_way: set[Work] = set()
+        self.under_way: set[Transaction] = set()
         self.is_stopped = self.is_closing = False
         #: The thread that closes the queue manager; once set, it alone may still run works.
         self.closer: int | None = None
@@ -89,32 +89,32 @@ class Core(QueueOwner):
         """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while closing."""
         if self.store.group.is_broken and not self.is_stopped:
             # Damage was read since.
-            with self.latch:
+            with self.engine_lock:
                 self._break("damage was read")
         if self.is_stopped:
             raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
         if self.is_closing:
             raise mq_error(rc.MQRC_Q_MGR_STOPPING, f"queue manager {self.name} is closing")
 
-    def run(self, *works: Work) -> None:
-        """Make works effective and return when they are durable; call it without the latch.
+    def run(self, *transactions: Transaction) -> None:
+        """Make transactions effective and return when they are durable; call it without the lock.
 
         Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed), MQRC_CONNECTION_BROKEN (outcome unknown,
         the queue manager stops) or MQRC_Q_MGR_STOPPING (nothing changed).
         """
-        if self.is_sharing and self._run_across(works):
+        if self.is_sharing and self._run_across(transactions):
             return
-        with self.latch:
-            self._enter(works)
+        with self.engine_lock:
+            self._enter(transactions)
         try:
-            self.store.commit([work.unit for work in works])
+            self.store.commit([transaction.unit for transaction in transactions])
         except BaseException:
             # Of several some may have taken effect; somebody runs what these lead to.
-            with self.latch:
-                self.deferred += self._settle(works)
+            with self.engine_lock:
+                self.deferred += self._settle(transactions)
             self.callbacks.call()
             raise
-        led_to = self._settle(works)
+        led_to = self._settle(transactions)
         if led_to:
             try:
                 self.run(*led_to)
@@ -122,15 +122,15 @@ class Core(QueueOwner):
                 self._survive_a_full_disk(error)
         self.run_deferred()
 
-    def run_at_once(self, work: Work) -> bool:
-        """Make a work effective under the latch if it is that alone; tell whether it was.
+    def run_at_once(self, transaction: Transaction) -> bool:
+        """Make a transaction effective under the lock if it is that alone; tell whether it was.
 
         Non-persistent messages take this short way; the caller runs what is deferred afterwards.
         """
-        if work.unit.is_durable() or work.effects or work.elsewhere:
+        if transaction.unit.is_durable() or transaction.effects or transaction.elsewhere:
             return False
         offered: dict[int, LocalQueue] = {}
-        self._take_effect(work, offered)
+        self._take_effect(transaction, offered)
         if self.on_arrival.arrived:
             self.on_arrival.look_at_arrivals()
         for queue in offered.values():
@@ -138,9 +138,9 @@ class Core(QueueOwner):
         return True
 
     def run_deferred(self) -> None:
-        """Run the works found under the latch and those they lead to; then wake the clock.
+        """Run the transactions found under the lock and those they lead to; then wake the clock.
 
-        Everybody calls it who may have left something to do, once the latch is free again.
+        Everybody calls it who may have left something to do, once the lock is free again.
         """
         try:
             self._catch_up()
@@ -154,14 +154,14 @@ class Core(QueueOwner):
 
     def pause(self) -> None:
         """Hold new works back and wait until none is under way, nor a flush."""
-        assert self.latch.is_held()
+        assert self.engine_lock.is_held()
         self._pausing = True
-        self.latch.wait_while(lambda: self._running or self.store.settled_totals() is None)
+        self.engine_lock.wait_while(lambda: self._running or self.store.settled_totals() is None)
 
     def resume(self) -> None:
         """Let works run again after :meth:`pause`."""
         self._pausing = False
-        self.latch.tell()
+        self.engine_lock.tell()
 
     def offer(self, returned: Sequence[Found]) -> None:
         """Let triggers look at messages that can be seen again, then give them to who waits."""
@@ -171,44 +171,44 @@ class Core(QueueOwner):
         for number in {queue.number for queue, _row, _side in returned}:
             self.waits.offer(number)
 
-    def take_back(self, work: Work) -> None:
-        """Undo a work that will not be run."""
-        assert self.latch.is_held()
+    def take_back(self, transaction: Transaction) -> None:
+        """Undo a transaction that will not be run."""
+        assert self.engine_lock.is_held()
         offered: dict[int, LocalQueue] = {}
-        self._take_back(work, offered)
+        self._take_back(transaction, offered)
         self.on_arrival.look_at_arrivals()
         for queue in offered.values():
             self.waits.offer(queue.number)
-        for home, part in work.elsewhere.items():
+        for home, part in transaction.elsewhere.items():
             assert isinstance(home, Core)
             home.take_back(part)
-        self.latch.tell()
+        self.engine_lock.tell()
 
     def stop_in_child(self) -> None:
         """Stop for good in a forked child, where other threads' locks stay locked for ever."""
         self.is_stopped = True
-        self.latch = self.runtime.engine_lock()
-        self.administration = self.runtime.reentrant_lock("administration")
-        self.store.stop_in_child(self.latch)
+        self.engine_lock = self.runtime.engine_lock()
+        self.definitions_lock = self.runtime.reentrant_lock("administration")
+        self.store.stop_in_child(self.engine_lock)
 
-    def _new_latch(self, runtime: Runtime) -> EngineLock:
+    def _new_lock(self, runtime: Runtime) -> EngineLock:
         return runtime.engine_lock()
 
-    def _run_across(self, _works: Sequence[Work]) -> bool:
+    def _run_across(self, _works: Sequence[Transaction]) -> bool:
         """Run works that change several stores; False when these are none. Of a group's members."""
         return False
 
-    def _enter(self, works: Iterable[Work]) -> None:
+    def _enter(self, transactions: Iterable[Transaction]) -> None:
         """Begin to run works; what refuses it takes them back."""
-        assert self.latch.is_held()
+        assert self.engine_lock.is_held()
         if self._pausing:
-            self.latch.wait_while(lambda: self._pausing)
+            self.engine_lock.wait_while(lambda: self._pausing)
         if self.is_stopped or self.closer not in (None, self.runtime.thread_id()):
-            for work in works:
-                self.take_back(work)
+            for transaction in transactions:
+                self.take_back(transaction)
             self.check_running()
         self._running += 1
-        self.under_way.update(works)
+        self.under_way.update(transactions)
 
     def _survive_a_full_disk(self, error: MQError) -> None:
         # All of it is as it was and is tried again later. The caller's own put or get is another
@@ -221,62 +221,64 @@ class Core(QueueOwner):
         if self.left_behind.sessions:
             self.left_behind.end_sessions()
         while self.deferred:
-            with self.latch:
-                works, self.deferred = self.deferred, []
-            if works:
-                self.run(*works)
+            with self.engine_lock:
+                transactions, self.deferred = self.deferred, []
+            if transactions:
+                self.run(*transactions)
         if self.store.must_flush():
             self.store.flush()
         if self.store.sequence.is_low():
             self.store.sequence.extend()
 
-    def _settle(self, works: Iterable[Work]) -> list[Work]:
-        led_to: list[Work] = []
-        with self.latch:
+    def _settle(self, transactions: Iterable[Transaction]) -> list[Transaction]:
+        led_to: list[Transaction] = []
+        with self.engine_lock:
             self._running -= 1
-            self.under_way.difference_update(works)
+            self.under_way.difference_update(transactions)
             offered: dict[int, LocalQueue] = {}
-            for work in works:
-                if work.unit.is_safe or not work.unit.is_durable():
-                    self._take_effect(work, offered)
-                    led_to += [next_ for effect in work.effects if (next_ := effect()) is not None]
+            for transaction in transactions:
+                if transaction.unit.is_safe or not transaction.unit.is_durable():
+                    self._take_effect(transaction, offered)
+                    led_to += [
+                        next_ for effect in transaction.effects if (next_ := effect()) is not None
+                    ]
                 else:
-                    self._take_back(work, offered)
+                    self._take_back(transaction, offered)
             # Before a get that waits takes away what counts.
             self.on_arrival.look_at_arrivals()
             for queue in offered.values():
                 self.waits.offer(queue.number)
             if self.store.group.is_broken and not self.is_stopped:
                 self._break("its store has failed")
-            self.latch.tell()
+            self.engine_lock.tell()
         return led_to
 
-    def _take_effect(self, work: Work, offered: dict[int, LocalQueue]) -> None:
+    def _take_effect(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
         if self.store.unsettled_since_ms is None:
             self.must_wake = True
-        self.store.apply(work.unit)
-        effect.take_effect(self, work)
+        self.store.apply(transaction.unit)
+        effect.take_effect(self, transaction)
         if self.marks.marked:
-            self.marks.forget(row.k for _queue, row, _side in work.departures)
-        for moving in work.moves:
+            self.marks.forget(row.k for _queue, row, _side in transaction.departures)
+        for moving in transaction.moves:
             self.on_arrival.note(moving.target, moving.new_keys)
             if self.waits.is_waited_on(moving.target.number):
                 offered[moving.target.number] = moving.target
-        for unclaiming in work.ended_claims:
+        for unclaiming in transaction.ended_claims:
             self.on_arrival.note(unclaiming.queue, unclaiming.keys)
             if any(count for count, _key in unclaiming.returned):
                 offered[unclaiming.queue.number] = unclaiming.queue
-        for queue, row, _side in work.arrivals:
+        for queue, row, _side in transaction.arrivals:
             if queue.trigger is not None:
                 self.on_arrival.note(queue, [row.k])
             if not queue.is_staging and self.waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
 
-    def _take_back(self, work: Work, offered: dict[int, LocalQueue]) -> None:
-        for queue, row, _side in effect.take_back(self, work):
+    def _take_back(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
+        for queue, row, _side in effect.take_back(self, transaction):
             self.on_arrival.note(queue, [row.k])
             offered[queue.number] = queue
-        for queue, keys, _volatile_count in work.claims:
+        for queue, keys, _volatile_count in transaction.claims:
             self.on_arrival.note(queue, keys)
             offered[queue.number] = queue
 
@@ -284,4 +286,4 @@ class Core(QueueOwner):
         self.is_stopped = True
         _LOG.critical("queue manager %s stops: %s", self.name, why)
         self.waits.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, f"{self.name} has stopped: {why}"))
-        self.latch.tell()
+        self.engine_lock.tell()

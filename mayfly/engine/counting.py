@@ -40,18 +40,18 @@ class Verification(NamedTuple):
 
 def counts(core: Core, queue: LocalQueue) -> Counts:
     """Return the counts of a queue now."""
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     home = queue.home
     now_ms = core.now_ms()
     hidden = [key for key in home.hidden if queue.low <= key < queue.high]
     expired = sum(
-        home.messages(side).count_expired(queue.low, queue.high, now_ms)
-        for side in (VOLATILE, PERSISTENT)
-        if queue.present[side]
+        home.messages(persistence).count_expired(queue.low, queue.high, now_ms)
+        for persistence in (VOLATILE, PERSISTENT)
+        if queue.present[persistence]
     )
     for key in hidden if expired else ():
-        for side in (VOLATILE, PERSISTENT):
-            row = home.messages(side).row(key)
+        for persistence in (VOLATILE, PERSISTENT):
+            row = home.messages(persistence).row(key)
             if row is not None and is_expired(row.expire_at_ms, now_ms):
                 expired -= 1
     live = queue.depth - queue.uncommitted - queue.browse_locked - expired
@@ -68,14 +68,14 @@ def verify(core: Core) -> Verification:
     """Recount every queue and compare with counters and totals; new work is held back meanwhile."""
     problems: list[str] = []
     messages = 0
-    with core.latch:
+    with core.engine_lock:
         core.pause()
         try:
             totals = core.store.settled_totals()
             assert totals is not None
             hidden = Counter(queue_number_of(key) for key in core.hidden)
             for queue in core.registry.queues():
-                # Also what a get has taken whose thread has not run its work yet.
+                # Also what a get has taken whose thread has not run its transaction yet.
                 taken = hidden[queue.number] - queue.browse_locked
                 messages += _check_queue(core, queue, taken, problems)
                 problems.extend(_check_totals(queue, totals))
@@ -88,7 +88,10 @@ def verify(core: Core) -> Verification:
 
 def _check_queue(core: Core, queue: LocalQueue, taken: int, problems: list[str]) -> int:
     name = queue.name
-    present = [core.messages(side).count(queue.low, queue.high) for side in (VOLATILE, PERSISTENT)]
+    present = [
+        core.messages(persistence).count(queue.low, queue.high)
+        for persistence in (VOLATILE, PERSISTENT)
+    ]
     if present != queue.present:
         problems.append(f"{name}: {present} messages by side, counted as {queue.present}")
     if queue.depth != sum(present) - taken + queue.uncommitted:
@@ -126,5 +129,5 @@ def _check_totals(queue: LocalQueue, totals: dict[int, Totals]) -> Iterator[str]
 
 def volatile_count(core: Core) -> int:
     """Return how many messages are not persistent: they end with the queue manager."""
-    with core.latch:
+    with core.engine_lock:
         return sum(queue.present[VOLATILE] for queue in core.registry.queues())

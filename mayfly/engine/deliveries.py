@@ -105,7 +105,7 @@ class Deliveries:
         Raises MQRC_HMSG_ERROR for a number that is not held (any more), and why the dead-letter
         queue does not take a message: all are held as before then. On a full disk all go back.
         """
-        with self._core.latch:
+        with self._core.engine_lock:
             taken = {number: self._unit_of(number) for number in numbers}
             for number in taken:
                 del self._held[number]
@@ -133,7 +133,7 @@ class Deliveries:
 
         Raises as :meth:`settle`, and MQRC_SYNCPOINT_LIMIT_REACHED: they are held as before then.
         """
-        with self._core.latch:
+        with self._core.engine_lock:
             moved = {number: self._unit_of(number) for number in numbers}
             unit_of_work.check_room(len(moved))
             for number, unit in moved.items():
@@ -142,13 +142,13 @@ class Deliveries:
 
     def end(self) -> None:
         """Give back, counted, all that is not settled: their session ends."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._is_ended = True
             held, self._held = self._held, {}
         self._joined(held.values()).backout()
 
     def _hold_again(self, taken: Mapping[int, UnitOfWork]) -> None:
-        with self._core.latch:
+        with self._core.engine_lock:
             is_ended = self._is_ended
             if not is_ended:
                 self._held.update(taken)
@@ -157,7 +157,7 @@ class Deliveries:
 
     def _joined(self, units: Iterable[UnitOfWork]) -> UnitOfWork:
         joined = self.new_unit()
-        with self._core.latch:
+        with self._core.engine_lock:
             for unit in units:
                 absorb(joined, unit)
         return joined

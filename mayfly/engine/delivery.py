@@ -11,7 +11,7 @@ from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.remote.resolution import Remote
 from mayfly.engine.remote.wrapping import header_bytes, wrapped
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import Window, capped_from
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQQDT_TEMPORARY_DYNAMIC
@@ -36,7 +36,7 @@ class Ids(NamedTuple):
     origin_id: bytes | None = None
 
 
-class Outgoing(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """A message on its way to a queue: checked descriptor, window, ids and data."""
 
     prepared: Prepared
@@ -84,13 +84,13 @@ def _bytes_of_id(identifier: object, name: str) -> bytes:
 
 def new_id(core: Core) -> bytes:
     """Return a new MsgId."""
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     return generated_id(core.name, core.store.sequence.instance, core.store.sequence.next())
 
 
 def new_message_id(core: Core) -> bytes:
     """Return a new MsgId; the lock is taken for it."""
-    with core.latch:
+    with core.engine_lock:
         return new_id(core)
 
 
@@ -133,12 +133,12 @@ def size_on(path: Path, descriptor: Descriptor, body_bytes: int) -> int:
     return body_bytes if path.remote is None else body_bytes + header_bytes(descriptor)
 
 
-def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:
+def new_row(core: Core, path: Path, message: OutgoingMessage) -> StoredMessage:
     """Return the row of a message on an ordinary queue.
 
     For another queue manager it is wrapped, under an id of its own (E23).
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     if path.remote is not None:
         message = _in_transit(core, path.remote, message)
     prepared, window, ids, body = message
@@ -160,26 +160,28 @@ def new_row(core: Core, path: Path, message: Outgoing) -> StoredMessage:
     )
 
 
-def _in_transit(core: Core, remote: Remote, message: Outgoing) -> Outgoing:
+def _in_transit(core: Core, remote: Remote, message: OutgoingMessage) -> OutgoingMessage:
     prepared, window, ids, body = message
     named = ids.msg_id, ids.correl_id
     outer, correl_id, data = wrapped((core.name, remote), prepared, window, named, body)
-    return Outgoing(outer, window, Ids(new_id(core), correl_id, ids.origin_id), data)
+    return OutgoingMessage(outer, window, Ids(new_id(core), correl_id, ids.origin_id), data)
 
 
-def arrive(core: Core, work: Work, path: Path, prepared: Prepared, row: StoredMessage) -> None:
-    """Reserve room for a row and add it to a work."""
-    puts.arrive(core, work, path.queue, row, persistent=prepared.persistent)
+def arrive(
+    core: Core, transaction: Transaction, path: Path, prepared: Prepared, row: StoredMessage
+) -> None:
+    """Reserve room for a row and add it to a transaction."""
+    puts.arrive(core, transaction, path.queue, row, persistent=prepared.persistent)
 
 
-def send(core: Core, work: Work, path: Path, message: Outgoing) -> None:
-    """Add to a work the put of a message that the queue manager itself sends: report, dead letter.
+def send(core: Core, transaction: Transaction, path: Path, message: OutgoingMessage) -> None:
+    """Add the put of a message of the queue manager itself to a transaction: report, dead letter.
 
     The caps of the path shorten its life, from now on (X1, X3). Raises as :func:`check_room`.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     prepared, window, _ids, body = message
     size_bytes = size_on(path, prepared.descriptor, len(body))
     check_room(core, path, size_bytes, persistent=prepared.persistent)
     capped = capped_from(window, core.now_ms(), path.cap_ms)
-    arrive(core, work, path, prepared, new_row(core, path, message._replace(window=capped)))
+    arrive(core, transaction, path, prepared, new_row(core, path, message._replace(window=capped)))

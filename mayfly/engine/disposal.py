@@ -10,7 +10,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staged_row import original_row
 from mayfly.engine.delivery import (
     Ids,
-    Outgoing,
+    OutgoingMessage,
     new_id,
     send,
 )
@@ -19,7 +19,7 @@ from mayfly.engine.holding import messages, puts
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, Original, Report, build_report, is_owed
@@ -35,38 +35,41 @@ _LOG = logging.getLogger("mayfly.disposal")
 
 def discard_expired(
     core: Core, found: Iterable[tuple[LocalQueue, StoredMessage, int]], now_ms: int
-) -> Work:
-    """Return the work that discards expired messages and sends the reports they owe (E13, E14).
+) -> Transaction:
+    """Return the transaction that discards expired messages and sends their reports (E13, E14).
 
     The messages are hidden from this moment on. Discards are never part of anybody's unit of work.
     """
-    work = Work()
+    transaction = Transaction()
     for each in found:
-        messages.end(core, work, each, Event.DEADLINE_SEEN, now_ms)
-        _report_expired(core, work, each[:2], now_ms)
-    return work
+        messages.end(core, transaction, each, Event.DEADLINE_SEEN, now_ms)
+        _report_expired(core, transaction, each[:2], now_ms)
+    return transaction
 
 
 def discard_late(
-    core: Core, work: Work, late: Iterable[tuple[LocalQueue, StoredMessage]], now_ms: int
+    core: Core,
+    transaction: Transaction,
+    late: Iterable[tuple[LocalQueue, StoredMessage]],
+    now_ms: int,
 ) -> None:
-    """Add to the work of a commit the ends of puts that expired before it, and their reports (E17).
+    """Add the ends of puts that expired before their commit to its transaction, and reports (E17).
 
     They are never part of their queues, where they have counted as uncommitted.
     """
     for queue, row in late:
-        puts.end_late(core, work, queue, row, now_ms)
-        _report_expired(core, work, (queue, row), now_ms)
+        puts.end_late(core, transaction, queue, row, now_ms)
+        _report_expired(core, transaction, (queue, row), now_ms)
 
 
 def _report_expired(
-    core: Core, work: Work, ended: tuple[LocalQueue, StoredMessage], now_ms: int
+    core: Core, transaction: Transaction, ended: tuple[LocalQueue, StoredMessage], now_ms: int
 ) -> None:
     queue, row = ended
     descriptor = unpack_descriptor(row.descriptor)
     if descriptor.report:
         original = behind_transit(core, queue, original_of(queue, row, descriptor, now_ms))
-        send_report(core, work, Cause.EXPIRATION, original)
+        send_report(core, transaction, Cause.EXPIRATION, original)
 
 
 def original_of(
@@ -104,18 +107,18 @@ def behind_transit(core: Core, queue: LocalQueue, original: Original) -> Origina
 
 def send_report(
     core: Core,
-    work: Work,
+    transaction: Transaction,
     cause: Cause,
     original: Original,
     reason: int = 0,
     *,
     always_kept: bool = False,
 ) -> bool:
-    """Add the report of a cause to a work if it is owed; False when it could not be delivered.
+    """Add the report of a cause to a transaction if it is owed; False if it cannot be delivered.
 
     An undeliverable report goes to the dead-letter queue (R4); where that fails, too, it is dropped
-    and the work goes on (R5). One that says MQRO_DISCARD_MSG itself is discarded instead, which
-    settles it; ``always_kept`` sends it to the dead-letter queue all the same (D22).
+    and the transaction goes on (R5). One that says MQRO_DISCARD_MSG itself is discarded instead,
+    which settles it; ``always_kept`` sends it to the dead-letter queue all the same (D22).
     """
     if not is_owed(cause, original.descriptor):
         return True
@@ -123,7 +126,7 @@ def send_report(
     window = window_at_put(core.now_ms(), report.life_ms)
     ids = Ids(new_id(core) if report.msg_id is None else report.msg_id, report.correl_id)
     try:
-        _put_report(core, work, report, window, ids)
+        _put_report(core, transaction, report, window, ids)
     except MQError as failure:
         target = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
         if report.descriptor.report & MQRO_DISCARD_MSG and not always_kept:
@@ -131,8 +134,8 @@ def send_report(
             return True
         try:
             prepared = as_given(core, report.descriptor)
-            message = Outgoing(prepared, window, ids, report.body)
-            dead_letter(core, work, message, failure.reason, target)
+            message = OutgoingMessage(prepared, window, ids, report.body)
+            dead_letter(core, transaction, message, failure.reason, target)
         except MQError as error:
             _LOG.warning("%s report to %r dropped: %s", cause.name, target, error)
             return False
@@ -141,8 +144,8 @@ def send_report(
 
 def dead_letter(
     core: Core,
-    work: Work,
-    message: Outgoing,
+    transaction: Transaction,
+    message: OutgoingMessage,
     reason: int,
     target: str,
 ) -> None:
@@ -156,7 +159,12 @@ def dead_letter(
     descriptor, header = dead_letter_of(core, prepared.descriptor, reason, target)
     # It can be got at once, whatever delay it once had.
     immediate = Window(window.put_ms, window.put_ms, window.expire_at_ms)
-    send(core, work, path, Outgoing(as_given(core, descriptor), immediate, ids, header + body))
+    send(
+        core,
+        transaction,
+        path,
+        OutgoingMessage(as_given(core, descriptor), immediate, ids, header + body),
+    )
 
 
 def dead_letter_of(
@@ -181,10 +189,12 @@ def as_given(core: Core, descriptor: Descriptor) -> Prepared:
     return prepared._replace(descriptor=whole, packed=pack_descriptor(whole), warning=0)
 
 
-def _put_report(core: Core, work: Work, report: Report, window: Window, ids: Ids) -> None:
+def _put_report(
+    core: Core, transaction: Transaction, report: Report, window: Window, ids: Ids
+) -> None:
     name = full_name(report.reply_to_q, report.reply_to_q_mgr, core.name)
     path = core.registry.resolve_target(name)
     # R6: with the authority of whose message it is about.
     check_putter(core, report.descriptor.user_identifier, name)
     prepared = as_given(core, report.descriptor)
-    send(core, work, path, Outgoing(prepared, window, ids, report.body))
+    send(core, transaction, path, OutgoingMessage(prepared, window, ids, report.body))

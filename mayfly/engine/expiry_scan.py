@@ -34,7 +34,7 @@ class ExpiryScan:
         passed over, also those that would meet locked messages only: under a virtual clock each
         would cost a stop.
         """
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         seconds = self._core.registry.queue_manager.expryint
         interval_ms = 0 if seconds == MQEXPI_OFF else ms_of_seconds(seconds)
         now_ms = self._core.now_ms()
@@ -56,7 +56,7 @@ class ExpiryScan:
 
     def run(self) -> None:
         """Scan when due, then wait a whole interval."""
-        with self._core.latch:
+        with self._core.engine_lock:
             due_ms = self.next_due_ms()
         if due_ms is None or due_ms > self._core.now_ms():
             return
@@ -65,18 +65,18 @@ class ExpiryScan:
 
     def discard_all(self) -> int:
         """Discard every expired message that nobody hides; return how many."""
-        return sum(self._discard(h, side) for h in self._holders() for side in _SIDES)
+        return sum(self._discard(h, persistence) for h in self._holders() for persistence in _SIDES)
 
     def _holders(self) -> list[Core]:
         group = self._core.group
         return [self._core] if group is None else [self._core, group]
 
-    def _earliest(self, holder: Core, side: int, now_ms: int) -> int | None:
+    def _earliest(self, holder: Core, persistence: int, now_ms: int) -> int | None:
         """Return the earliest deadline that a scan could find, None when there is none.
 
         Whoever lets a message be seen again need not say so: clocks ask again by themselves.
         """
-        messages = holder.messages(side)
+        messages = holder.messages(persistence)
         found = earliest_deadlines(messages, 1)
         if found and found[0][0] <= now_ms and found[0][1] in holder.hidden:
             found = earliest_deadlines(messages, _LOOKED_BEHIND)
@@ -84,21 +84,21 @@ class ExpiryScan:
                 found = [(ms, key) for ms, key in found if key not in holder.hidden]
         return found[0][0] if found else None
 
-    def _discard(self, holder: Core, side: int) -> int:
+    def _discard(self, holder: Core, persistence: int) -> int:
         core, discarded, after = self._core, 0, _START
         while True:
-            with core.latch:
+            with core.engine_lock:
                 now_ms = core.now_ms()
-                rows = holder.messages(side).expired(now_ms, after, _BATCH)
+                rows = holder.messages(persistence).expired(now_ms, after, _BATCH)
                 found: list[Found] = []
                 for row in rows:
                     queue = holder.registry.by_number(queue_number_of(row.k))
                     # What is locked, got in a unit of work, or on its way out is left alone (X9).
                     if queue is not None and row.k not in holder.hidden:
-                        found.append((queue, row, side))
-                works = [discard_expired(core, found, now_ms)] if found else []
-            if works:
-                core.run(*works)
+                        found.append((queue, row, persistence))
+                transactions = [discard_expired(core, found, now_ms)] if found else []
+            if transactions:
+                core.run(*transactions)
                 discarded += len(found)
             if len(rows) < _BATCH:
                 return discarded
@@ -112,6 +112,6 @@ def scan_every(core: Core, seconds: int) -> None:
 
     EXPRYINT stays as it is stored.
     """
-    with core.latch:
+    with core.engine_lock:
         core.registry.queue_manager.expryint = seconds
     core.wake()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, new_id, stored_id
+from mayfly.engine.delivery import Ids, OutgoingMessage, new_id, stored_id
 from mayfly.engine.disposal import as_given, dead_letter, send_report
 from mayfly.engine.message import Message
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import window_at_put
@@ -75,10 +75,10 @@ def report_exception(core: Core, session: Session, message: Message, reason: int
     original = Original(
         message.descriptor, message.msg_id, message.correl_id, message.body, message.remaining_ms
     )
-    work = Work()
-    with core.latch:
-        is_sent = send_report(core, work, Cause.EXCEPTION, original, reason)
-        session.unit_of_work.adopt(work)
+    transaction = Transaction()
+    with core.engine_lock:
+        is_sent = send_report(core, transaction, Cause.EXCEPTION, original, reason)
+        session.unit_of_work.adopt(transaction)
     return is_sent
 
 
@@ -100,13 +100,13 @@ def bury_reply(
 
     Raises the reason why it cannot go there.
     """
-    core, work = session.core, Work()
-    with core.latch:
+    core, transaction = session.core, Transaction()
+    with core.engine_lock:
         window = window_at_put(core.now_ms(), request.life_ms)
         ids = Ids(request.msg_id or new_id(core), request.correl_id)
-        letter = Outgoing(as_given(core, request.descriptor), window, ids, body)
-        dead_letter(core, work, letter, reason, target)
-        session.unit_of_work.adopt(work)
+        letter = OutgoingMessage(as_given(core, request.descriptor), window, ids, body)
+        dead_letter(core, transaction, letter, reason, target)
+        session.unit_of_work.adopt(transaction)
 
 
 def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest:

@@ -8,8 +8,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.disposal import discard_expired, original_of, send_report
 from mayfly.engine.finding.alive import look
-from mayfly.engine.finding.places import Place, place_for
 from mayfly.engine.finding.search import ANY, Match
+from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.holder import Holder
 from mayfly.engine.holding import messages
 from mayfly.engine.message import Message, message_of
@@ -17,9 +17,9 @@ from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import extended, seen_in_transit
-from mayfly.engine.unit_of_work import Pending, UnitOfWork
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
-from mayfly.engine.work import Work
 from mayfly.lifetime.reports import Cause
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -80,7 +80,7 @@ def get(
     unit_of_work: UnitOfWork | None,
     holder: Holder,
     *,
-    place: Place | None = None,
+    place: SelectorProgress | None = None,
 ) -> GetResult:
     """Take the next message, waiting for it if asked to; in a unit of work until its commit.
 
@@ -103,7 +103,7 @@ def obtain(core: Core, getter: Getter) -> GetResult:
     is_over = False
     while not is_over:
         waiter = None
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             if holder.is_ended:
                 raise holder.error()
@@ -122,9 +122,9 @@ def obtain(core: Core, getter: Getter) -> GetResult:
             place.scout(holder)
     if outcome is None:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
-    result, work = outcome
-    if work is not None:
-        core.run(work)
+    result, transaction = outcome
+    if transaction is not None:
+        core.run(transaction)
     return result
 
 
@@ -138,7 +138,7 @@ def _enqueue(core: Core, queue: LocalQueue, getter: Getter, holder: Holder) -> W
 
 def _outcome_of(
     core: Core, queue: LocalQueue, waiter: Waiter, holder: Holder
-) -> tuple[GetResult, Work | None] | None:
+) -> tuple[GetResult, Transaction | None] | None:
     """Run what is deferred, then wait; interrupted or closed meanwhile, this get takes no message.
 
     Except in a unit of work that is still open or was committed by the close: nobody else has it.
@@ -146,8 +146,8 @@ def _outcome_of(
     """
     try:
         core.run_deferred()
-        outcome: tuple[GetResult, Work | None] | None = waiter.wait(core)
-        with core.latch:
+        outcome: tuple[GetResult, Transaction | None] | None = waiter.wait(core)
+        with core.engine_lock:
             if not holder.is_ended:
                 return outcome
             if outcome is not None and outcome[1] is None and not holder.is_backed_out:
@@ -156,7 +156,7 @@ def _outcome_of(
     except MQError:
         raise
     except BaseException:
-        with core.latch:
+        with core.engine_lock:
             core.waits.withdraw(queue.number, waiter)
             _take_back(core, waiter)
         core.run_deferred()
@@ -182,7 +182,7 @@ class Getter:
         unit_of_work: UnitOfWork | None,
         holder: Holder,
         *,
-        place: Place | None = None,
+        place: SelectorProgress | None = None,
     ) -> None:
         """Prepare a get on what a name resolved to; with a selector it has a place."""
         if request.wait_ms < MQWI_UNLIMITED:
@@ -225,11 +225,11 @@ class Getter:
             self._unit_of_work.check_room()
         return path.queue
 
-    def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
-        """Take a message now, under the latch; None when there is none.
+    def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
+        """Take a message now, under the lock; None when there is none.
 
-        The work, if any, makes the get final and must be run by the getter without the latch.
-        ``in_parts`` lets the latch go after DISCARD_BATCH expired messages (``is_cut``).
+        The work, if any, makes the get final and must be run by the getter without the lock.
+        ``in_parts`` lets the lock go after DISCARD_BATCH expired messages (``is_cut``).
         """
         core, unit_of_work = self._core, self._unit_of_work
         queue, now_ms = self.ready(), core.now_ms()
@@ -238,20 +238,22 @@ class Getter:
             return self._take_own(own, now_ms)
         if found is None:
             return None
-        row, side = found
+        row, persistence = found
         result = seen(core, self._request, queue, row, now_ms)
         if result.stays:
             return result, None
         if self.takes_any:
             # All before it was looked at, and is hidden.
-            messages.pass_over(queue, side, row.k)
+            messages.pass_over(queue, persistence, row.k)
         if self.holder.locked is not None:
             self.holder.forget_lock(row.k)
-        return result, take_row(core, (queue, row, side), self._request, unit_of_work, now_ms)
+        return result, take_row(
+            core, (queue, row, persistence), self._request, unit_of_work, now_ms
+        )
 
     def _next_alive(
         self, queue: LocalQueue, now_ms: int, *, in_parts: bool
-    ) -> tuple[tuple[StoredMessage, int] | None, Pending | None]:
+    ) -> tuple[tuple[StoredMessage, int] | None, UncommittedPut | None]:
         """Return the next live message, or the own uncommitted put that comes before it."""
         core, place = self._core, self.place
         own = self._own_put(queue, now_ms)
@@ -274,14 +276,14 @@ class Getter:
             if place.is_behind and alive is None and own is None and self._request.wait_ms:
                 self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):
-            for _queue, row, side in expired:
+            for _queue, row, persistence in expired:
                 if self.takes_any:
-                    messages.pass_over(queue, side, row.k)
+                    messages.pass_over(queue, persistence, row.k)
                 self.holder.forget_lock(row.k)
             core.deferred.append(discard_expired(core, expired, now_ms))
         return alive, own if alive is None else None
 
-    def _own_put(self, queue: LocalQueue, now_ms: int) -> Pending | None:
+    def _own_put(self, queue: LocalQueue, now_ms: int) -> UncommittedPut | None:
         if self._unit_of_work is None:
             return None
         match = self._request.match
@@ -294,7 +296,7 @@ class Getter:
                 return pending
         return None
 
-    def _take_own(self, own: Pending, now_ms: int) -> tuple[GetResult, Work | None]:
+    def _take_own(self, own: UncommittedPut, now_ms: int) -> tuple[GetResult, Transaction | None]:
         result = seen(self._core, self._request, own.queue, own.row, now_ms)
         if not result.stays:
             assert self._unit_of_work is not None
@@ -342,28 +344,32 @@ def take_row(
     request: GetRequest,
     unit_of_work: UnitOfWork | None,
     now_ms: int,
-) -> Work | None:
-    """Take a row under the latch: into the unit of work, or by a work to be run."""
-    queue, row, side = found
-    if unit_of_work is not None and (side or not request.persistent_only_syncpoint):
-        unit_of_work.take(queue, row, side)
-        work = None
+) -> Transaction | None:
+    """Take a row under the lock: into the unit of work, or by a transaction to be run."""
+    queue, row, persistence = found
+    if unit_of_work is not None and (persistence or not request.persistent_only_syncpoint):
+        unit_of_work.take(queue, row, persistence)
+        transaction = None
     else:
-        work = Work()
-        messages.end(core, work, found, messages.GETS[queue.is_staging], now_ms)
-    confirm_delivery(core, found, work, unit_of_work, now_ms)
-    return work
+        transaction = Transaction()
+        messages.end(core, transaction, found, messages.GETS[queue.is_staging], now_ms)
+    confirm_delivery(core, found, transaction, unit_of_work, now_ms)
+    return transaction
 
 
 def confirm_delivery(
-    core: Core, found: Found, work: Work | None, unit_of_work: UnitOfWork | None, now_ms: int
+    core: Core,
+    found: Found,
+    transaction: Transaction | None,
+    unit_of_work: UnitOfWork | None,
+    now_ms: int,
 ) -> None:
     """Add the COD report, which is part of the getter's unit of work."""
     queue, row, _side = found
     descriptor = unpack_descriptor(row.descriptor)
     if not descriptor.report & MQRO_COD or queue.is_staging:
         return
-    report = Work() if work is None else work
+    report = Transaction() if transaction is None else transaction
     send_report(core, report, Cause.COD, original_of(queue, row, descriptor, now_ms))
-    if work is None and unit_of_work is not None:
+    if transaction is None and unit_of_work is not None:
         unit_of_work.adopt(report)

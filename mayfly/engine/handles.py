@@ -13,8 +13,8 @@ from mayfly.engine.callbacks import Later
 from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
-from mayfly.engine.finding.places import Place, place_for
 from mayfly.engine.finding.search import ANY
+from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, GetResult, Getter, get
 from mayfly.engine.groups.handle_gets import GroupGets
 from mayfly.engine.groups.members import GROUPING
@@ -103,7 +103,7 @@ class Handle:
         self._put_order: PutOrder | None = None
         self._groups: GroupGets | None = None
         #: How far the selector was asked by gets.
-        self._place: Place | None = None
+        self._place: SelectorProgress | None = None
         self._cursor = Cursor(
             core, path, opened.holder, co_operates=bool(self.options & c.MQOO_CO_OP)
         )

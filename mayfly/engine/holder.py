@@ -14,7 +14,7 @@ from mayfly.store.units import StoredMessage
 class Holder:
     """A session or a handle as the one who gets; whoever closes it ends the waits of its gets.
 
-    Its browse lock hides a message from everybody else (B5). All of it is under the latch.
+    Its browse lock hides a message from everybody else (B5). All of it is under the lock.
     """
 
     __slots__ = ("_core", "_end", "_has_waited", "is_backed_out", "is_ended", "locked")
@@ -64,7 +64,7 @@ class Holder:
         self.locked = found
 
     def forget_lock(self, key: int) -> None:
-        """Unlock a message that leaves its queue under the same latch: nobody gets to see it."""
+        """Unlock a message that leaves its queue under the same lock: nobody gets to see it."""
         if self.locked is not None and self.locked[1].k == key:
             messages.unlock(self.locked, self)
             self.locked = None
@@ -72,7 +72,7 @@ class Holder:
     def release_lock(self) -> None:
         """Let everybody see the locked message again; what that leads to is deferred."""
         if self.locked is not None:
-            queue, row, side = self.locked
+            queue, row, persistence = self.locked
             self.forget_lock(row.k)
-            messages.show(queue, row.k, side)
+            messages.show(queue, row.k, persistence)
             self._core.waits.offer(queue.number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mayfly.engine.core import Core
 from mayfly.engine.holding import messages
 from mayfly.engine.queues import VOLATILE, LocalQueue
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 
 _BATCH = 5_000
 
@@ -20,10 +20,10 @@ def lose_volatile(core: Core) -> None:
 
 
 def _lose_batch(core: Core, queue: LocalQueue) -> bool:
-    with core.latch:
-        work, now_ms = Work(), core.now_ms()
+    with core.engine_lock:
+        transaction, now_ms = Transaction(), core.now_ms()
         rows = core.store.volatile.in_order(queue.low, queue.high, _BATCH)
         for row in rows:
-            messages.end_at_close(core, work, (queue, row, VOLATILE), now_ms)
-    core.run(work)
+            messages.end_at_close(core, transaction, (queue, row, VOLATILE), now_ms)
+    core.run(transaction)
     return bool(rows)

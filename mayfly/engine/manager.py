@@ -89,7 +89,7 @@ class Manager(Core):
         super().__init__(name, SystemClock(runtime=runtime) if clock is None else clock, runtime)
         self.registry.authority.opener = user[:USER_CHARACTERS]
         folder = None if path is None else FilePath(path)
-        self.store = Store(folder, self.latch, self.now_ms, runtime)
+        self.store = Store(folder, self.engine_lock, self.now_ms, runtime)
         self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())
         say_when_ahead(self)
         self.triggering = self.on_arrival = Triggering(self)
@@ -143,20 +143,20 @@ class Manager(Core):
         MQRC_CONNECTION_BROKEN if closed, MQRC_NOT_AUTHORIZED for a user without CONNECT.
         """
         session = Session(self, user, transacted=transacted, program=program, groups=groups)
-        with self.latch:
+        with self.engine_lock:
             self.check_running()
             self._sessions.add(session)
         return session
 
     def counts(self, queue: str) -> Counts:
         """Return staged, live, uncommitted, locked and expired_present of a local queue."""
-        with self.latch:
+        with self.engine_lock:
             self.check_running()
             return counts(self, self.registry.resolve(queue).queue)
 
     def curdepth(self, queue: str) -> int:
         """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
-        with self.latch:
+        with self.engine_lock:
             return self.registry.resolve(queue).queue.depth
 
     def why(self, identifier: Identifier) -> Whereabouts:
@@ -188,7 +188,7 @@ class Manager(Core):
 
     def next_due_ms(self) -> int | None:
         """Return the clock's time of the next due work, None when nothing is to come."""
-        with self.latch:
+        with self.engine_lock:
             if self.is_stopped:
                 return None
             moments = [
@@ -225,7 +225,7 @@ class Manager(Core):
                 self._is_running_due = False
                 if not is_done:
                     # Better no queue manager than one whose waits never end.
-                    with self.latch:
+                    with self.engine_lock:
                         self._break("its due work has failed")
 
     def _run_pass(self) -> bool:
@@ -239,14 +239,14 @@ class Manager(Core):
         self._end_waits()
         if self._postponed_to_ms <= self.now_ms():
             self._try(self._books.run)
-        with self.latch:
+        with self.engine_lock:
             due_ms = self._delay_processor.next_due_ms()
         return due_ms is not None and max(due_ms, self._postponed_to_ms) <= self.now_ms()
 
-    def _try(self, work: Callable[[], None]) -> None:
+    def _try(self, transaction: Callable[[], None]) -> None:
         """Do due work; what a full disk refuses is as it was and tried again a little later."""
         try:
-            work()
+            transaction()
         except MQError as error:
             # A failed store has stopped the queue manager; one that closes needs no such work.
             if error.reason not in _SURVIVED and not self.is_closing:
@@ -256,7 +256,7 @@ class Manager(Core):
 
     def close(self) -> None:
         """End: backs out open units of work, records what a restart loses, closes the store."""
-        with self.latch:
+        with self.engine_lock:
             if self._is_closed:
                 return
             self._is_closed = True
@@ -278,7 +278,7 @@ class Manager(Core):
         lost, what was acknowledged as durable is there when the folder is opened again. Sessions
         get MQRC_CONNECTION_BROKEN.
         """
-        with self.latch:
+        with self.engine_lock:
             self.store.group.is_broken = True
             if not self.is_stopped:
                 self._break("crash() was called")
@@ -310,7 +310,7 @@ class Manager(Core):
         self.close()
 
     def _wind_up(self) -> None:
-        with self.latch:
+        with self.engine_lock:
             self.is_closing = True
             self.pause()
             # Who took a message before this and comes to run it later is refused.
@@ -361,10 +361,10 @@ class Manager(Core):
 
     def _recover_totals(self) -> None:
         """Account for non-persistent messages that a crash has taken; load the counters."""
-        work = self.store.book.recovery()
-        if work.deltas or work.statements:
-            work.wants_balances = True
-            self.store.group.commit(work)
+        transaction = self.store.book.recovery()
+        if transaction.deltas or transaction.statements:
+            transaction.wants_balances = True
+            self.store.group.commit(transaction)
             self.store.book.totals.forget_strangers({q.number for q in self.registry.queues()})
         for number, totals in self.store.book.totals.items():
             if number < 0 and totals.present and self.registry.by_number(-number) is None:
@@ -381,7 +381,7 @@ class Manager(Core):
         self._delay_processor.look_ahead()
 
     def _end_waits(self) -> None:
-        with self.latch:
+        with self.engine_lock:
             self.marks.end_lapsed(self.now_ms(), self.waits.offer)
             self.waits.end_due(self.now_ms(), self._is_decided)
         self.run_deferred()

@@ -37,7 +37,7 @@ class MoveNumbers:
     def last(self, name: str) -> int | None:
         """Return the number noted last, None when there is none; MQRC_CONNECTION_BROKEN."""
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             found = core.store.persistent.fetch(_LAST, (name,))
         return found[0][0] if found else None

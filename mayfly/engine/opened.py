@@ -14,7 +14,7 @@ from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import drop_dynamic_queue
 from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget_subscription
-from mayfly.engine.pubsub.subscriptions import Hold, Subscription
+from mayfly.engine.pubsub.subscriptions import Subscription, SubscriptionHandle
 from mayfly.engine.queues import LocalQueue
 from mayfly.engine.status import AsyncPuts
 from mayfly.engine.triggering.triggering import triggering_of
@@ -87,7 +87,7 @@ class OpenQueues:
         self._unit_of_work = unit_of_work
         self._all: set[OpenQueue] = set()
         self._objects: set[OpenObject] = set()
-        self._holds: set[Hold] = set()
+        self._holds: set[SubscriptionHandle] = set()
         #: What became of asynchronous puts.
         self.async_puts = AsyncPuts(core)
         #: Sessions of one connection have the same one: publications of either are its own.
@@ -108,7 +108,7 @@ class OpenQueues:
 
         Raises MQRC_OBJECT_IN_USE (C4).
         """
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         opened = OpenQueue(self._core, queue, options, owns_queue=owns_queue)
         if opened.is_input:
             _open_input(opened)
@@ -131,7 +131,7 @@ class OpenQueues:
         try:
             drop_dynamic_queue(self._core, opened.queue, options, is_owner=opened.owns_queue)
         except MQError:
-            with self._core.latch:
+            with self._core.engine_lock:
                 if not self.holder.is_ended:
                     opened.holder.resume()
             raise
@@ -147,7 +147,7 @@ class OpenQueues:
         Raises MQRC_CONTEXT_HANDLE_ERROR for the number of any other handle, and
         MQRC_CONTEXT_NOT_AVAILABLE when it has got nothing yet, or has browsed since.
         """
-        with self._core.latch:
+        with self._core.engine_lock:
             source = next((opened for opened in self._all if opened.number == number), None)
         if source is None or not source.options & c.MQOO_SAVE_ALL_CONTEXT:
             said = f"Context {number} is no open handle of this connection that saves context"
@@ -165,7 +165,7 @@ class OpenQueues:
 
     def open_object(self, options: int) -> OpenObject:
         """Open what is no queue for a handle; raises MQRC_HANDLE_NOT_AVAILABLE."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self.check_room()
             if self.holder.is_ended:
                 raise self.holder.error()
@@ -175,32 +175,32 @@ class OpenQueues:
 
     def close_object(self, opened: OpenObject) -> None:
         """Close the handle of what is no queue."""
-        with self._core.latch:
+        with self._core.engine_lock:
             opened.is_open = False
             self._objects.discard(opened)
 
-    def hold(self, subscription: Subscription) -> Hold:
+    def hold(self, subscription: Subscription) -> SubscriptionHandle:
         """Open a subscription.
 
         Raises MQRC_NO_SUBSCRIPTION when it is gone, and MQRC_SUBSCRIPTION_IN_USE when it is open
         and not shared.
         """
-        with self._core.latch:
+        with self._core.engine_lock:
             if self._core.registry.subscriptions.by_id(subscription.sub_id) is None:
                 raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"{subscription!r} is gone")
             if subscription.holds and not subscription.is_shared:
                 raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} is open elsewhere")
-            hold = Hold(subscription, self.connection)
+            hold = SubscriptionHandle(subscription, self.connection)
             subscription.holds.add(hold)
             self._holds.add(hold)
             return hold
 
-    def leave(self, hold: Hold) -> None:
+    def leave(self, hold: SubscriptionHandle) -> None:
         """Close a subscription; one that is not durable goes with the last who has it open.
 
         Its managed queue is left to drop_doomed.
         """
-        with self._core.latch:
+        with self._core.engine_lock:
             self._holds.discard(hold)
             subscription = hold.subscription
             if hold in subscription.holds:
@@ -210,7 +210,7 @@ class OpenQueues:
 
     def end_waits(self, *, is_backed_out: bool) -> None:
         """Let nothing be got any more; all gets that wait end with MQRC_HCONN_ERROR."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._unit_of_work.is_ended = True
             for holder in (self.holder, *(opened.holder for opened in self._all)):
                 holder.end(
@@ -247,22 +247,22 @@ class OpenQueues:
                 self._let_go(opened)
 
     def _end_objects(self) -> None:
-        with self._core.latch:
+        with self._core.engine_lock:
             for opened in list(self._objects):
                 self.close_object(opened)
 
     def _end_subscriptions(self) -> None:
-        with self._core.latch:
+        with self._core.engine_lock:
             for hold in list(self._holds):
                 self.leave(hold)
 
     def _end_waits(self, opened: OpenQueue) -> None:
-        with self._core.latch:
+        with self._core.engine_lock:
             opened.holder.end(rc.MQRC_HOBJ_ERROR, f"the handle of {opened.queue.name} was closed")
 
     def _let_go(self, opened: OpenQueue) -> None:
         queue = opened.queue
-        with self._core.latch:
+        with self._core.engine_lock:
             self._end_waits(opened)
             opened.is_open = False
             opened.holder.release_lock()
@@ -285,7 +285,7 @@ def drop_ownerless(core: Core) -> None:
     core.left_behind.end_objects()
     core.run_deferred()
     while True:
-        with core.latch:
+        with core.engine_lock:
             if not core.left_behind.queues:
                 break
             queue = core.left_behind.queues.pop()

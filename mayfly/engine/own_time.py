@@ -63,7 +63,7 @@ def own_time(core: Core) -> OwnTime:
     """Return own time, wall clock and what lies between them; reads each message once."""
     # Another clock than the machine's is the wall clock itself, and takes no steps.
     system = core.clock if isinstance(core.clock, SystemClock) else None
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         own_ms = core.now_ms()
         stepped_ms = 0 if system is None else system.difference_ms()
@@ -71,7 +71,7 @@ def own_time(core: Core) -> OwnTime:
         early_ms, late_ms = min(own_ms, wall_ms), max(own_ms, wall_ms)
         _low, staging_end = queue_range(STAGING_NUMBER)
         between, behind = staging_key(early_ms + 1, 0), staging_key(late_ms + 1, 0)
-        sides = [core.messages(side) for side in (VOLATILE, PERSISTENT)]
+        sides = [core.messages(persistence) for persistence in (VOLATILE, PERSISTENT)]
         return OwnTime(
             own_ms,
             wall_ms,
@@ -99,7 +99,7 @@ def follow_wall(core: Core) -> OwnTime:
             "time goes back only while nothing else uses the queue manager",
         )
     if found.difference_ms and isinstance(core.clock, SystemClock):
-        with core.latch:
+        with core.engine_lock:
             core.clock.accept_wall()
             core.ahead_ms = 0
         core.wake()
@@ -121,7 +121,7 @@ def come_back(core: Core, close: Callable[[], None]) -> OwnTime:
     unit = Unit()
     unit.statements.append(move_puts_back(found.wall_ms, -found.difference_ms))
     unit.notes_time = True
-    with core.latch:
+    with core.engine_lock:
         core.ahead_ms += found.difference_ms
     # The time that this transaction notes is the wall clock's.
     core.store.group.commit(unit)

@@ -14,7 +14,7 @@ from mayfly.engine.delay.staging import (
 )
 from mayfly.engine.delivery import (
     Ids,
-    Outgoing,
+    OutgoingMessage,
     check_open,
     check_room,
     new_id,
@@ -27,8 +27,8 @@ from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.remote.direct_put import check_direct_put
 from mayfly.engine.remote.resolution import reply_address
-from mayfly.engine.unit_of_work import Pending, UnitOfWork
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window, window_at_put
 from mayfly.mqi import reasons as rc
@@ -93,7 +93,7 @@ def put(
     Raises the reason codes of P1, P8, P12, E2, E3, D5-D7, D9, D14, D19, D31; nothing is put then.
     """
     prepared = prepared_for(core, path, body, request, context)
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         # The queue may have been deleted since its name was resolved.
         path = core.registry.refreshed(path)
@@ -109,27 +109,27 @@ def put(
         pending = new_pending(core, path, prepared, window, (request, body))
         if unit_of_work is not None:
             unit_of_work.put(pending)
-            work = None
+            transaction = None
         else:
-            work = _work(core, pending)
+            transaction = _work(core, pending)
         is_here = path.remote is None and not pending.queue.is_staging
         if prepared.descriptor.report & MQRO_COA and is_here:
-            confirm_arrival(core, pending.row, prepared.descriptor, work, unit_of_work)
-        if work is not None and core.run_at_once(work):
-            work = None
-    if work is None:
+            confirm_arrival(core, pending.row, prepared.descriptor, transaction, unit_of_work)
+        if transaction is not None and core.run_at_once(transaction):
+            transaction = None
+    if transaction is None:
         core.run_deferred()
     elif later is None:
-        core.run(work)
+        core.run(transaction)
     else:
-        later.work = work
+        later.transaction = transaction
     return result_of(core, path, pending, request, (prepared, window))
 
 
 def result_of(
     core: Core,
     path: Path,
-    pending: Pending,
+    pending: UncommittedPut,
     request: PutRequest,
     resolved: tuple[Prepared, Window],
 ) -> PutResult:
@@ -166,7 +166,7 @@ def prepared_for(
     return prepared
 
 
-def _msg_id(path: Path, pending: Pending) -> bytes:
+def _msg_id(path: Path, pending: UncommittedPut) -> bytes:
     """Return the MsgId of a message; where it waits or travels it may have another one."""
     row = pending.row
     if path.queue.is_staging and row.shown_id:
@@ -177,7 +177,7 @@ def _msg_id(path: Path, pending: Pending) -> bytes:
 
 def new_pending(
     core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
-) -> Pending:
+) -> UncommittedPut:
     request, body = content
     persistent = prepared.persistent
     if path.queue.is_staging:
@@ -186,8 +186,8 @@ def new_pending(
         size_bytes = size_on(path, prepared.descriptor, len(body))
         check_room(core, path, size_bytes, persistent=persistent)
         ids = Ids(request.msg_id or new_id(core), request.correl_id)
-        message = Outgoing(prepared, window, ids, body)
-        return Pending(path.queue, new_row(core, path, message), persistent)
+        message = OutgoingMessage(prepared, window, ids, body)
+        return UncommittedPut(path.queue, new_row(core, path, message), persistent)
     _check_target(core, path, prepared, len(body))
     check_delay(core, prepared.descriptor)
     if path.fixes_binding:
@@ -195,12 +195,12 @@ def new_pending(
         raise mq_error(rc.MQRC_OPTIONS_ERROR, f"delay_ms: {path.name} is clustered, not NOTFIXED")
     staging = staging_path(core, len(body))
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
-    return Pending(staging.queue, staged_row(core, path, delayed), persistent)
+    return UncommittedPut(staging.queue, staged_row(core, path, delayed), persistent)
 
 
 def _on_staging(
     core: Core, path: Path, prepared: Prepared, window: Window, content: tuple[PutRequest, bytes]
-) -> Pending:
+) -> UncommittedPut:
     """Take what an application puts on the staging queue by its name: a message with its header."""
     request, body = content
     if request.delay_ms:
@@ -209,7 +209,7 @@ def _on_staging(
     staging = staging_path(core, max(len(body) - HEADER_BYTES, 0))
     delayed = Delayed(prepared, window, request.msg_id, request.correl_id, body)
     row = row_of_staged_body(core, delayed, new_id(core))
-    return Pending(staging.queue, row, prepared.persistent)
+    return UncommittedPut(staging.queue, row, prepared.persistent)
 
 
 def _with_reply_address(core: Core, asked: Descriptor) -> Descriptor:
@@ -248,18 +248,18 @@ def check_delay(core: Core, descriptor: Descriptor) -> None:
         raise mq_error(rc.MQRC_OPTIONS_ERROR, "delay_ms: a message in a group cannot be delayed")
 
 
-def _work(core: Core, pending: Pending) -> Work:
+def _work(core: Core, pending: UncommittedPut) -> Transaction:
     queue, row, persistent = pending
-    work = Work()
-    puts.arrive(core, work, queue, row, persistent=persistent)
-    return work
+    transaction = Transaction()
+    puts.arrive(core, transaction, queue, row, persistent=persistent)
+    return transaction
 
 
 def confirm_arrival(
     core: Core,
     row: StoredMessage,
     descriptor: Descriptor,
-    work: Work | None,
+    transaction: Transaction | None,
     unit_of_work: UnitOfWork | None,
 ) -> None:
     """Add the COA report to the putter's own unit of work."""
@@ -267,7 +267,7 @@ def confirm_arrival(
         return
     left_ms = None if row.expire_at_ms is None else row.expire_at_ms - row.put_ms
     original = Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
-    report = Work() if work is None else work
+    report = Transaction() if transaction is None else transaction
     send_report(core, report, Cause.COA, original)
     if unit_of_work is not None:
         unit_of_work.adopt(report)

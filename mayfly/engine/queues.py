@@ -1,6 +1,6 @@
 """What is known in memory of one local queue: counters, places to start reading, who waits.
 
-Everything here is guarded by the queue manager's latch.
+Everything here is guarded by the queue manager's lock.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Protocol
 from weakref import WeakSet
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
-from mayfly.engine.finding.starts import Starts
+from mayfly.engine.finding.search_starts import SearchStarts
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.lifetime.times import Clock
-from mayfly.mqi.selectors import MQUS_TRANSMISSION
+from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.runtime import EngineLock, Runtime
 from mayfly.store.delayed import DelayedMessages
 from mayfly.store.keys import STAGING_NUMBER, queue_range
@@ -38,7 +38,7 @@ class QueueOwner:
     """The queue manager, or the queue-sharing group, whose store holds some queues; data alone.
 
     ``hidden`` maps the key of a message that must not be seen to who hides it: a unit of work, a
-    browsing handle, a channel, a claim, or a work on its way to the disk.
+    browsing handle, a channel, a claim, or a transaction on its way to the disk.
     """
 
     #: Made before anything can happen, like what follows.
@@ -48,18 +48,18 @@ class QueueOwner:
     #: Is told of the key of each delayed message that can be seen from now on.
     note_due: Callable[[int], None]
 
-    def __init__(self, name: str, latch: EngineLock, clock: Clock, runtime: Runtime) -> None:
-        """Begin without a store; everything but the store's files is under the latch."""
-        self.name, self.latch, self.clock, self.runtime = name, latch, clock, runtime
+    def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
+        """Begin without a store; everything but the store's files is under the lock."""
+        self.name, self.engine_lock, self.clock, self.runtime = name, engine_lock, clock, runtime
         self.hidden: dict[int, object] = {}
-        #: Set under the latch, acted on after leaving it: the clock may run what is due at once.
+        #: Set under the lock, acted on after leaving it: the clock may run what is due at once.
         self.must_wake = False
         #: Servers through which other processes call: their threads are not Python's to count.
         self.server_count = 0
 
-    def messages(self, side: int) -> DelayedMessages:
+    def messages(self, persistence: int) -> DelayedMessages:
         """Return the persistent or the volatile messages."""
-        return self.store.persistent if side else self.store.volatile
+        return self.store.persistent if persistence else self.store.volatile
 
 
 class LocalQueue:
@@ -125,7 +125,7 @@ class LocalQueue:
         #: What lets it trigger; None for most.
         self.trigger: Trigger | None = None
         #: Where searches by ids begin; None until one has had to walk far.
-        self.starts: Starts | None = None
+        self.starts: SearchStarts | None = None
         #: As long as they live; None when there was never one.
         self.watchers: WeakSet[Watcher] | None = None
 

@@ -10,13 +10,13 @@ import logging
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, stored_id
+from mayfly.engine.delivery import Ids, OutgoingMessage, stored_id
 from mayfly.engine.disposal import as_given, dead_letter, send_report
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import topic_alias
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi.constants import (
@@ -62,13 +62,13 @@ def report_expiration(core: Core, original: Original, session: Session | None) -
 
     It goes to the dead-letter queue where it cannot be delivered (R4).
     """
-    work = Work()
-    with core.latch:
-        send_report(core, work, Cause.EXPIRATION, original._replace(remaining_ms=0))
+    transaction = Transaction()
+    with core.engine_lock:
+        send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
         if session is not None:
-            session.unit_of_work.adopt(work)
+            session.unit_of_work.adopt(transaction)
     if session is None:
-        core.run(work)
+        core.run(transaction)
 
 
 def refuse(core: Core, message: Refused, error: MQError, session: Session | None) -> None:
@@ -76,48 +76,50 @@ def refuse(core: Core, message: Refused, error: MQError, session: Session | None
 
     Raises ``error`` for a persistent one that has to stay where it comes from (Q5, R5).
     """
-    work = Work()
-    with core.latch:
-        add_refusal(core, work, message, message.original, error)
+    transaction = Transaction()
+    with core.engine_lock:
+        add_refusal(core, transaction, message, message.original, error)
         if session is not None:
-            session.unit_of_work.adopt(work)
+            session.unit_of_work.adopt(transaction)
     if session is None:
-        core.run(work)
+        core.run(transaction)
 
 
-def add_refusal(core: Core, work: Work, message: Refused, about: Original, error: MQError) -> bool:
+def add_refusal(
+    core: Core, transaction: Transaction, message: Refused, about: Original, error: MQError
+) -> bool:
     """Add the exception report and the dead letter of a message; tell whether there is a letter.
 
     The report describes ``about``; of a message in transit, the one inside it. A non-persistent
     message that cannot become a letter is dropped. Raises ``error`` for a persistent one, and when
     its report reaches no queue; nothing is added then.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     descriptor = message.original.descriptor
-    is_sent = send_report(core, work, Cause.EXCEPTION, about, error.reason)
+    is_sent = send_report(core, transaction, Cause.EXCEPTION, about, error.reason)
     is_discarded = bool(descriptor.report & MQRO_DISCARD_MSG)
     is_letter = (
         not is_discarded
         and message.may_be_letter
-        and _is_dead_lettered(core, work, message, error.reason)
+        and _is_dead_lettered(core, transaction, message, error.reason)
     )
     # R5: what cannot be reported on is not given up.
     is_settled = is_sent and (is_discarded or is_letter)
     if descriptor.persistence == MQPER_PERSISTENT and not is_settled:
-        puts.withdraw_all(work)
+        puts.withdraw_all(transaction)
         raise error
     if not is_letter:
         _LOG.warning("message for %s dropped: %s", message.target, error)
     return is_letter
 
 
-def _is_dead_lettered(core: Core, work: Work, message: Refused, reason: int) -> bool:
+def _is_dead_lettered(core: Core, transaction: Transaction, message: Refused, reason: int) -> bool:
     original, target = message.original, message.target
     window = window_at_put(core.now_ms(), original.remaining_ms)
     ids = Ids(original.msg_id, stored_id(original.correl_id))
     try:
-        letter = Outgoing(as_given(core, original.descriptor), window, ids, original.body)
-        dead_letter(core, work, letter, reason, target)
+        letter = OutgoingMessage(as_given(core, original.descriptor), window, ids, original.body)
+        dead_letter(core, transaction, letter, reason, target)
     except MQError as error:
         _LOG.warning("dead-letter queue refuses a message for %s: %s", target, error)
         return False

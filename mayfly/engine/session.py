@@ -235,7 +235,7 @@ class Session(TopicVerbs):
             authority.check_open(name, options)
         owners = () if authority is None else (authority.user,)
         created = create_dynamic_queue(core, name, dynamic_name, owners)
-        with core.latch:
+        with core.engine_lock:
             path = core.registry.resolve_target(name if created is None else created)
             if path.remote is not None:
                 check_remote_open(name, options)

@@ -18,7 +18,7 @@ from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue
 from mayfly.engine.received import Refused, add_refusal
 from mayfly.engine.session import Session
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import is_expired
@@ -49,7 +49,7 @@ class Shipment(Hold):
 
     def packed_keys(self) -> bytes:
         """Return what a restart finds the persistent messages by, for ``ChannelRow``."""
-        return packed_keys([row.k for _queue, row, side in self._rows if side])
+        return packed_keys([row.k for _queue, row, persistence in self._rows if persistence])
 
     def take(self, limit: int) -> list[StoredMessage]:
         """Take the next live messages, up to ``limit``, and return them in get order.
@@ -60,7 +60,7 @@ class Shipment(Hold):
         core, name = self._core, self.queue.name
         if core.registry.resolve(name).get_inhibited:
             raise mq_error(rc.MQRC_GET_INHIBITED, f"GET(DISABLED) on {name}")
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             found = self._take(limit)
         core.run_deferred()
@@ -70,11 +70,11 @@ class Shipment(Hold):
         core, queue, now_ms = self._core, self.queue, self._core.now_ms()
         found: list[Found] = []
         expired: list[Found] = []
-        for row, side in in_order(core, queue, ANY, queue.low):
+        for row, persistence in in_order(core, queue, ANY, queue.low):
             if len(found) == limit:
                 break
             is_dead = is_expired(row.expire_at_ms, now_ms)
-            (expired if is_dead else found).append((queue, row, side))
+            (expired if is_dead else found).append((queue, row, persistence))
         if expired and (found or core.settings.discard_on_empty):
             self._pass(expired)
             core.deferred.append(discard_expired(core, expired, now_ms))
@@ -85,28 +85,28 @@ class Shipment(Hold):
     def let_volatile_go(self) -> None:
         """End the lives of the non-persistent messages now: they travel outside the batch."""
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             going = [taken for taken in self._rows if not taken[2]]
             self._rows = [taken for taken in self._rows if taken[2]]
             for taken in going:
                 messages.let_go(taken, self)
-            work = self._transmitted(going, core.now_ms())
+            transaction = self._transmitted(going, core.now_ms())
         if going:
-            core.run(work)
+            core.run(transaction)
 
     def hold(self, keys: Iterable[int]) -> None:
         """Take the messages of these keys that are still there."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         rows = (self._core.messages(PERSISTENT).row(key) for key in keys)
         self._hold((self.queue, row, PERSISTENT) for row in rows if row is not None)
 
     def discard(self, key: int, original: Original) -> None:
         """End the life of a message that has none left, and send its report (E26, E19)."""
-        core, work = self._core, Work()
-        with core.latch:
-            self._leave(work, key, Event.DEADLINE_SEEN, rc.MQRC_NONE)
-            send_report(core, work, Cause.EXPIRATION, original._replace(remaining_ms=0))
-        core.run(work)
+        core, transaction = self._core, Transaction()
+        with core.engine_lock:
+            self._leave(transaction, key, Event.DEADLINE_SEEN, rc.MQRC_NONE)
+            send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
+        core.run(transaction)
 
     def set_aside(self, key: int, message: Refused, error: MQError) -> None:
         """Discard or dead-letter a message that cannot be sent, with its report.
@@ -114,19 +114,19 @@ class Shipment(Hold):
         The report describes what stands behind the MQXQH (R8). Raises ``error`` for one that can
         end nowhere, which stays (Q5, R5).
         """
-        core, work = self._core, Work()
-        with core.latch:
+        core, transaction = self._core, Transaction()
+        with core.engine_lock:
             about = behind_transit(core, self.queue, message.original)
-            is_letter = add_refusal(core, work, message, about, error)
+            is_letter = add_refusal(core, transaction, message, about, error)
             event = Event.DEAD_LETTER if is_letter else Event.DISCARD
-            self._leave(work, key, event, error.reason)
-        core.run(work)
+            self._leave(transaction, key, event, error.reason)
+        core.run(transaction)
 
-    def _leave(self, work: Work, key: int, event: Event, reason: int) -> None:
+    def _leave(self, transaction: Transaction, key: int, event: Event, reason: int) -> None:
         found = next(taken for taken in self._rows if taken[1].k == key)
         self._rows.remove(found)
         messages.let_go(found, self)
-        messages.end(self._core, work, found, event, self._core.now_ms(), reason=reason)
+        messages.end(self._core, transaction, found, event, self._core.now_ms(), reason=reason)
 
     def end(self, state: ChannelRow) -> None:
         """Their lives end here, as transmitted, durably together with the channel's state.
@@ -135,10 +135,10 @@ class Shipment(Hold):
         MQRC_CONNECTION_BROKEN.
         """
         core = self._core
-        with core.latch:
-            work = self._transmitted(self._rows, core.now_ms(), by=self)
-            work.unit.statements.append(save_channel(state))
-        core.run(work)
+        with core.engine_lock:
+            transaction = self._transmitted(self._rows, core.now_ms(), by=self)
+            transaction.unit.statements.append(save_channel(state))
+        core.run(transaction)
         self._rows = []
 
     def give_back(self, state: ChannelRow | None = None) -> None:
@@ -147,17 +147,17 @@ class Shipment(Hold):
         On a full disk the state and the counts stay as they were.
         """
         core = self._core
-        work = Work()
+        transaction = Transaction()
         if state is not None:
-            work.unit.statements.append(save_channel(state))
-        for _queue, row, side in self._rows:
-            unit = work.unit
-            (unit.backouts if side else unit.volatile_backouts).append((row.k,))
+            transaction.unit.statements.append(save_channel(state))
+        for _queue, row, persistence in self._rows:
+            unit = transaction.unit
+            (unit.backouts if persistence else unit.volatile_backouts).append((row.k,))
         try:
             if self._rows or state is not None:
-                core.run(work)
+                core.run(transaction)
         finally:
-            with core.latch:
+            with core.engine_lock:
                 rows, self._rows = self._rows, []
                 for found in rows:
                     messages.give_back(found, self)
@@ -169,16 +169,18 @@ class Shipment(Hold):
             messages.hold(taken, self)
             self._rows.append(taken)
 
-    def _transmitted(self, found: Iterable[Found], now_ms: int, by: Hold | None = None) -> Work:
-        work = Work()
+    def _transmitted(
+        self, found: Iterable[Found], now_ms: int, by: Hold | None = None
+    ) -> Transaction:
+        transaction = Transaction()
         for taken in found:
-            messages.end(self._core, work, taken, Event.TRANSMIT, now_ms, by=by)
-        return work
+            messages.end(self._core, transaction, taken, Event.TRANSMIT, now_ms, by=by)
+        return transaction
 
     def _pass(self, found: Iterable[Found]) -> None:
         # Everything up to such a row was looked at, and is hidden or is one of these.
-        for queue, row, side in found:
-            messages.pass_over(queue, side, row.k)
+        for queue, row, persistence in found:
+            messages.pass_over(queue, persistence, row.k)
 
 
 def open_transmission_queue(session: Session, name: str) -> Handle:
@@ -215,7 +217,7 @@ class Shipments:
             queue = self._core.registry.by_number(queue_number_of(keys[0])) if keys else None
             if queue is not None:
                 shipment = self._in_doubt[row.name] = Shipment(self._core, queue)
-                with self._core.latch:
+                with self._core.engine_lock:
                     shipment.hold(keys)
 
     def state(self, name: str, partner: str | None = None) -> ChannelRow:
@@ -233,16 +235,16 @@ class Shipments:
 
     def save(self, row: ChannelRow) -> None:
         """Make a state durable."""
-        work = Work()
-        work.unit.statements.append(save_channel(row))
-        self._core.run(work)
+        transaction = Transaction()
+        transaction.unit.statements.append(save_channel(row))
+        self._core.run(transaction)
         self.note(row)
 
     def forget(self, name: str) -> None:
         """Forget a channel that is deleted."""
-        work = Work()
-        work.unit.statements.append(forget_channel(name))
-        self._core.run(work)
+        transaction = Transaction()
+        transaction.unit.statements.append(forget_channel(name))
+        self._core.run(transaction)
         for key in [key for key in self._states if key[0] == name]:
             del self._states[key]
 

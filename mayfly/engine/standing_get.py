@@ -39,13 +39,13 @@ class StandingGet:
 
     def begin(self) -> None:
         """Take a message that is there, or stand; raises nothing that ``on_got`` is told."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._step()
         self._core.run_deferred()
 
     def cancel(self) -> bool:
         """End it without a message; False when it was decided before: ``on_got`` tells how."""
-        with self._core.latch:
+        with self._core.engine_lock:
             if self._is_decided:
                 return False
             self._is_decided = True
@@ -116,7 +116,7 @@ class StandingGet:
                 if getter.place is not None:
                     getter.place.scout(getter.holder)
         except MQError as error:
-            with core.latch:
+            with core.engine_lock:
                 if not self._is_decided:
                     self._decide(error)
             return

@@ -37,7 +37,7 @@ class StoredTime:
         core = self._core
         if self.next_due_ms() is None:
             return
-        with core.latch:
+        with core.engine_lock:
             is_needed = (
                 core.registry.subscriptions.next_end_ms() is not None
                 or core.store.persistent.has_times()

@@ -15,7 +15,7 @@ from mayfly.engine.disposal import discard_late
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.queues import LocalQueue, QueueOwner
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -25,7 +25,7 @@ from mayfly.store.units import StoredMessage
 _LOG = logging.getLogger("mayfly")
 
 
-class Pending(NamedTuple):
+class UncommittedPut(NamedTuple):
     """A message put in a unit of work, still in memory."""
 
     queue: LocalQueue
@@ -33,12 +33,12 @@ class Pending(NamedTuple):
     persistent: bool
 
 
-class Taken(NamedTuple):
+class UncommittedGet(NamedTuple):
     """A message got in a unit of work, still in the store."""
 
     queue: LocalQueue
     row: StoredMessage
-    side: int
+    persistence: int
 
 
 class UnitOfWork(Hold):
@@ -50,21 +50,21 @@ class UnitOfWork(Hold):
         """Begin an empty unit of work; one that is part of another leaves it the counting."""
         self._core = core
         self._is_part = is_part
-        self._puts: dict[int, Pending] = {}
+        self._puts: dict[int, UncommittedPut] = {}
         #: The keys of the puts by the number of their queue, in order.
         self._keys: dict[int, list[int]] = {}
-        self._takes: list[Taken] = []
-        self._through: list[Pending] = []
+        self._takes: list[UncommittedGet] = []
+        self._through: list[UncommittedPut] = []
         #: Puts that the commit under way has found expired (E17).
         self._late: list[tuple[LocalQueue, StoredMessage]] = []
         #: Delayed messages that get another delivery time, and their rows with it.
-        self._rescheduled: list[tuple[Taken, StoredMessage]] = []
+        self._rescheduled: list[tuple[UncommittedGet, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
-        self._effects: list[Callable[[], Work | None]] = []
+        self._effects: list[Callable[[], Transaction | None]] = []
         #: What a backout undoes beside the messages, by whose it is.
         self._undo: dict[object, Callable[[], None]] = {}
         self._operation_count = 0
-        #: Its session is closed, by another thread maybe; set under the latch.
+        #: Its session is closed, by another thread maybe; set under the lock.
         self.is_ended = False
         #: What it does to queues of others in a queue-sharing group, by whose they are.
         self._parts: dict[QueueOwner, UnitOfWork] = {}
@@ -95,7 +95,7 @@ class UnitOfWork(Hold):
             or self._effects
         )
 
-    def put(self, pending: Pending) -> None:
+    def put(self, pending: UncommittedPut) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
         self.check_room()
         if pending.queue.home is not self._core:
@@ -106,42 +106,45 @@ class UnitOfWork(Hold):
         self._operation_count += 1
 
     def publish(
-        self, work: Work, staged: list[Pending], effects: list[Callable[[], Work | None]]
+        self,
+        transaction: Transaction,
+        staged: list[UncommittedPut],
+        effects: list[Callable[[], Transaction | None]],
     ) -> None:
-        """Add the copies of one publication, those of a work and those to be staged, as one put.
+        """Add the copies of a publication as one put: of a transaction, and those to be staged.
 
         All of them are counted already, those to be staged as uncommitted (D12).
         """
-        self.adopt(work)
+        self.adopt(transaction)
         for pending in staged:
             self._add(pending)
         self._effects.extend(effects)
         self._operation_count += 1
 
-    def adopt(self, work: Work) -> None:
-        """Take over what a work would put, reports above all, as puts of this unit of work."""
-        for queue, row, side in work.arrivals:
+    def adopt(self, transaction: Transaction) -> None:
+        """Take over what a transaction would put, reports above all, as puts of this unit."""
+        for queue, row, persistence in transaction.arrivals:
             # It is reserved already.
-            self._add(Pending(queue, row, bool(side)))
-        for home, part in work.elsewhere.items():
+            self._add(UncommittedPut(queue, row, bool(persistence)))
+        for home, part in transaction.elsewhere.items():
             self.at(home).adopt(part)
 
-    def take(self, queue: LocalQueue, row: StoredMessage, side: int) -> None:
+    def take(self, queue: LocalQueue, row: StoredMessage, persistence: int) -> None:
         """Add a get of a committed message, which is hidden from now on."""
         if queue.home is not self._core:
-            self.at(queue.home).take(queue, row, side)
+            self.at(queue.home).take(queue, row, persistence)
             return
-        taken = Taken(queue, row, side)
+        taken = UncommittedGet(queue, row, persistence)
         messages.hold(taken, self)
         if self._core.marks.marked:
             # Backed out, it comes back without.
             self._core.marks.forget((row.k,))
-        if side:
+        if persistence:
             self._core.store.held_gets.note(row.k, row.backout_count)
         self._takes.append(taken)
         self._operation_count += 1
 
-    def reschedule(self, taken: Taken, row: StoredMessage) -> None:
+    def reschedule(self, taken: UncommittedGet, row: StoredMessage) -> None:
         """Add a new delivery time of a committed delayed message, which is hidden from now on."""
         messages.hold(taken, self)
         puts.reserve_in_unit(taken.queue)
@@ -160,7 +163,7 @@ class UnitOfWork(Hold):
         """Add a statement that becomes durable with the rest."""
         self._statements.append((sql, bindings))
 
-    def own_puts(self, queue: LocalQueue) -> Iterator[Pending]:
+    def own_puts(self, queue: LocalQueue) -> Iterator[UncommittedPut]:
         """Return its own uncommitted messages on a queue, in key order (P9)."""
         if queue.home is not self._core:
             yield from self.at(queue.home).own_puts(queue)
@@ -168,7 +171,7 @@ class UnitOfWork(Hold):
             for key in self._keys.get(queue.number, ()):
                 yield self._puts[key]
 
-    def take_own(self, pending: Pending) -> None:
+    def take_own(self, pending: UncommittedPut) -> None:
         """Add a get of an own uncommitted put; nobody else will ever see it."""
         if pending.queue.home is not self._core:
             self.at(pending.queue.home).take_own(pending)
@@ -209,26 +212,26 @@ class UnitOfWork(Hold):
         core = self._core
         if self.is_empty:
             return
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             ending = [(self, self._locked())]
-            work, late = self._work(), self._late
+            transaction, late = self._work(), self._late
             self._clear()
             for home, part in self._parts.items():
                 if part.is_empty:
                     continue
                 ending.append((part, part._locked()))
-                work.elsewhere = {**work.elsewhere, home: part._work()}
+                transaction.elsewhere = {**transaction.elsewhere, home: part._work()}
                 late += part._late
                 part._clear()
             if late:
-                discard_late(core, work, late, core.now_ms())
+                discard_late(core, transaction, late, core.now_ms())
         undo, self._undo = self._undo, {}
         if later is not None:
-            later.work, later.finish = work, partial(self._end_commit, ending, undo)
+            later.transaction, later.finish = transaction, partial(self._end_commit, ending, undo)
             return
         try:
-            core.run(work)
+            core.run(transaction)
         except BaseException as error:
             self._end_commit(ending, undo, error)
             raise
@@ -236,14 +239,14 @@ class UnitOfWork(Hold):
 
     def _end_commit(
         self,
-        ending: list[tuple[UnitOfWork, list[Taken]]],
+        ending: list[tuple[UnitOfWork, list[UncommittedGet]]],
         undo: dict[object, Callable[[], None]],
         error: BaseException | None,
     ) -> None:
         if isinstance(error, MQError):
             for each in undo.values():
                 each()
-        with self._core.latch:
+        with self._core.engine_lock:
             for part, takes in ending:
                 part._let_go(takes)
 
@@ -265,7 +268,7 @@ class UnitOfWork(Hold):
         core = self._core
         if self._is_empty_here():
             return
-        with core.latch:
+        with core.engine_lock:
             takes = self._takes
             rescheduled = [taken for taken, _row in self._rescheduled]
             for queue, _row, _side in (*self._puts.values(), *rescheduled):
@@ -273,13 +276,15 @@ class UnitOfWork(Hold):
             for pending in self._through:
                 puts.withdraw_own(pending.queue)
             self._clear()
-            work = Work()
+            transaction = Transaction()
             for taken in takes:
-                unit = work.unit
-                (unit.backouts if taken.side else unit.volatile_backouts).append((taken.row.k,))
+                unit = transaction.unit
+                (unit.backouts if taken.persistence else unit.volatile_backouts).append(
+                    (taken.row.k,)
+                )
         try:
             if takes and counts and not core.is_stopped:
-                core.run(work)
+                core.run(transaction)
         except MQError as error:
             if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
                 raise
@@ -287,24 +292,24 @@ class UnitOfWork(Hold):
         finally:
             self._give_back([*takes, *rescheduled])
 
-    def _locked(self) -> list[Taken]:
+    def _locked(self) -> list[UncommittedGet]:
         """Return what it has locked until its commit is over."""
         return [*self._takes, *(taken for taken, _row in self._rescheduled)]
 
-    def _let_go(self, takes: list[Taken]) -> None:
+    def _let_go(self, takes: list[UncommittedGet]) -> None:
         self._core.store.held_gets.settle([taken.row.k for taken in takes])
 
-    def _give_back(self, takes: list[Taken]) -> None:
+    def _give_back(self, takes: list[UncommittedGet]) -> None:
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             self._let_go(takes)
             for taken in takes:
                 messages.give_back(taken, self)
             core.offer(takes)
         core.run_deferred()
 
-    def _work(self) -> Work:
-        core, work = self._core, Work()
+    def _work(self) -> Transaction:
+        core, transaction = self._core, Transaction()
         now_ms = core.now_ms()
         for queue, row, persistent in self._puts.values():
             if queue.is_staging:
@@ -312,20 +317,20 @@ class UnitOfWork(Hold):
             elif row.expire_at_ms is not None and is_expired(row.expire_at_ms, now_ms):
                 self._late.append((queue, row))
                 continue
-            puts.add_reserved(core, work, queue, row, persistent=persistent)
+            puts.add_reserved(core, transaction, queue, row, persistent=persistent)
         for pending in self._through:
-            puts.end_own(work, pending.queue, pending.row, now_ms)
+            puts.end_own(transaction, pending.queue, pending.row, now_ms)
         for taken in self._takes:
             event = Event.CANCEL if taken.queue.is_staging else Event.COMMIT
-            messages.end(core, work, taken, event, now_ms, by=self)
+            messages.end(core, transaction, taken, event, now_ms, by=self)
         for taken, row in self._rescheduled:
             puts.withdraw_from_unit(taken.queue)
-            messages.put_off(work, taken, row, by=self)
-        work.unit.statements.extend(self._statements)
-        work.effects.extend(self._effects)
-        return work
+            messages.put_off(transaction, taken, row, by=self)
+        transaction.unit.statements.extend(self._statements)
+        transaction.effects.extend(self._effects)
+        return transaction
 
-    def _add(self, pending: Pending) -> None:
+    def _add(self, pending: UncommittedPut) -> None:
         self._puts[pending.row.k] = pending
         insort(self._keys.setdefault(pending.queue.number, []), pending.row.k)
 
@@ -340,22 +345,22 @@ def parts_of(unit_of_work: UnitOfWork) -> list[UnitOfWork]:
     return [unit_of_work, *unit_of_work._parts.values()]
 
 
-def open_puts(unit_of_work: UnitOfWork) -> Iterator[tuple[Pending, bool]]:
+def open_puts(unit_of_work: UnitOfWork) -> Iterator[tuple[UncommittedPut, bool]]:
     """Yield what it has put and not committed, and whether it has got that again (P9)."""
-    assert unit_of_work._core.latch.is_held()
+    assert unit_of_work._core.engine_lock.is_held()
     for part in parts_of(unit_of_work):
         yield from ((pending, False) for pending in part._puts.values())
         yield from ((pending, True) for pending in part._through)
 
 
-def taken_by(unit_of_work: UnitOfWork) -> list[Taken]:
+def taken_by(unit_of_work: UnitOfWork) -> list[UncommittedGet]:
     """Return what it has got of what others had committed."""
     return [taken for part in parts_of(unit_of_work) for taken in part._takes]
 
 
 def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
     """Let one take over what another has got, with the reports it owes."""
-    assert unit_of_work._core.latch.is_held()
+    assert unit_of_work._core.engine_lock.is_held()
     for taken in held._takes:
         messages.hand_over(taken, held, unit_of_work)
     unit_of_work._takes += held._takes

@@ -121,7 +121,7 @@ def with_options(core: Core, request: PutRequest, open_options: int, options: in
     if options & c.MQPMO_NEW_MSG_ID:
         request = request._replace(msg_id=b"")
     if options & c.MQPMO_NEW_CORREL_ID:
-        with core.latch:
+        with core.engine_lock:
             request = request._replace(correl_id=new_id(core))
     return request._replace(context_option=context_option)
 

@@ -11,12 +11,12 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Event
 from mayfly.runtime.virtual_clock import check_wait
 
-#: What ``take`` returns when it would hold the latch for too long to find out.
+#: What ``take`` returns when it would hold the lock for too long to find out.
 LOOK_YOURSELF = object()
 
 
 class Waiter:
-    """One waiting get. ``take`` tries to take a message under the latch and returns it or None.
+    """One waiting get. ``take`` tries to take a message under the lock and returns it or None.
 
     The decision is made by the thread that commits a message or passes the deadline, never by the
     waiting thread, so that under a virtual clock it is made at its exact moment. Only a ``take``
@@ -36,7 +36,7 @@ class Waiter:
         """Wait until a moment, None for ever; ``takes_any`` for the next message, whichever.
 
         ``owner`` is who waits: when that is closed, so is the wait. ``on_decided`` is called under
-        the latch in the place of a waiting thread.
+        the lock in the place of a waiting thread.
         """
         self.until_ms = until_ms
         self.owner = owner
@@ -84,11 +84,11 @@ class Waiter:
     def wait(self, owner: QueueOwner) -> Any:
         """Block until decided; return what was taken or raise the error; None: look yourself.
 
-        Call it without the latch.
+        Call it without the lock.
 
         Raises RuntimeError where it is certain that nobody will decide it, see ``check_wait``.
         """
-        with owner.latch:
+        with owner.engine_lock:
             decision = None if self._is_decided else owner.runtime.event()
             self._decision = decision
         if decision is not None:
@@ -108,7 +108,7 @@ class Waiter:
 
 
 class Waits:
-    """All waiting gets of a queue manager, by the number of their queue; under its latch."""
+    """All waiting gets of a queue manager, by the number of their queue; under its lock."""
 
     def __init__(self) -> None:
         """Begin with nobody waiting."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from mayfly.engine.core import Core
-from mayfly.engine.finding.places import Place
+from mayfly.engine.finding.selector_progress import SelectorProgress
 from mayfly.engine.get import Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message
@@ -30,14 +30,16 @@ class Signal:
 
     def send(self) -> None:
         """Let those who wait under the number look again."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.waits.offer(self.number)
 
 
 class Source:
     """An open queue as one of those that a thread waits on; messages are got under syncpoint."""
 
-    def __init__(self, core: Core, getter: Getter, holder: Holder, place: Place | None) -> None:
+    def __init__(
+        self, core: Core, getter: Getter, holder: Holder, place: SelectorProgress | None
+    ) -> None:
         """Take a get in a unit of work; Handle.source makes it."""
         self._core = core
         self._getter = getter
@@ -50,9 +52,9 @@ class Source:
         return self._getter.is_cut
 
     def take(self, *, in_parts: bool) -> Message | None:
-        """Take the next message now, under the latch; None when there is none, or it was cut.
+        """Take the next message now, under the lock; None when there is none, or it was cut.
 
-        ``in_parts`` lets the latch go after a number of expired messages; a search by a selector
+        ``in_parts`` lets the lock go after a number of expired messages; a search by a selector
         does so anyway. Raises as ``get.get``.
         """
         self._holder.check()
@@ -60,7 +62,7 @@ class Source:
         return None if outcome is None else outcome[0].message
 
     def go_on(self) -> None:
-        """Go on with a search that was cut, up to what may be taken; without the latch."""
+        """Go on with a search that was cut, up to what may be taken; without the lock."""
         if self._place is not None:
             self._place.scout(self._holder)
 
@@ -68,13 +70,13 @@ class Source:
 def wait_for(core: Core, take: Callable[[], Any], numbers: Iterable[int]) -> Any:
     """Wait until ``take`` returns something but None, and return that.
 
-    It is called under the latch, at once and whenever something happens under one of the numbers,
+    It is called under the lock, at once and whenever something happens under one of the numbers,
     by the thread that makes it happen; once it has returned something, never again. Raises
     MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING; MQRC_Q_DELETED when a queue of a number goes.
     """
     waiter = Waiter(take, None, take)
     numbers = tuple(numbers)
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         if not waiter.attempt():
             for number in numbers:
@@ -83,18 +85,18 @@ def wait_for(core: Core, take: Callable[[], Any], numbers: Iterable[int]) -> Any
         core.run_deferred()
         return waiter.wait(core)
     finally:
-        with core.latch:
+        with core.engine_lock:
             for number in numbers:
                 core.waits.withdraw(number, waiter)
 
 
-#: Asked under the latch for what is waited for, None for nothing yet; LOOK_YOURSELF when that is a
+#: Asked under the lock for what is waited for, None for nothing yet; LOOK_YOURSELF when that is a
 #: long search. The argument tells whether the waiting thread asks for itself.
 Take = Callable[[bool], Any]
 
 
 class Wait:
-    """The waits of one thread, which any other may interrupt for good; under the latch."""
+    """The waits of one thread, which any other may interrupt for good; under the lock."""
 
     def __init__(self, core: Core) -> None:
         """Begin without waiting."""
@@ -129,7 +131,7 @@ class Wait:
         MQRC_Q_MGR_STOPPING.
         """
         core, waiter = self._core, None
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             if self._is_interrupted:
                 return None
@@ -156,7 +158,7 @@ class Wait:
 
     def interrupt(self) -> None:
         """End the wait under way without a find, and any later one at once."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._is_interrupted = True
             if self._waiter is not None:
                 self._waiter.fail(mq_error(rc.MQRC_NO_MSG_AVAILABLE, "the wait was interrupted"))
@@ -167,7 +169,7 @@ class Wait:
         except NoMessage:
             return None
         finally:
-            with self._core.latch:
+            with self._core.engine_lock:
                 self._waiter = None
                 for number in under:
                     self._core.waits.withdraw(number, waiter)

@@ -13,9 +13,9 @@ from contextlib import suppress
 from mayfly.engine import Arrivals, Handle, Manager, Message, Session, bury, manager_definition
 from mayfly.engine.face.transit import PUBLICATIONS, Neighbours, definitions_if_free, when_woken
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
+from mayfly.hierarchy.announcing import Announcer
 from mayfly.hierarchy.publications import PUT_ASIDE, Publications, got
-from mayfly.hierarchy.telling import Telling
-from mayfly.hierarchy.wishes import Wishes
+from mayfly.hierarchy.wanted_topics import WantedTopics
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -38,8 +38,8 @@ class Hierarchy:
         self._publications: Publications | None = None
         self._requests: Handle | None = None
         self._arrivals = Arrivals(manager)
-        self._telling = Telling(manager)
-        self._wishes = Wishes(self._neighbours)
+        self._telling = Announcer(manager)
+        self._wanted = WantedTopics(self._neighbours)
         #: Neighbours that were asked for their topics since the opening, and those to ask again.
         self._asked: set[str] = set()
         self._misheard: set[str] = set()
@@ -179,7 +179,7 @@ class Hierarchy:
 
     def _forget(self, name: str) -> None:
         self._telling.forget(name)
-        self._wishes.forget(name)
+        self._wanted.forget(name)
         self._asked.discard(name)
         self._misheard.discard(name)
 
@@ -220,7 +220,7 @@ class Hierarchy:
             except MQError as error:
                 self._refuse(session, message, error)
             session.commit()
-        for neighbour in self._wishes.unfulfilled():
+        for neighbour in self._wanted.unfulfilled():
             if neighbour not in self._unserved:
                 self._fulfil(neighbour)
 
@@ -240,7 +240,7 @@ class Hierarchy:
             self._neighbours.add_child(sender)
         if announcement.asks:
             self._telling.forget(sender)
-        if self._wishes.hear(announcement):
+        if self._wanted.hear(announcement):
             self._misheard.discard(sender)
             self._fulfil(sender)
         else:
@@ -267,7 +267,7 @@ class Hierarchy:
             _LOG.warning("announcement at %s: %s dropped: %s", name, message, failure)
 
     def _fulfil(self, neighbour: str) -> None:
-        failure = self._wishes.fulfil(neighbour)
+        failure = self._wanted.fulfil(neighbour)
         if failure is not None:
             self._unserved.add(neighbour)
             self._fail(neighbour, "proxies of", failure)

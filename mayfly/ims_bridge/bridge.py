@@ -7,7 +7,7 @@ import threading
 from contextlib import closing
 
 from mayfly.engine import Manager, Message, Signal, definitions_version, wait_for
-from mayfly.ims_bridge.desk import Desk, Transaction
+from mayfly.ims_bridge.request_handler import RequestHandler, Transaction
 from mayfly.mqi.errors import ConnectionBroken, InhibitedError, MQError, StoreError
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
@@ -53,11 +53,11 @@ class ImsBridge:
         dead-letter queue either; nothing is lost then, and the request is on the queue again.
         """
         count = 0
-        with closing(Desk(self._manager, self._queue, self._transaction)) as desk:
+        with closing(RequestHandler(self._manager, self._queue, self._transaction)) as handler:
             # Requests that come meanwhile are for the next pass: a reply may be a request again.
             for _ in range(self._manager.curdepth(self._queue)):
-                message = desk.next()
-                if message is None or not desk.deal_with(message):
+                message = handler.next()
+                if message is None or not handler.deal_with(message):
                     break
                 count += 1
         return count
@@ -71,10 +71,10 @@ class ImsBridge:
         if self.is_running and not self._is_stopping:
             return
         self._join()
-        desk = Desk(self._manager, self._queue, self._transaction)
+        handler = RequestHandler(self._manager, self._queue, self._transaction)
         self._is_stopping, self._held_at_version = False, None
         self._thread = threading.Thread(
-            target=self._serve, args=(desk,), name="mayfly-ims", daemon=True
+            target=self._serve, args=(handler,), name="mayfly-ims", daemon=True
         )
         self._thread.start()
 
@@ -92,44 +92,44 @@ class ImsBridge:
         if self._thread is not None:
             self._thread.join()
 
-    def _serve(self, desk: Desk) -> None:
+    def _serve(self, handler: RequestHandler) -> None:
         try:
-            with closing(desk):
-                while (message := self._next(desk)) is not None:
-                    self._deal_with(desk, message)
+            with closing(handler):
+                while (message := self._next(handler)) is not None:
+                    self._deal_with(handler, message)
         except ConnectionBroken as error:
             _LOG.info("the bridge on %s ends: %s", self._queue, error)
         except (MQError, StoreError) as error:
             _LOG.error("the bridge on %s stops: %s", self._queue, error)
 
-    def _next(self, desk: Desk) -> Message | None:
+    def _next(self, handler: RequestHandler) -> Message | None:
         """Wait for a request; None at the end."""
 
         def take() -> Message | _Called | None:
-            return self._take(desk)
+            return self._take(handler)
 
         found: Message | _Called = _LOOK_AGAIN
         while found is _LOOK_AGAIN:
-            found = wait_for(self._manager, take, (self._signal.number, desk.queue_number))
+            found = wait_for(self._manager, take, (self._signal.number, handler.queue_number))
         return found if isinstance(found, Message) else None
 
-    def _take(self, desk: Desk) -> Message | _Called | None:
+    def _take(self, handler: RequestHandler) -> Message | _Called | None:
         if self._is_stopping:
             return _STOP
         if self._held_at_version == definitions_version(self._manager):
             return None
         try:
-            message = desk.source.take(in_parts=threading.current_thread() is self._thread)
+            message = handler.source.take(in_parts=threading.current_thread() is self._thread)
         except InhibitedError:
             # Until somebody enables it again.
             return None
-        return _LOOK_AGAIN if desk.source.is_cut else message
+        return _LOOK_AGAIN if handler.source.is_cut else message
 
-    def _deal_with(self, desk: Desk, message: Message) -> None:
+    def _deal_with(self, handler: RequestHandler, message: Message) -> None:
         # Read before the attempt: a definition changed during it may be the missing one.
         version = definitions_version(self._manager)
         try:
-            comes_again = not desk.deal_with(message) and not desk.backout_threshold
+            comes_again = not handler.deal_with(message) and not handler.backout_threshold
         except ConnectionBroken:
             raise
         except MQError as error:

@@ -152,7 +152,7 @@ class Connection:
         sessions = self.sessions()
         for session in sessions:
             session.listening.check_not_called_back("stop")
-        with self.manager.latch:
+        with self.manager.engine_lock:
             self.is_started = False
         for session in sessions:
             session.interrupt()

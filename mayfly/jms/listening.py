@@ -44,7 +44,7 @@ class Listener:
         self._idle_at_version: int | None = None
 
     def take(self, version: int, *, in_parts: bool) -> Found | None:
-        """Take a message under the latch; an error is found once, as long as it stays the same."""
+        """Take a message under the lock; an error is found once, as long as it stays the same."""
         if version == self._held_at_version:
             return None
         held = self.consumer.take_held()
@@ -91,7 +91,7 @@ class Listening:
     """The listeners of a session and the thread they run on, which waits without using time.
 
     A message is taken for a listener as for a waiting get: by the thread that brings it, at its
-    moment, if no other listener of the session is at work. State is under the latch of the queue
+    moment, if no other listener of the session is at work. State is under the lock of the queue
     manager; who closes or stops waits until the listener at work has returned.
     """
 
@@ -109,7 +109,7 @@ class Listening:
         self._is_calling = False
         self._is_changed = False
         self._is_ending = False
-        self._settled = threading.Condition(self._core.latch)
+        self._settled = threading.Condition(self._core.engine_lock)
 
     @property
     def is_used(self) -> bool:
@@ -126,7 +126,7 @@ class Listening:
         self.leave(consumer)
         handle = consumer.open_handle()
         listener = Listener(consumer, call, handle.source(), handle.queue)
-        with self._core.latch:
+        with self._core.engine_lock:
             self._listeners.append(listener)
             self._change()
             is_first = self._thread is None
@@ -137,7 +137,7 @@ class Listening:
 
     def leave(self, consumer: MessageConsumer) -> None:
         """Let a consumer have no listener; one at work on another thread is waited for."""
-        with self._core.latch:
+        with self._core.engine_lock:
             for listener in [one for one in self._listeners if one.consumer is consumer]:
                 self._listeners.remove(listener)
                 self._change()
@@ -182,7 +182,7 @@ class Listening:
 
     def resume(self) -> None:
         """Look for messages: the connection was started."""
-        with self._core.latch:
+        with self._core.engine_lock:
             for listener in self._listeners:
                 listener.resume()
             self._signal.send()
@@ -190,13 +190,13 @@ class Listening:
 
     def wait_until_settled(self) -> None:
         """Wait until no listener has a message; new ones must be held back already."""
-        with self._core.latch:
+        with self._core.engine_lock:
             while self._current is not None and not self._is_own_thread():
                 self._settled.wait()
 
     def end(self) -> None:
         """Hand nothing out any more, and wait for the listener at work."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._is_ending = True
             self._change()
         if self._thread is not None and not self._is_own_thread():
@@ -228,7 +228,7 @@ class Listening:
         """Wait for what a listener is to have; None at the end."""
         while True:
             self._settle()
-            with self._core.latch:
+            with self._core.engine_lock:
                 if self._is_ending:
                     return None
                 self._is_changed = False
@@ -257,7 +257,7 @@ class Listening:
         return None
 
     def _settle(self) -> None:
-        with self._core.latch:
+        with self._core.engine_lock:
             self._current = None
             self._settled.notify_all()
 

@@ -10,7 +10,7 @@ from mayfly.jms.errors import InvalidDestinationException, MessageFormatExceptio
 from mayfly.jms.messages import Message
 from mayfly.jms.roles import OwningSession
 from mayfly.jms.settings import Settings
-from mayfly.jms.writing import Outgoing, Special, Terms, outgoing, special_of
+from mayfly.jms.writing import EncodedMessage, Special, Terms, outgoing, special_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.selectors.identifiers import id_text
@@ -143,7 +143,7 @@ def _life_ms(destination: Destination, settings: Settings) -> int:
     return settings.time_to_live_ms if destination.expiry_ms < 0 else destination.expiry_ms
 
 
-def _request(destination: Destination, settings: Settings, going: Outgoing) -> PutRequest:
+def _request(destination: Destination, settings: Settings, going: EncodedMessage) -> PutRequest:
     life_ms = _life_ms(destination, settings) or None
     return PutRequest(going.descriptor, b"", going.correl_id, life_ms, settings.delay_ms)
 

@@ -49,7 +49,7 @@ class Terms(NamedTuple):
     expiration_ms: int
 
 
-class Outgoing(NamedTuple):
+class EncodedMessage(NamedTuple):
     """A message as the engine takes it; CorrelId is empty for none."""
 
     descriptor: Descriptor
@@ -107,7 +107,7 @@ def special_of(properties: dict[str, Typed]) -> Special:
 
 def outgoing(
     message: Message, destination: Destination, terms: Terms, special: Special
-) -> Outgoing:
+) -> EncodedMessage:
     """Return a message as it is put.
 
     Raises MessageFormatException where the text does not fit its character set.
@@ -131,14 +131,14 @@ def outgoing(
     )
     correl_id = message.jms_correlation_id_as_bytes or b""
     if not has_header:
-        return Outgoing(descriptor, correl_id, data or b"")
+        return EncodedMessage(descriptor, correl_id, data or b"")
     folders = (
         _mcd_folder(message.kind, message.jms_type, is_null=data is None)
         + _pack(_jms_folder(message, destination.uri, terms, special))
         + _usr_folder(message)
     )
     header = pack_header(folders, data_format, special.encoding, special.coded_char_set_id)
-    return Outgoing(descriptor, correl_id, header + data if data else header)
+    return EncodedMessage(descriptor, correl_id, header + data if data else header)
 
 
 @lru_cache(maxsize=1024)

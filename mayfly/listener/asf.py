@@ -28,7 +28,7 @@ class _Found(NamedTuple):
 
 
 class ASF(Run):
-    """A dispatcher and its workers; the latch guards their shared state."""
+    """A dispatcher and its workers; the lock guards their shared state."""
 
     def __init__(
         self, manager: Manager, settings: Settings, tally: Tally, pool: ThreadPool
@@ -57,11 +57,11 @@ class ASF(Run):
         self.begin()
         try:
             self._open_worker()
-            with self.manager.latch:
+            with self.manager.engine_lock:
                 self.pool.add(self)
             self.spawn(self._dispatch, is_session=False)
         except BaseException:
-            with self.manager.latch:
+            with self.manager.engine_lock:
                 self.pool.remove(self)
             self.give_up([worker.session for worker in self._workers])
             raise
@@ -70,13 +70,13 @@ class ASF(Run):
     @property
     def thread_count(self) -> int:
         """How many sessions have a thread; the dispatcher is none of them."""
-        with self.manager.latch:
+        with self.manager.engine_lock:
             return sum(worker.has_thread for worker in self._workers)
 
     @property
     def receiving_count(self) -> int:
         """How many wait with a thread for a message; the dispatcher waits for the others."""
-        with self.manager.latch:
+        with self.manager.engine_lock:
             return sum(worker.wait.is_waiting for worker in self._workers)
 
     def interrupt(self) -> None:
@@ -89,7 +89,7 @@ class ASF(Run):
         One whose session was closed is forgotten: another is opened for the next message. Where
         another port waits for a thread of the pool it has this one: the session stays without.
         """
-        with self.manager.latch:
+        with self.manager.engine_lock:
             is_free = not self.is_over and worker.session.is_open
             if is_free:
                 self._free.append(worker)
@@ -102,11 +102,11 @@ class ASF(Run):
         return goes_on
 
     def wake(self) -> None:
-        """Let the dispatcher look for a message again, under the latch."""
+        """Let the dispatcher look for a message again, under the lock."""
         self._signal.send()
 
     def give_up_idle(self) -> bool:
-        """Let the thread of a free worker end, under the latch; False when none has one."""
+        """Let the thread of a free worker end, under the lock; False when none has one."""
         for worker in self._free:
             if worker.has_thread and not worker.is_unwanted:
                 worker.let_thread_end()
@@ -114,7 +114,7 @@ class ASF(Run):
         return False
 
     def leave(self, worker: _Worker) -> bool:
-        """Let the thread of an unused worker end, under the latch; False when it is to work.
+        """Let the thread of an unused worker end, under the lock; False when it is to work.
 
         Its session stays if there is no other for the next message to be found.
         """
@@ -128,7 +128,7 @@ class ASF(Run):
         return True
 
     def forget(self, worker: _Worker, failure: Exception | None = None) -> None:
-        """Forget a worker whose session closes, under the latch; after a failure all pause."""
+        """Forget a worker whose session closes, under the lock; after a failure all pause."""
         for workers in (self._workers, self._free):
             if worker in workers:
                 workers.remove(worker)
@@ -138,7 +138,7 @@ class ASF(Run):
 
     def is_forgotten(self, worker: _Worker) -> bool:
         """Return True if the dispatcher has given a worker up."""
-        with self.manager.latch:
+        with self.manager.engine_lock:
             return worker not in self._workers
 
     def _dispatch(self) -> None:
@@ -154,7 +154,7 @@ class ASF(Run):
                     self._failure = None
         finally:
             self._wait.begun.set()
-            with self.manager.latch:
+            with self.manager.engine_lock:
                 self.is_over = True
                 self.pool.remove(self)
             self._close_free()
@@ -196,13 +196,13 @@ class ASF(Run):
     def _open_worker(self) -> None:
         worker = _Worker(self, self.open_session())
         self._queue_number = worker.session.number
-        with self.manager.latch:
+        with self.manager.engine_lock:
             self._workers.append(worker)
             self._free.append(worker)
 
     def _close_free(self) -> None:
         """Close the sessions without a message; after a failure they are opened anew."""
-        with self.manager.latch:
+        with self.manager.engine_lock:
             free = list(self._free)
             without_thread = [worker for worker in free if not worker.has_thread]
             for worker in free:
@@ -227,7 +227,7 @@ class _Worker:
         self.is_unwanted = False
 
     def let_thread_end(self) -> None:
-        """Let its thread end instead of waiting for a message, under the latch."""
+        """Let its thread end instead of waiting for a message, under the lock."""
         self.is_unwanted = True
         self._signal.send()
 
@@ -239,7 +239,7 @@ class _Worker:
         Raises JMSException when there can be none; the message is on its queue again then.
         """
         core = self._run.manager
-        with core.latch:
+        with core.engine_lock:
             self._message = message
             self._signal.send()
             is_new = not self.has_thread
@@ -249,7 +249,7 @@ class _Worker:
         try:
             spawn(self._work)
         except BaseException:
-            with core.latch:
+            with core.engine_lock:
                 self._run.forget(self)
             self.session.close()
             raise
@@ -265,7 +265,7 @@ class _Worker:
                 if not self._run.release(self):
                     break
         except FAILURES as failure:
-            with self._run.manager.latch:
+            with self._run.manager.engine_lock:
                 self._run.forget(self, failure)
             self._run.manager.run_deferred()
         finally:
@@ -277,7 +277,7 @@ class _Worker:
         until_ms = run.settings.reap_ms(run.begun_ms, core.now_ms())
         while True:
             self.wait.until(self._come, (self._signal.number,), until_ms)
-            with core.latch:
+            with core.engine_lock:
                 message, self._message = self._message, None
                 self.is_unwanted = False
                 if message is not None or run.leave(self):

@@ -81,8 +81,8 @@ class Endpoint:
 
     def statistics(self) -> Statistics:
         """Return how it stands and what it has done."""
-        # Under one latch: nobody is handed a message between the numbers.
-        with self._manager.latch:
+        # Under one lock: nobody is handed a message between the numbers.
+        with self._manager.engine_lock:
             run = self._run
             return self._tally.statistics(
                 threads=0 if run is None else run.thread_count,

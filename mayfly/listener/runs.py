@@ -38,7 +38,7 @@ class Run(ABC):
         self._conversations = Conversations(manager, settings)
         self.transactions: TransactionService
         self.is_stopping = False
-        #: All of them, those included that have ended; under the latch like all that follows.
+        #: All of them, those included that have ended; under the lock like all that follows.
         self._threads: list[Thread] = []
         self._running_count = 0
         #: Threads taken from the pool that are not started yet.
@@ -91,7 +91,7 @@ class Run(ABC):
 
         Raises JMSException with MQRC_RESOURCE_PROBLEM when it has fewer left.
         """
-        with self.manager.latch:
+        with self.manager.engine_lock:
             if not self.pool.has_room(count):
                 said = (
                     f"{self.settings.title} needs {count} threads for its sessions; "
@@ -108,7 +108,7 @@ class Run(ABC):
         """
         work_of_run = partial(self._run, work, is_session)
         thread = self.manager.runtime.thread(work_of_run, "mayfly-listener")
-        with self.manager.latch:
+        with self.manager.engine_lock:
             if is_session:
                 self._reserved_count -= 1
             self._threads = [one for one in self._threads if one.is_alive() or not one.ident]
@@ -117,7 +117,7 @@ class Run(ABC):
         try:
             thread.start()
         except RuntimeError as error:
-            with self.manager.latch:
+            with self.manager.engine_lock:
                 self._threads.remove(thread)
                 self._running_count -= 1
                 self._give_back(1 if is_session else 0)
@@ -130,21 +130,21 @@ class Run(ABC):
         self.join()
         for session in sessions:
             session.close()
-        with self.manager.latch:
+        with self.manager.engine_lock:
             count, self._reserved_count = self._reserved_count, 0
             self._give_back(count)
         self.transactions.close()
 
     def request_stop(self) -> None:
         """Let its threads end when the message each has in work is done."""
-        with self.manager.latch:
+        with self.manager.engine_lock:
             self.is_stopping = True
         self.interrupt()
 
     def join(self) -> None:
         """Wait until it has ended; not from one of its own threads."""
         while True:
-            with self.manager.latch:
+            with self.manager.engine_lock:
                 alive = [thread for thread in self._threads if thread.is_alive()]
             if not alive:
                 return
@@ -152,7 +152,7 @@ class Run(ABC):
                 thread.join()
 
     def _give_back(self, count: int) -> None:
-        """Give threads back to the pool, under the latch."""
+        """Give threads back to the pool, under the lock."""
         if count:
             self.pool.give_back(count)
 
@@ -160,7 +160,7 @@ class Run(ABC):
         try:
             work()
         finally:
-            with self.manager.latch:
+            with self.manager.engine_lock:
                 self._running_count -= 1
                 is_last = not self._running_count
                 self._give_back(1 if is_session else 0)

@@ -53,7 +53,7 @@ class ServerSession:
 
     @property
     def may_find(self) -> bool:
-        """Whether its queue holds messages at all, suitable or not; under the latch."""
+        """Whether its queue holds messages at all, suitable or not; under the lock."""
         return self._queue.depth > 0
 
     def receive(self, wait: Wait, until_ms: int) -> QueueMessage | None:
@@ -73,12 +73,12 @@ class ServerSession:
             self.go_on()
 
     def take(self, is_own_thread: bool) -> QueueMessage | object | None:
-        """Take the next message under the latch, as a wait asks for it; raises MQError."""
+        """Take the next message under the lock, as a wait asks for it; raises MQError."""
         message = self._source.take(in_parts=is_own_thread)
         return LOOK_YOURSELF if message is None and self._source.is_cut else message
 
     def go_on(self) -> None:
-        """Go on with a long search, without the latch."""
+        """Go on with a long search, without the lock."""
         self._source.go_on()
 
     def deliver(self, transaction: Transaction, message: QueueMessage) -> bool:

@@ -60,7 +60,7 @@ class MessageListenerService:
     @property
     def threads_in_use(self) -> int:
         """How many sessions of all ports have a thread now."""
-        with self._manager.latch:
+        with self._manager.engine_lock:
             return self._pool.used_count
 
     def add_port(

@@ -1,6 +1,6 @@
 """The threads that the sessions of several ports have together: no more than a limit at a time.
 
-All of it is used under the latch of the queue manager.
+All of it is used under the lock of the queue manager.
 """
 
 from __future__ import annotations

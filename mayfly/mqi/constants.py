@@ -4,8 +4,8 @@ Import every MQxx_ name from here. Names and values are those of the MQ interfac
 little-endian); formats are 8 bytes, single characters are bytes. Reason codes stand in `reasons`.
 """
 
+from mayfly.mqi.attribute_selectors import *  # noqa: F403  (one place to import MQ names from)
 from mayfly.mqi.property_constants import *  # noqa: F403  (one place to import MQ names from)
-from mayfly.mqi.selectors import *  # noqa: F403  (one place to import MQ names from)
 from mayfly.mqi.structure_constants import *  # noqa: F403  (one place to import MQ names from)
 
 # MQOPEN options.

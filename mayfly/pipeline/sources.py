@@ -14,13 +14,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
 from mayfly.mqi.reasons import (
     MQRC_BUFFER_ERROR,
     MQRC_FORMAT_ERROR,
     MQRC_MD_ERROR,
     MQRC_UNKNOWN_OBJECT_NAME,
 )
-from mayfly.mqi.selectors import MQ_MSG_ID_LENGTH
 from mayfly.pipeline.config import ADDED_COLUMNS
 from mayfly.pipeline.counts import IN_PREFIX, counts_in
 from mayfly.pipeline.errors import PipelineError

@@ -10,8 +10,8 @@ from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.objects.registry import Path, Registry
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQQSGD_SHARED
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.selectors import MQQSGD_SHARED
 from mayfly.sharing.sharer import Sharer
 from mayfly.store.intents import intent_counts
 
@@ -25,7 +25,7 @@ class MemberStatus(NamedTuple):
 
 
 class GroupDirectory:
-    """The shared queues of a group and its open members; guarded by the latch they share."""
+    """The shared queues of a group and its open members; guarded by the lock they share."""
 
     def __init__(self, group: Sharer, done_counts: Callable[[], Counter[str]]) -> None:
         """Begin without members; ``done_counts`` tells what each has done of what was decided."""
@@ -53,7 +53,7 @@ class GroupDirectory:
     def status(self) -> list[MemberStatus]:
         """Return the members that are open, and those that something decided waits for, by name.
 
-        Call it with the latch held.
+        Call it with the lock held.
         """
         group = self.group
         counts = Counter(intent_counts(group.store.persistent)) - self._done_counts()

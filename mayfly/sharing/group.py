@@ -69,7 +69,7 @@ class QueueSharingGroup(Sharer):
 
         A wait ends when no member has a message to release that was due before its end.
         """
-        with self.latch:
+        with self.engine_lock:
             if self.is_stopped:
                 return None
             books_ms, end_ms = self._books.next_due_ms(), self.waits.next_end_ms()
@@ -82,7 +82,7 @@ class QueueSharingGroup(Sharer):
         return min(moments) - self.ahead_ms if moments else None
 
     def run_deferred(self) -> None:
-        """Run the works found under the latch, those of members too: whoever came may run them."""
+        """Run the transactions found under the lock, those of members too: any thread may."""
         super().run_deferred()
         for member in list(self.directory.members.values()):
             if (member.deferred or member.callbacks.waiting) and not member.is_stopped:
@@ -99,7 +99,7 @@ class QueueSharingGroup(Sharer):
 
         Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
-        with self.latch:
+        with self.engine_lock:
             self.check_running()
             return self.directory.status()
 
@@ -110,7 +110,7 @@ class QueueSharingGroup(Sharer):
         it holds what is elsewhere by now; another queue manager of the name may. Raises ValueError
         while it is open, MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
         """
-        with self.latch:
+        with self.engine_lock:
             self.check_running()
             if name in self.directory.members:
                 raise ValueError(f"name {name!r} is open in queue-sharing group {self.name}")
@@ -124,7 +124,7 @@ class QueueSharingGroup(Sharer):
     def join(self, member: Sharer) -> None:
         """Let the store of a member that is being opened belong to the group from now on."""
         messages = member.store.persistent
-        with self.latch:
+        with self.engine_lock:
             if group_of(messages) == self.name:
                 return
             number = self.store.sequence.next()
@@ -135,7 +135,7 @@ class QueueSharingGroup(Sharer):
     def check_belongs(self, member: Sharer) -> None:
         """Raise StoreError for the folder of a member that was removed since it joined."""
         folder = member.store.folder
-        with self.latch:
+        with self.engine_lock:
             removed = removed_at(self.store.persistent, member.name)
             if folder is not None and joined_at(member.store.persistent) < removed:
                 raise StoreError(f"{member.name} was removed from {self.name}", folder)
@@ -150,7 +150,7 @@ class QueueSharingGroup(Sharer):
 
     def agree_on_time(self, member: Sharer) -> None:
         """Let nobody of the group be behind a member that is being opened, nor that one behind."""
-        with self.latch:
+        with self.engine_lock:
             everybody = [self, member, *self.directory.members.values()]
             ahead_ms = max(sharer.ahead_ms for sharer in everybody)
             for sharer in everybody:
@@ -158,12 +158,12 @@ class QueueSharingGroup(Sharer):
 
     def intents_of(self, name: str) -> list[tuple[int, Unit]]:
         """Return what was decided and a member of this name may not have carried out."""
-        with self.latch:
+        with self.engine_lock:
             return intents_of(self.store.persistent, name)
 
     def carried_out_by(self, member: Sharer) -> set[int]:
         """Return the intents that a member says it has carried out."""
-        with self.latch:
+        with self.engine_lock:
             return carried_out(member.store.persistent)
 
     def forget(self, numbers: Iterable[int]) -> None:

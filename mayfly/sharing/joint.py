@@ -1,4 +1,4 @@
-"""Works that change the stores of a group and of its members: all of a work happens, or nothing.
+"""Transactions over the stores of a group and its members: all of one happens, or nothing.
 
 The group's transaction decides. It holds, beside its own changes, what each member is to change
 (store/intents.py); then the members' transactions follow. Where only one of the stores is changed
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.mqi.errors import MQError
 from mayfly.sharing.sharer import Sharer
 from mayfly.store.intents import carry_out, forget_carried_out, forget_intents, intend
@@ -23,7 +23,7 @@ _LOG = logging.getLogger("mayfly.sharing")
 
 
 class Joint:
-    """Runs the works of one group; what it keeps is guarded by the latch that all of them share."""
+    """Runs the works of one group; what it keeps is guarded by the lock that all of them share."""
 
     def __init__(self, group: Sharer) -> None:
         """Begin with nothing under way."""
@@ -31,23 +31,23 @@ class Joint:
         #: Intents that were carried out, durably, and whose: the group may forget them.
         self._carried_out: dict[int, Sharer] = {}
 
-    def run(self, core: Sharer, works: Sequence[Work]) -> None:
+    def run(self, core: Sharer, transactions: Sequence[Transaction]) -> None:
         """Run works one after the other, each whole or not at all; raises the first failure.
 
         Raises as ``Core.run``; a failure of one leaves the others alone.
         """
         failure: MQError | None = None
-        for place, work in enumerate(works):
+        for place, transaction in enumerate(transactions):
             try:
-                if work.elsewhere:
-                    _JointWork(self._group, core, work).run(self)
+                if transaction.elsewhere:
+                    _JointWork(self._group, core, transaction).run(self)
                 else:
-                    core.run(work)
+                    core.run(transaction)
             except MQError as error:
                 failure = failure or error
             except BaseException:
-                with core.latch:
-                    for rest in works[place + 1 :]:
+                with core.engine_lock:
+                    for rest in transactions[place + 1 :]:
                         core.take_back(rest)
                 raise
         self._group.run_deferred()
@@ -56,12 +56,12 @@ class Joint:
 
     def note_carried_out(self, number: int, member: Sharer) -> None:
         """Note that a member has durably done what an intent says."""
-        with self._group.latch:
+        with self._group.engine_lock:
             self._carried_out[number] = member
 
     def forget(self, unit: Unit) -> dict[int, Sharer]:
         """Let a unit of the group remove intents that were carried out; return which, whose."""
-        with self._group.latch:
+        with self._group.engine_lock:
             done, self._carried_out = self._carried_out, {}
         if done:
             unit.statements.append(forget_intents(done))
@@ -69,7 +69,7 @@ class Joint:
 
     def forgot(self, done: dict[int, Sharer], *, is_durable: bool) -> None:
         """Note whether these intents are gone; their members need not remember them then."""
-        with self._group.latch:
+        with self._group.engine_lock:
             if is_durable:
                 for number, member in done.items():
                     member.remembered.append(number)
@@ -77,7 +77,7 @@ class Joint:
                 self._carried_out.update(done)
 
     def done_counts(self) -> Counter[str]:
-        """Return how many intents of members need only be forgotten; latch held."""
+        """Return how many intents of members need only be forgotten; lock held."""
         return Counter(member.name for member in self._carried_out.values())
 
     def clean_up(self) -> None:
@@ -92,15 +92,15 @@ class Joint:
 
 
 class _JointWork:
-    """One work on its way: its parts by whose store they change, the group first."""
+    """One transaction on its way: its parts by whose store they change, the group first."""
 
-    def __init__(self, group: Sharer, core: Sharer, work: Work) -> None:
-        """Take a work of ``core`` apart. The group takes part in whatever its members do."""
+    def __init__(self, group: Sharer, core: Sharer, transaction: Transaction) -> None:
+        """Take a transaction of ``core`` apart. The group takes part in whatever its members do."""
         self._group = group
-        others = cast("dict[Sharer, Work]", work.elsewhere)
-        ordered = sorted({**others, core: work}.items(), key=lambda part: part[0].name)
-        self._parts: dict[Sharer, Work] = {group: Work(), **dict(ordered)}
-        work.elsewhere = {}
+        others = cast("dict[Sharer, Transaction]", transaction.elsewhere)
+        ordered = sorted({**others, core: transaction}.items(), key=lambda part: part[0].name)
+        self._parts: dict[Sharer, Transaction] = {group: Transaction(), **dict(ordered)}
+        transaction.elsewhere = {}
         #: The intent of each member, when there are any.
         self._numbers: dict[Sharer, int] = {}
 
@@ -126,7 +126,7 @@ class _JointWork:
 
     def _enter(self) -> None:
         entered: list[Sharer] = []
-        with self._group.latch:
+        with self._group.engine_lock:
             try:
                 for sharer, part in self._parts.items():
                     sharer.enter(part)
@@ -141,7 +141,7 @@ class _JointWork:
     def _decide(self, joint: Joint, durable: list[Sharer], unit: Unit) -> None:
         """Commit the group's part with the intents of all others that are durable."""
         group = self._group
-        with group.latch:
+        with group.engine_lock:
             self._numbers = {s: group.store.sequence.next() for s in durable if s is not group}
         for sharer, number in self._numbers.items():
             # The totals that these changes build on are on the disk before them.
@@ -170,7 +170,7 @@ class _JointWork:
 
     def _fail(self, *, is_in_doubt: bool) -> None:
         """Undo it; in doubt nobody knows what was decided until the store is opened again."""
-        with self._group.latch:
+        with self._group.engine_lock:
             for sharer, part in self._parts.items():
                 if not (is_in_doubt and part.unit.is_durable()):
                     sharer.take_back(part)
@@ -178,14 +178,14 @@ class _JointWork:
             sharer.leave(part)
 
 
-def follow(joint: Joint, member: Sharer, part: Work, number: int) -> None:
+def follow(joint: Joint, member: Sharer, part: Transaction, number: int) -> None:
     """Do a member's part of what the group has decided; with a full disk it is tried again later.
 
     A member whose store fails stops, and carries the intent out when it is opened again.
     """
     unit = part.unit
     statements = list(unit.statements)
-    with member.latch:
+    with member.engine_lock:
         remembered, member.remembered = member.remembered, []
     unit.statements.append(carry_out(number))
     if remembered:
@@ -200,7 +200,7 @@ def follow(joint: Joint, member: Sharer, part: Work, number: int) -> None:
             member.settle(part)
         else:
             unit.statements = statements
-            with member.latch:
+            with member.engine_lock:
                 member.remembered += remembered
                 member.unfinished.append((part, number))
             member.leave(part)

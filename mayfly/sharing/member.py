@@ -61,7 +61,7 @@ class Member(Sharer):
         )
         if sharing_group is not None:
             self.wake = partial(_wake_both, self.wake, sharing_group)
-            with self.latch:
+            with self.engine_lock:
                 sharing_group.directory.admit(self)
 
     def next_due_ms(self) -> int | None:
@@ -79,12 +79,12 @@ class Member(Sharer):
         """
         super().close()
         if self._group is not None:
-            with self.latch:
+            with self.engine_lock:
                 self._group.directory.dismiss(self)
             self._group.tidy()
 
-    def _new_latch(self, runtime: Runtime) -> EngineLock:
-        return super()._new_latch(runtime) if self._group is None else self._group.latch
+    def _new_lock(self, runtime: Runtime) -> EngineLock:
+        return super()._new_lock(runtime) if self._group is None else self._group.engine_lock
 
     def _load(self) -> None:
         group, known = self._group, group_of(self.store.persistent)
@@ -135,11 +135,11 @@ class Member(Sharer):
         return is_more
 
     def _finish(self) -> None:
-        with self.latch:
+        with self.engine_lock:
             unfinished, self.unfinished = self.unfinished, []
         assert self._group is not None
         for part, number in unfinished:
-            with self.latch:
+            with self.engine_lock:
                 self.enter(part)
             part.unit.error = None
             follow(self._group.joint, self, part, number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mayfly.engine.manager import Manager
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.mqi.errors import MQError
 
 
@@ -13,9 +13,9 @@ class Sharer(Manager):
     """A queue manager that may be one of several whose stores change together."""
 
     #: How they do; None outside of a group.
-    run_jointly: Callable[[Sharer, Sequence[Work]], None] | None = None
+    run_jointly: Callable[[Sharer, Sequence[Transaction]], None] | None = None
     #: Decided works that a full disk keeps from being carried out, with their intents.
-    unfinished: list[tuple[Work, int]]
+    unfinished: list[tuple[Transaction, int]]
     #: Intents it need not remember any longer to have carried out.
     remembered: list[int]
 
@@ -24,23 +24,23 @@ class Sharer(Manager):
         """Whether it takes new work."""
         return not (self.is_stopped or self.is_closing)
 
-    def enter(self, work: Work) -> None:
-        """Begin to run a work; call it with the latch held.
+    def enter(self, transaction: Transaction) -> None:
+        """Begin to run a transaction; call it with the lock held.
 
         Raises MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING; the work stays as it is then.
         """
         self._enter(())
-        self.under_way.add(work)
+        self.under_way.add(transaction)
 
-    def leave(self, work: Work) -> None:
-        """End to run a work whose effect is left open."""
-        with self.latch:
-            self.under_way.discard(work)
+    def leave(self, transaction: Transaction) -> None:
+        """End to run a transaction whose effect is left open."""
+        with self.engine_lock:
+            self.under_way.discard(transaction)
         self._settle(())
 
-    def settle(self, work: Work) -> None:
-        """Let a work that is durable take effect, and run what that leads to."""
-        led_to = self._settle([work])
+    def settle(self, transaction: Transaction) -> None:
+        """Let a transaction that is durable take effect, and run what that leads to."""
+        led_to = self._settle([transaction])
         if led_to:
             try:
                 self.run(*led_to)
@@ -52,8 +52,10 @@ class Sharer(Manager):
         due_ms = self._delay_processor.next_due_ms()
         return None if due_ms is None else max(due_ms, self._postponed_to_ms)
 
-    def _run_across(self, works: Sequence[Work]) -> bool:
-        if self.run_jointly is None or not any(work.elsewhere for work in works):
+    def _run_across(self, transactions: Sequence[Transaction]) -> bool:
+        if self.run_jointly is None or not any(
+            transaction.elsewhere for transaction in transactions
+        ):
             return False
-        self.run_jointly(self, works)
+        self.run_jointly(self, transactions)
         return True

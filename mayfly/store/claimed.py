@@ -332,7 +332,9 @@ class ClaimedMessages:
 
     def sides(self, rows: Rows) -> dict[int, tuple[int, int]]:
         """Return how many rows of a range are persistent (1) or not (0), and their lowest key."""
-        return {side: (count, low) for side, count, low in self.fetch(_SIDES, rows.range)}
+        return {
+            persistence: (count, low) for persistence, count, low in self.fetch(_SIDES, rows.range)
+        }
 
     def counts(self) -> dict[str, int]:
         """Count what is claimed one by one, by queue, to check counters."""

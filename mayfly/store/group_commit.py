@@ -102,7 +102,7 @@ class GroupCommit:
     def commit(self, *units: Unit) -> None:
         """Make units durable and return when they are; several of one caller share a transaction.
 
-        Must not be called with the queue manager's latch held. Raises the error of the first unit
+        Must not be called with the queue manager's lock held. Raises the error of the first unit
         that failed: MQRC_STORAGE_MEDIUM_FULL (nothing kept), or LostAnswer, MQRC_CONNECTION_BROKEN
         (outcome unknown; the store has stopped).
         """

@@ -38,7 +38,7 @@ class HeldGet(NamedTuple):
 
 
 class HeldGets:
-    """Notes what is held; guarded by the queue manager's latch once that is open."""
+    """Notes what is held; guarded by the queue manager's lock once that is open."""
 
     def __init__(self, folder: Path | None, instance_id: str) -> None:
         """Note nothing before the first get; without a folder nothing at all.
@@ -82,14 +82,14 @@ class HeldGets:
                 self._file.unlink(missing_ok=True)
 
     def note(self, key: int, backout_count: int) -> None:
-        """Note that a message is got; call it with the latch held."""
+        """Note that a message is got; call it with the lock held."""
         if not self._free and not self._grow():
             return
         place = self._places[key] = self._free.pop()
         _ENTRY.pack_into(self._area, place, key, backout_count, self._mark ^ backout_count)
 
     def settle(self, keys: Iterable[int]) -> None:
-        """Note that gets are committed or backed out; call it with the latch held."""
+        """Note that gets are committed or backed out; call it with the lock held."""
         places, halves, free = self._places, self._halves, self._free
         for key in keys:
             place = places.pop(key, None)

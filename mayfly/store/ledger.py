@@ -110,7 +110,7 @@ class Ledger:
 
     def outcome_of_delayed(self, msg_id: bytes) -> str | None:
         """Return how the last life of a delayed message on the staging queue ended, by its sender's
-        MsgId; None when the ledger holds none. Call it without the latch."""
+        MsgId; None when the ledger holds none. Call it without the lock."""
         found = self._read(_OUTCOME, (msg_id,))
         return None if not found else str(found[0][0])
 
@@ -119,7 +119,7 @@ class Ledger:
 
         Each page comes with the moment of its oldest row, so that a caller may stop there; of one
         page up to ``limit`` lives are told. Ids of lives have no index, which each end of a life
-        would pay for: some 3 million rows are searched a second. Call it without the latch.
+        would pay for: some 3 million rows are searched a second. Call it without the lock.
         """
         low, first = self.last_position(), self.first_position()
         # A life may be in the database a moment before the last position says so.

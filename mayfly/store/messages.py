@@ -1,6 +1,6 @@
 """Messages of one database, persistent or in memory, behind one set of calls.
 
-Reads run on the reader connection, under the queue manager's latch; changes come in lists and run
+Reads run on the reader connection, under the queue manager's lock; changes come in lists and run
 on the writer connection inside the caller's transaction. A read may still show a message whose
 delete is under way: callers pass over keys they know to be taken.
 """

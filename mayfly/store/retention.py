@@ -32,7 +32,7 @@ class Retention:
     def trim(self, retention_count: int) -> int:
         """Remove up to a batch of the oldest rows beyond a count; return how many.
 
-        Call it without the latch. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
+        Call it without the lock. Raises MQRC_STORAGE_MEDIUM_FULL, MQRC_CONNECTION_BROKEN.
         """
         last, first = self._book.last_position, self._first_position
         surplus = min(last - first + 1 - retention_count, _BATCH)

@@ -29,7 +29,7 @@ class Sequence:
         self.extend()
 
     def next(self) -> int:
-        """Return a new number; call it with the latch held."""
+        """Return a new number; call it with the lock held."""
         self._last += 1
         return self._last
 
@@ -38,7 +38,7 @@ class Sequence:
         return self._reserved - self._last < _LOW
 
     def extend(self) -> None:
-        """Reserve the next block, durably; call it without the latch."""
+        """Reserve the next block, durably; call it without the lock."""
         reserved = self._last + _BLOCK
         unit = Unit()
         unit.statements.append((_SAVE, (reserved,)))

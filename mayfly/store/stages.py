@@ -142,7 +142,7 @@ def forgotten(query_pattern: str, before_ms: int) -> Statement:
 
 
 class StageTable:
-    """Reads stages and queries; call it with the queue manager's latch held."""
+    """Reads stages and queries; call it with the queue manager's lock held."""
 
     def __init__(self, messages: Messages) -> None:
         """Read through the connection of the persistent messages."""

@@ -39,19 +39,19 @@ _PENDING_LIVES = 10_000
 class Store:
     """Opens the two databases and makes units of work durable.
 
-    ``latch`` is the queue manager's: it guards the in-memory database and everything that readers
+    ``lock`` is the queue manager's: it guards the in-memory database and everything that readers
     of the engine look at. :meth:`commit` must be called without it.
     """
 
     def __init__(
         self,
         folder: Path | None,
-        latch: EngineLock,
+        engine_lock: EngineLock,
         now_ms: Callable[[], int],
         runtime: Runtime,
     ) -> None:
         """Open or make the store of a folder; None keeps everything in memory."""
-        self.latch, self._runtime = latch, runtime
+        self.engine_lock, self._runtime = engine_lock, runtime
         self._database = Database(folder, runtime)
         try:
             self._open(now_ms)
@@ -101,8 +101,8 @@ class Store:
             self._log_keeper = LogKeeper(self._database, self._log, ballast, self._runtime)
 
     def _guard(self, name: str) -> Lock:
-        """Return what guards a connection: on disk a lock of its own, in memory the latch."""
-        return self._runtime.lock(name) if self._database.is_durable else self.latch
+        """Return what guards a connection: on disk a lock of its own, in memory the lock."""
+        return self._runtime.lock(name) if self._database.is_durable else self.engine_lock
 
     @property
     def folder(self) -> Path | None:
@@ -125,7 +125,7 @@ class Store:
         return [(kind, name, number, attributes) for kind, name, number, attributes in rows]
 
     def commit(self, units: Iterable[Unit]) -> None:
-        """Make the durable part of units safe; call it without the latch, then :meth:`apply` each.
+        """Make the durable part of units safe; call it without the lock, then :meth:`apply` each.
 
         Sets ``unit.error`` and raises the first: MQRC_STORAGE_MEDIUM_FULL with nothing kept, or
         MQRC_CONNECTION_BROKEN with the outcome unknown and the store stopped.
@@ -135,7 +135,7 @@ class Store:
             return
         pending = None
         if self._pending.deltas:
-            with self.latch:
+            with self.engine_lock:
                 pending = self._take_pending()
         if pending is None:
             self.group.commit(*durable)
@@ -143,7 +143,7 @@ class Store:
             self._commit_with(pending, durable)
 
     def apply(self, unit: Unit) -> None:
-        """Change memory as a safe unit says; call it with the latch held."""
+        """Change memory as a safe unit says; call it with the lock held."""
         messages = self.volatile
         if unit.volatile_deletes:
             messages.delete(unit.volatile_deletes)
@@ -162,7 +162,7 @@ class Store:
 
     def flush(self) -> None:
         """Write the lives of non-persistent messages that are kept back."""
-        with self.latch:
+        with self.engine_lock:
             pending = self._take_pending()
         if pending is not None:
             self._commit_with(pending, [])
@@ -177,7 +177,7 @@ class Store:
 
     def write_balances(self) -> None:
         """Flush, and write a balance row for every queue that has changed since its last one."""
-        with self.latch:
+        with self.engine_lock:
             since_ms, self.unsettled_since_ms = self.unsettled_since_ms, None
             pending = self._take_pending()
             if pending is None and self.book.has_unbalanced():
@@ -192,11 +192,11 @@ class Store:
                 raise
 
     def settled_totals(self) -> dict[int, Totals] | None:
-        """Return the totals by queue number, lives kept back included; call with the latch held.
+        """Return the totals by queue number, lives kept back included; call with the lock held.
 
         None while a flush is under way: its lives may or may not be in the stored totals yet.
         """
-        assert self.latch.is_held()
+        assert self.engine_lock.is_held()
         if self._flushing:
             return None
         totals = dict(self.book.totals.items())
@@ -206,7 +206,7 @@ class Store:
 
     def check(self) -> list[str]:
         """Return what SQLite itself finds wrong in either database."""
-        with self.latch:
+        with self.engine_lock:
             return [*self.persistent.check(), *self.volatile.check()]
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ class Store:
         self.group.stop()
         self.ledger.stop()
         self.claimed.stop()
-        with self.latch:
+        with self.engine_lock:
             self.held_gets.close()
             self._claims_reader.close()
             if self._database.is_durable and not is_broken:
@@ -225,9 +225,9 @@ class Store:
             self._database.close(keeps_log=is_broken)
             self._memory.close()
 
-    def stop_in_child(self, latch: EngineLock) -> None:
+    def stop_in_child(self, engine_lock: EngineLock) -> None:
         """Give everything up in a forked child: the files and threads are its parent's."""
-        self.latch = latch
+        self.engine_lock = engine_lock
         self.group.is_broken = True
         self.held_gets.stop_in_child()
         self.ledger.stop_in_child()
@@ -256,11 +256,11 @@ class Store:
         try:
             self.group.commit(pending, *durable)
         finally:
-            with self.latch:
+            with self.engine_lock:
                 self._flushing -= 1
                 if not pending.is_safe and not self.group.is_broken:
                     self._put_back(pending)
-                self.latch.tell()
+                self.engine_lock.tell()
 
     def _keep_back(self, unit: Unit) -> None:
         self._pending.lives.extend(unit.lives)

@@ -23,9 +23,9 @@ from mayfly.admin import (
     Filter,
     Value,
 )
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.mqi.command_constants import (
     MQRCCF_ATTR_VALUE_ERROR,
     MQRCCF_ATTR_VALUE_FIXED,

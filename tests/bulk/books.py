@@ -62,7 +62,7 @@ class KeptBooks:
         unit = Unit()
         for record in lives:
             unit.pass_through(self._number(record.queue), record)
-        with self.store.latch:
+        with self.store.engine_lock:
             self.store.apply(unit)
         self.store.flush()
 

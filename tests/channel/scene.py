@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from mayfly import QueueManager
-from mayfly.channel import ChannelStatus, Link, LinkDown, Opening, Parcel, Standing, connect_local
+from mayfly.channel import (
+    ChannelStatus,
+    Link,
+    LinkDown,
+    Opening,
+    Parcel,
+    ReceiverState,
+    connect_local,
+)
 from mayfly.engine import Message
 from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.mqi.structures import XQH
@@ -97,7 +105,7 @@ class FragileLink:
         self._link = link
         self._at = at
 
-    def negotiate(self, opening: Opening) -> Standing:
+    def negotiate(self, opening: Opening) -> ReceiverState:
         self._at("before negotiate")
         standing = self._link.negotiate(opening)
         self._at("behind negotiate")

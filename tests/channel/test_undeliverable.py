@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayfly import QueueManager
-from mayfly.dead_letter.letters import dead_letter_of
+from mayfly.dead_letter.dead_letters import dead_letter_of
 from mayfly.engine import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc

@@ -41,7 +41,7 @@ class Get:
     expected: str = ""
 
 
-class Standing(RuleBasedStateMachine):
+class ConsumerState(RuleBasedStateMachine):
     """One connection; callbacks come before the verb or the advance that leads to them returns."""
 
     @initialize()
@@ -144,5 +144,5 @@ class Standing(RuleBasedStateMachine):
             self.manager.close()
 
 
-TestStanding = Standing.TestCase
+TestStanding = ConsumerState.TestCase
 TestStanding.settings = settings(max_examples=examples(200), stateful_step_count=40)

@@ -8,12 +8,12 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
-from mayfly.dead_letter.courses import LIMIT, Course, Returns
+from mayfly.dead_letter.rule_progress import LIMIT, Course, Returns
 from mayfly.engine import bury as engine_bury
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
 from tests.dead_letter.scene import LETTER, PLAIN, bury, bury_whole, handled, handler, named, on

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mayfly.demo.day import Seen
+from mayfly.demo.day import DaySnapshot
 from mayfly.demo.flights import flights_table
 from mayfly.demo.run import Plan, run_demo
 from mayfly.demo.wall_clock import WallSeen
@@ -23,7 +23,7 @@ class Told:
     def step(self, text: str) -> None:
         self.steps.append(text)
 
-    def day(self, seen: Seen, done: float, lake_rows: int) -> None:
+    def day(self, seen: DaySnapshot, done: float, lake_rows: int) -> None:
         self.lake_rows.append(lake_rows)
 
     def wall(self, seen: WallSeen) -> None:

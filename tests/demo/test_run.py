@@ -17,7 +17,7 @@ from mayfly.bulk.schema import ledger_batch
 from mayfly.cli.demo import tell
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.demo import flights, run, summary
-from mayfly.demo.day import REPORTS, Day, Seen, drive_day, open_queue_manager, problems_of
+from mayfly.demo.day import REPORTS, Day, DaySnapshot, drive_day, open_queue_manager, problems_of
 from mayfly.demo.flights import DELAY_MS, LIFE_MS, MINUTE_MS, Flight
 from mayfly.lifetime.life import State
 from mayfly.queue_manager import QueueManager
@@ -36,9 +36,9 @@ def thinned() -> list[Flight]:
 @pytest.fixture(scope="module")
 def lived(
     thinned: list[Flight], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Day, list[Seen], pa.Table, QueueManager]:
+) -> tuple[Day, list[DaySnapshot], pa.Table, QueueManager]:
     """The day, what was told of it, and the ledger it left."""
-    seen: list[Seen] = []
+    seen: list[DaySnapshot] = []
     queue_manager, clock = open_queue_manager(thinned, tmp_path_factory.mktemp("day") / "qm")
     with queue_manager:
         day = drive_day(queue_manager, clock, thinned, seen.append)
@@ -48,7 +48,7 @@ def lived(
     return day, seen, pa.Table.from_batches([batch]), queue_manager
 
 
-Lived = tuple[Day, list[Seen], pa.Table, QueueManager]
+Lived = tuple[Day, list[DaySnapshot], pa.Table, QueueManager]
 
 
 def test_the_day_ends_as_the_replay_says_to_the_millisecond(

@@ -8,20 +8,20 @@ from threading import Thread
 import pytest
 
 from mayfly import QueueManager
-from mayfly.contracts.claims import Standing
+from mayfly.contracts.claims import ConsumerState
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 
 
 @pytest.mark.slow
 def test_standings_count_the_messages_of_a_claim_that_is_under_way(tmp_path: Path) -> None:
     """Whoever sees an empty queue and then no claim may be sure that all has come through."""
-    standings: list[Standing] = []
+    standings: list[ConsumerState] = []
     with QueueManager("QM1", tmp_path) as qm, qm.session() as session:
         qm.mqsc("DEFINE QLOCAL(Q1) DEFPSIST(YES)")
         for _ in range(3):
             session.put("Q1", b"")
         epoch = qm.claims.attach("reader", "Q1").epoch
-        with qm.latch:
+        with qm.engine_lock:
             qm.pause()
         claiming = Thread(
             target=qm.claims.claim, args=("reader", epoch, 0, Limit(10, 2**20)), daemon=True
@@ -33,7 +33,7 @@ def test_standings_count_the_messages_of_a_claim_that_is_under_way(tmp_path: Pat
         asking = Thread(target=lambda: standings.extend(qm.claims.standings()), daemon=True)
         asking.start()
         asking.join(0.2)
-        with qm.latch:
+        with qm.engine_lock:
             qm.resume()
         asking.join()
         claiming.join()

@@ -29,7 +29,7 @@ def test_due_work_that_fails_for_good_stops_the_queue_manager_instead_of_all_wai
         qm.session().put("Q1", b"x", delay_ms=60_000, persistent=True)
         # A descriptor that nobody can read, due at once.
         qm.store.commit([statement("UPDATE message SET descriptor = x'00'")])
-        with qm.latch:
+        with qm.engine_lock:
             (row,) = qm.store.persistent.in_order(-(2**63), 0, 9)
             qm.store.commit([statement("UPDATE message SET k = ?", -(2**63) + 1)])
             qm.staging.due_ms = 0

@@ -132,7 +132,7 @@ def test_a_get_under_way_when_the_end_comes_is_refused_and_its_message_kept(
     local(qm)
     session = qm.session()
     session.put("Q1", b"kept", persistent=persistent)
-    with qm.latch:
+    with qm.engine_lock:
         getter = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None, Holder(qm))
         outcome = getter.take()
     assert outcome is not None
@@ -317,7 +317,7 @@ def test_G8_a_forked_child_leaves_the_gets_of_its_parent_noted(
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_forked_while_another_thread_holds_the_latch_is_told_at_once(
+def test_a_child_forked_while_another_thread_holds_the_lock_is_told_at_once(
     tmp_path: Path,
 ) -> None:
     twin = QueueManager("QM1", tmp_path / "twin", SystemClock())
@@ -331,7 +331,7 @@ def test_a_child_forked_while_another_thread_holds_the_latch_is_told_at_once(
     holding, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with qm.latch, twin.latch, qm.store.group._lock:
+        with qm.engine_lock, twin.engine_lock, qm.store.group._lock:
             holding.set()
             done.wait(JOIN_SECONDS)
 

@@ -22,7 +22,7 @@ from mayfly.engine.holding import messages, puts
 from mayfly.engine.holding.messages import Hold
 from mayfly.engine.objects import administration
 from mayfly.engine.queues import Found
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import NEXT, OUTCOMES, Event, State, TransitionError, next_state
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -53,7 +53,7 @@ class Scene:
     def found(self, queue: str = "Q1") -> Found:
         """Return the first message that can be seen."""
         local_queue = self.qm.registry.queue(queue)
-        with self.qm.latch:
+        with self.qm.engine_lock:
             row, side = next(in_order(self.qm, local_queue, ANY, local_queue.low))
         return local_queue, row, side
 
@@ -180,8 +180,8 @@ def test_available_deadline_seen(scene: Scene) -> None:
 @pytest.mark.parametrize("event", [Event.DEAD_LETTER, Event.DISCARD])
 def test_available_leaves_its_channel(scene: Scene, event: Event) -> None:
     msg_id = scene.put(scene.plain)
-    shipment, work = taken_by_a_channel(scene), Work()
-    with scene.qm.latch:
+    shipment, work = taken_by_a_channel(scene), Transaction()
+    with scene.qm.engine_lock:
         shipment._leave(work, shipment._rows[0][1].k, event, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL)
     scene.qm.run(work)
     assert scene.state(msg_id) is next_state(State.AVAILABLE, event)
@@ -285,7 +285,7 @@ def happen(scene: Scene, found: Found, event: Event, holder: Hold | None) -> Non
     elif event is Event.WITHDRAW:
         puts.withdraw_own(found[0])
     else:
-        messages.end(scene.qm, Work(), found, event, scene.qm.now_ms(), by=holder)
+        messages.end(scene.qm, Transaction(), found, event, scene.qm.now_ms(), by=holder)
 
 
 STORED = State.DELAYED, State.AVAILABLE, State.LOCKED
@@ -300,7 +300,7 @@ def test_a_pair_that_the_table_lacks_stops_at_that_place(
     queue = found[0]
     assert messages.state_of(queue, found[1].k) is state
     before = queue.depth, queue.locked, dict(scene.qm.hidden)
-    with scene.qm.latch, pytest.raises(TransitionError):
+    with scene.qm.engine_lock, pytest.raises(TransitionError):
         happen(scene, found, event, holder)
     assert (queue.depth, queue.locked, scene.qm.hidden) == before
     scene.unit.backout()
@@ -314,7 +314,7 @@ def test_nothing_else_happens_to_what_is_uncommitted(event: Event) -> None:
 
 def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:
     queue = scene.qm.registry.queue("Q1")
-    with scene.qm.latch:
+    with scene.qm.engine_lock:
         for again in (puts.withdraw, puts.get_own, puts.withdraw_own):
             with pytest.raises(TransitionError):
                 again(queue)
@@ -324,11 +324,11 @@ def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:
 @pytest.mark.parametrize("event", [e for e in Event if NEXT[State.AVAILABLE].get(e) in OUTCOMES])
 def test_a_life_ends_once(scene: Scene, event: Event) -> None:
     scene.put(scene.plain)
-    found, work = scene.found(), Work()
-    with scene.qm.latch:
+    found, work = scene.found(), Transaction()
+    with scene.qm.engine_lock:
         messages.end(scene.qm, work, found, Event.CLEAR, scene.qm.now_ms())
         with pytest.raises(TransitionError):
-            messages.end(scene.qm, Work(), found, event, scene.qm.now_ms())
+            messages.end(scene.qm, Transaction(), found, event, scene.qm.now_ms())
     scene.qm.run(work)
     assert scene.qm.curdepth("Q1") == 0
 
@@ -336,14 +336,14 @@ def test_a_life_ends_once(scene: Scene, event: Event) -> None:
 def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
     scene.put(scene.plain)
     found, mine, other = scene.found(), Hold(), Hold()
-    with scene.qm.latch:
+    with scene.qm.engine_lock:
         messages.hold(found, mine)
         for go_on in (messages.hold, messages.give_back, messages.lock_for_browse):
             with pytest.raises(TransitionError):
                 go_on(found, other)
         for by in (None, other):
             with pytest.raises(TransitionError):
-                messages.end(scene.qm, Work(), found, Event.GET, 0, by=by)
+                messages.end(scene.qm, Transaction(), found, Event.GET, 0, by=by)
         messages.give_back(found, mine)
         with pytest.raises(TransitionError):
             messages.give_back(found, mine)
@@ -353,7 +353,7 @@ def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
 def test_a_message_that_is_handed_over_is_held_by_the_other_one(scene: Scene) -> None:
     scene.put(scene.plain)
     found, mine, other = scene.found(), Hold(), Hold()
-    with scene.qm.latch:
+    with scene.qm.engine_lock:
         messages.hold(found, mine)
         messages.hand_over(found, mine, other)
         with pytest.raises(TransitionError):

@@ -312,7 +312,7 @@ def test_what_is_interrupted_just_before_it_waits_leaves_no_wait_behind(way: str
             "browse": lambda: handle.get(GetRequest(wait_ms=1_000), options),
             "watch": lambda: wait_for(qm, lambda: None, [number]),
         }
-        with qm.latch:
+        with qm.engine_lock:
             clock.is_armed = qm.must_wake = True
         with pytest.raises(KeyboardInterrupt):
             calls[way]()
@@ -325,23 +325,23 @@ def test_what_is_interrupted_just_before_it_waits_leaves_no_wait_behind(way: str
 def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
     tmp_path: Path, persistent: bool
 ) -> None:
-    """The interrupt has ended the wait, the latch is not free yet, and a message comes."""
+    """The interrupt has ended the wait, the lock is not free yet, and a message comes."""
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
         number = qm.registry.queue(local(qm)).number
         session, other = qm.session(), qm.session()
         other.put("Q1", b"wanted", persistent=persistent)
-        with qm.latch:
-            # Nobody sees it until the latch is free again.
+        with qm.engine_lock:
+            # Nobody sees it until the lock is free again.
             (row,) = (
                 *qm.store.volatile.in_order(0, 2**63 - 1, 9),
                 *qm.store.persistent.in_order(0, 2**63 - 1, 9),
             )
             qm.hidden[row.k] = self_made = object()
 
-        def give_at_the_latch() -> None:
+        def give_at_the_lock() -> None:
             while not (qm.waits.is_waited_on(number) and main_waits()):
                 threading.Event().wait(0.001)
-            with qm.latch:
+            with qm.engine_lock:
                 interrupt_main()
                 while sys._current_frames()[main_thread()].f_code.co_name != "_outcome_of":
                     threading.Event().wait(0.001)
@@ -349,7 +349,7 @@ def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
                 qm.waits.offer(number)
                 assert not qm.waits.is_waited_on(number)
 
-        giving = Running(give_at_the_latch)
+        giving = Running(give_at_the_lock)
         with pytest.raises(KeyboardInterrupt):
             session.get("Q1", wait_ms=-1)
         giving.finish()

@@ -9,8 +9,8 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine.face.programs import GetResult
 from mayfly.engine.get import Getter
-from mayfly.engine.unit_of_work import Pending
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
@@ -103,7 +103,9 @@ def test_a_message_wakes_one_of_many_waits_and_asks_no_more(
     asked: list[Getter] = []
     take = Getter.take
 
-    def counted(getter: Getter, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
+    def counted(
+        getter: Getter, *, in_parts: bool = False
+    ) -> tuple[GetResult, Transaction | None] | None:
         asked.append(getter)
         return take(getter, in_parts=in_parts)
 
@@ -155,7 +157,7 @@ def test_P9_a_get_does_not_look_at_all_puts_of_its_unit_of_work(
         unit.put("Q1", b"%d" % n, priority=n % 10)
     own = unit.unit_of_work.own_puts(queue)
     first = next(iter(own))
-    assert isinstance(first, Pending)
+    assert isinstance(first, UncommittedPut)
     assert first.row.body == b"9"
     assert [unit.unit_of_work._puts[p.row.k] for p in own] == [
         unit.unit_of_work._puts[k] for k in sorted(unit.unit_of_work._puts)[1:]

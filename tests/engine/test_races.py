@@ -19,7 +19,7 @@ from mayfly.engine.get import Getter
 from mayfly.engine.holder import Holder
 from mayfly.engine.objects import administration
 from mayfly.engine.put import put
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -91,10 +91,10 @@ def test_a_delete_waits_for_a_get_that_is_on_its_way_to_the_disk(
         local(qm)
         session = qm.session()
         session.put("Q1", b"taken", persistent=persistent)
-        with qm.latch:
+        with qm.engine_lock:
             outcome = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None, Holder(qm)).take()
         assert outcome is not None
-        assert isinstance(outcome[1], Work)
+        assert isinstance(outcome[1], Transaction)
         deleting = Running(lambda: delete(qm, "Q1"))
         deleting._thread.join(0.05)
         qm.run(outcome[1])
@@ -270,15 +270,15 @@ def test_lives_kept_back_after_a_full_disk_do_not_take_the_lead_with_them(tmp_pa
         store = opened(tmp_path)
     row = new_row(store)
     for unit in (put_unit(store, row, persistent=False), get_unit(row, persistent=False)):
-        with store.latch:
+        with store.engine_lock:
             store.apply(unit)
     pages = "PRAGMA max_page_count = {}"
     store.commit([statement("SELECT 1")])
-    with store.latch:
+    with store.engine_lock:
         store.apply(put_unit(store, *(new_row(store) for _ in range(1)), persistent=False))
     store.commit([statement(pages.format(1))])
     # A follower's flush fails on the full disk …
-    with store.latch:
+    with store.engine_lock:
         many = [new_row(store) for _ in range(2_000)]
         store.apply(put_unit(store, *many, persistent=False))
         store.apply(get_unit(*many, persistent=False))

@@ -165,7 +165,7 @@ def test_a_message_handed_over_in_the_moment_of_the_close_goes_back(
     session, other = qm.session(), qm.session()
     handle = session.open("Q1", INPUT)
     call = waiting(qm, "Q1", get_of(session, handle, way))
-    with qm.latch:
+    with qm.engine_lock:
         other.put("Q1", b"wanted", persistent=persistent)
         assert qm.waits.next_end_ms() is None
         assert call.is_under_way
@@ -188,7 +188,7 @@ def test_a_message_taken_in_a_unit_of_work_in_that_moment_ends_with_it(
     handle = session.open("Q1", INPUT)
     way = "syncpoint" if end == "handle" else "native"
     call = waiting(qm, "Q1", get_of(session, handle, way))
-    with qm.latch:
+    with qm.engine_lock:
         other.put("Q1", b"wanted", persistent=persistent)
         if end == "handle":
             handle.close()
@@ -210,7 +210,7 @@ def test_a_lock_decided_in_the_moment_of_the_close_holds_nothing(
     session, other = qm.session(), qm.session()
     handle = session.open("Q1", BROWSE)
     call = waiting(qm, "Q1", get_of(session, handle, "browse"))
-    with qm.latch:
+    with qm.engine_lock:
         other.put("Q1", b"x")
         assert qm.counts("Q1").locked == 1
         (session if ended == "session" else handle).close()
@@ -219,24 +219,24 @@ def test_a_lock_decided_in_the_moment_of_the_close_holds_nothing(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_get_that_comes_to_the_latch_after_the_close_neither_takes_nor_waits(
+def test_a_get_that_comes_to_the_lock_after_the_close_neither_takes_nor_waits(
     qm: QueueManager, way: str
 ) -> None:
-    """It found the session open before it had to wait for the latch."""
+    """It found the session open before it had to wait for the lock."""
     session, other = qm.session(transacted=True), qm.session()
     handle = session.open("Q1", INPUT | BROWSE)
     call = get_of(session, handle, way)
     other.put("Q1", b"x")
-    with qm.latch:
+    with qm.engine_lock:
         running = Running(call)
-        while not is_at_latch(running):
+        while not is_at_lock(running):
             assert running.is_under_way
         session.close()
     assert reason(running) in (rc.MQRC_HCONN_ERROR, rc.MQRC_HOBJ_ERROR)
     assert bodies(other, "Q1") == [b"x"]
 
 
-def is_at_latch(running: Running) -> bool:
+def is_at_lock(running: Running) -> bool:
     """Tell whether a get is past all checks of its session and handle."""
     thread = running._thread.ident
     frame = None if thread is None else sys._current_frames().get(thread)
@@ -377,14 +377,14 @@ def test_a_handle_that_is_dropped_ends_with_its_session(qm: QueueManager) -> Non
 
 
 def test_dropping_a_session_waits_for_no_lock(qm: QueueManager) -> None:
-    """The collector runs anywhere, also while its thread or another holds the latch."""
+    """The collector runs anywhere, also while its thread or another holds the lock."""
     held, done = Event(), Event()
     dropped = [qm.session(transacted=True)]
     temporary(qm, dropped[0])
     dropped[0].put("Q1", b"x")
 
     def hold() -> None:
-        with qm.administration, qm.latch:
+        with qm.definitions_lock, qm.engine_lock:
             held.set()
             assert done.wait(JOIN_SECONDS)
 

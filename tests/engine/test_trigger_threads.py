@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine.delivery import Ids, Outgoing, arrive, new_id, new_row
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, new_id, new_row
 from mayfly.engine.descriptors import Context, prepare
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import Window
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
@@ -95,15 +95,15 @@ def test_T2_no_message_is_left_alone(tmp_path: Path) -> None:
         handle.close()
 
 
-def arrival(qm: QueueManager, *, persistent: bool) -> Work:
+def arrival(qm: QueueManager, *, persistent: bool) -> Transaction:
     """Return the work of a put to Q1 that has not been run."""
     path = qm.registry.resolve("Q1")
     context = Context("", c.MQAT_UNIX, "test", qm.name)
     prepared = prepare(Descriptor(priority=5, persistence=int(persistent)), 0, 0, context)
     window = Window(qm.now_ms(), qm.now_ms(), None)
-    work = Work()
-    with qm.latch:
-        message = Outgoing(prepared, window, Ids(new_id(qm), b""), b"x")
+    work = Transaction()
+    with qm.engine_lock:
+        message = OutgoingMessage(prepared, window, Ids(new_id(qm), b""), b"x")
         arrive(qm, work, path, prepared, new_row(qm, path, message))
     return work
 
@@ -120,7 +120,7 @@ def test_T5_what_another_thread_has_on_the_disk_does_not_count_before_it_takes_e
         assert session.get("Q1") is not None
         assert monitor.read() == ["Q1"]
         late = arrival(qm, persistent=True)
-        with qm.latch:
+        with qm.engine_lock:
             qm._enter([late])
         qm.store.commit([late.unit])
         session.put("Q1", b"early", priority=5, persistent=True)
@@ -135,7 +135,7 @@ def test_T4_an_operator_waits_for_what_switches_the_queue_off(tmp_path: Path) ->
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
         triggering(qm, TRIGTYPE=DEPTH)
         monitor = Monitor(session)
-        with qm.latch:
+        with qm.engine_lock:
             assert qm.run_at_once(arrival(qm, persistent=False))
             assert control(qm) == OFF
             works, qm.deferred = qm.deferred, []

@@ -28,7 +28,7 @@ def texts(browser: jms.JMSBrowser | jms.QueueBrowser) -> list[str | None]:
 def wait_for(manager: QueueManager, receiver: Receiver) -> None:
     """Return when a receive waits until some time."""
     while True:
-        with manager.latch:
+        with manager.engine_lock:
             if manager.waits.next_end_ms() is not None:
                 return
 

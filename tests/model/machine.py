@@ -265,7 +265,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Return what is visible on a real queue, without discarding anything."""
         manager = self.manager
         shown_rows: list[tuple[object, ...]] = []
-        with manager.latch:
+        with manager.engine_lock:
             local = manager.registry.queue(queue.name)
             for row, side in in_order(manager, local, ANY, local.low):
                 descriptor = unpack_descriptor(row.descriptor)

@@ -197,7 +197,7 @@ class DelayMachine(QueueMachine):
     def find_by_the_ids_shown(self) -> None:
         """D3: each has a MsgId of its own on the staging queue, and is found by it."""
         queue = self.manager.registry.queue(STAGING)
-        with self.manager.latch:
+        with self.manager.engine_lock:
             rows = [row for row, _side in in_order(self.manager, queue, ANY, queue.low)]
             shown_ids = [shown(self.manager, row).msg_id for row in rows]
             assert len(set(shown_ids)) == len(rows)

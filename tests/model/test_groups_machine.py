@@ -427,7 +427,7 @@ class GroupsMachine(RuleBasedStateMachine):
             return
         self.model.viewer = None
         queue = self.manager.registry.queue("Q1")
-        with self.manager.latch:
+        with self.manager.engine_lock:
             rows = [row.body for row, _side in in_order(self.manager, queue, ANY, queue.low)]
         assert rows == [m.piece.body for m in self.model.visible(None)]
         assert queue.depth == sum(1 for m in self.model.messages if m.taker is None)

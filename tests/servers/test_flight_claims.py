@@ -23,7 +23,7 @@ from mayfly.bulk.queue_client import (
     QueueManagerRefused,
 )
 from mayfly.bulk.schema import MESSAGE
-from mayfly.contracts.claims import Attached, Standing
+from mayfly.contracts.claims import Attached, ConsumerState
 from mayfly.engine import Session
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
@@ -83,7 +83,7 @@ def test_a_queue_is_claimed_read_and_ended(
     assert client.claim(consumer, 2, max_rows=2, max_bytes=HUGE) == (2, 0)
     assert read(client, consumer, 0, 2) == read(client, consumer, 0, 2) == [b"1", b"2", b"3"]
     assert read(client, consumer, 1, 2) == [b"3"]
-    assert client.standings() == [Standing("billing", "Q1", 1, 0, 2, 3, START_MS)]
+    assert client.standings() == [ConsumerState("billing", "Q1", 1, 0, 2, 3, START_MS)]
     assert client.end(consumer, 1) == 2
     assert client.end(consumer, 2) == 1
     assert manager.counts("Q1") == (0, 0, 0, 0, 0)

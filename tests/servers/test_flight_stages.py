@@ -97,7 +97,7 @@ def test_a_batch_of_many_transactions_and_pages_arrives_whole_and_in_order(
     assert upload.finish() == count
     assert client.commit("q", 0, [(0, "a")]).put_count == count
     queue = manager.registry.queue("Q1")
-    with manager.latch:
+    with manager.engine_lock:
         rows = manager.store.persistent.in_order(queue.low, queue.high, count + 1)
     assert [row.body for row in rows] == named(count)
 

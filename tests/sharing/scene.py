@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import Value
-from mayfly.mqi.selectors import MQQSGD_SHARED
+from mayfly.mqi.attribute_selectors import MQQSGD_SHARED
 from mayfly.testing import VirtualClock
 from tests.spec.scene import START_MS, alter_manager, local
 

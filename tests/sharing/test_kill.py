@@ -1,4 +1,4 @@
-"""kill -9 while several stores change together: all of a work is there, or nothing of it."""
+"""kill -9 while several stores change together: all of a transaction is there, or nothing of it."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Watch:
         return False
 
     def _rows(self, sql: str) -> list[tuple[int, ...]]:
-        with self._manager.latch:
+        with self._manager.engine_lock:
             return self._manager.store.persistent.fetch(sql, ())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mayfly.engine import Manager, Session, Value
 from mayfly.engine.face.administration import alter_topic, define_subscription, define_topic
-from mayfly.mqi import selectors as s
+from mayfly.mqi import attribute_selectors as s
 
 BASE = "SYSTEM.BASE.TOPIC"
 

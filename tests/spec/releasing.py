@@ -37,7 +37,7 @@ class Pipeline:
         manager = self._manager
         if manager.is_stopped or manager._is_closed:
             return None
-        with manager.latch:
+        with manager.engine_lock:
             due_ms = manager._delay_processor.next_release_ms()
         return None if due_ms is None else max(due_ms - manager.ahead_ms, self._not_before_ms)
 

@@ -79,12 +79,12 @@ def write(qm: Manager, rows: Sequence[Row], query: str = "q", **more: Any) -> Qu
 
 def staged_rows_left(qm: Manager) -> int:
     """Return how many rows stand on stages."""
-    with qm.latch:
+    with qm.engine_lock:
         sql = "SELECT coalesce(sum(row_count), 0) FROM stage_blob"
         return int(qm.store.persistent.fetch(sql, ())[0][0])
 
 
 def stages_left(qm: Manager) -> int:
     """Return how many stages there are."""
-    with qm.latch:
+    with qm.engine_lock:
         return int(qm.store.persistent.fetch("SELECT count(*) FROM stage", ())[0][0])

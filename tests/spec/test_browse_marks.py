@@ -9,9 +9,9 @@ from mayfly.engine import Handle, Match, Session
 from mayfly.engine.face.programs import ANY, token_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQMMBI_UNLIMITED
 from mayfly.mqi.constants import MQMDS_FIFO
 from mayfly.mqi.errors import NoMessage
-from mayfly.mqi.selectors import MQMMBI_UNLIMITED
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     BROWSE,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.contracts.claims import Standing
+from mayfly.contracts.claims import ConsumerState
 from mayfly.engine import Manager, Session
 from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
 from mayfly.engine.claims.consumers import Claimed
@@ -133,7 +133,7 @@ def test_a_claim_of_nothing_writes_nothing(any_manager: QueueManager) -> None:
     assert reader.claim() == Claimed(0, 0)
     assert reader.end(0) == 0
     assert any_manager.store.group.batch_count == before
-    assert reader.claims.standings() == [Standing("billing", "Q1", 1, 0, 0, 0, None)]
+    assert reader.claims.standings() == [ConsumerState("billing", "Q1", 1, 0, 0, 0, None)]
 
 
 def test_claims_are_numbered_without_gaps_and_bounded_by_rows_and_bytes(

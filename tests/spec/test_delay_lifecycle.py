@@ -8,9 +8,9 @@ from mayfly import QueueManager
 from mayfly.engine import Receipt, Session
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.objects import administration
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     REPLIES,

@@ -13,9 +13,9 @@ from mayfly.engine.attributes.of_topics import DEAD_LETTERS_NO, DEAD_LETTERS_YES
 from mayfly.engine.delay.release import Release
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
 from mayfly.engine.queues import PERSISTENT
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.mqi.structures import DLH
 from mayfly.store.units import StoredMessage
 from mayfly.testing import VirtualClock
@@ -270,7 +270,7 @@ def release_ahead(qm: Manager, *, in_bulk: bool) -> int:
     """Let go what is due within 10 s, all of it one way; return how many there were."""
     staging = qm.registry.staging()
     assert staging is not None
-    with qm.latch:
+    with qm.engine_lock:
         now_ms = qm.now_ms()
         release = Release(qm, staging, now_ms)
         dues = qm._delay_processor.due(now_ms + 10_000, 1_000)
@@ -278,8 +278,8 @@ def release_ahead(qm: Manager, *, in_bulk: bool) -> int:
             row = qm.messages(side).row(due.k)
             assert row is not None
             assert release.take_in_bulk(due) if in_bulk else release.take((staging, row, side))
-        works = release.works()
-    qm.run(*works)
+        transactions = release.transactions()
+    qm.run(*transactions)
     return len(dues)
 
 

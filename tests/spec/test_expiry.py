@@ -9,9 +9,9 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.finding.alive import DISCARD_BATCH
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import admin_sub
 from tests.spec.scene import (
@@ -493,7 +493,7 @@ def test_E31_put_again_with_the_descriptor_of_a_get_filters_on_its_ids(
 def test_E09_a_flood_of_expired_messages_goes_in_one_call(
     queue_manager: QueueManager, clock: VirtualClock, verb: str
 ) -> None:
-    """More than one turn of the latch takes: all go, the live one comes, depth is exact."""
+    """More than one turn of the lock takes: all go, the live one comes, depth is exact."""
     flood = 2 * DISCARD_BATCH + 1
     queue_manager.mqsc(f"DEFINE QLOCAL(Q1) MAXDEPTH({flood + 1})")
     with queue_manager.session() as session:

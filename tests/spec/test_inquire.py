@@ -24,9 +24,9 @@ from mayfly.engine.face.programs import inquire, set_attributes
 from mayfly.engine.objects import administration
 from mayfly.engine.objects import named as named_objects
 from mayfly.engine.objects.inquire import inquire_manager
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from tests.spec.authority_scene import connect, grant
 from tests.spec.scene import OUTPUT, alias, alter_manager, local, refused
 

@@ -9,9 +9,9 @@ from mayfly.engine import PutRequest, Session
 from mayfly.engine.face.administration import QALIAS, QLOCAL, QMODEL
 from mayfly.engine.face.programs import inquire, set_attributes
 from mayfly.engine.objects import administration, registry
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     BROWSE,

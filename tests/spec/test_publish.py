@@ -11,9 +11,9 @@ from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.properties.views import View
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.pymqi.handle_contents import MessageHandle
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import BASE, admin_sub, deliver, drained, topic

@@ -10,10 +10,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.engine import Handle, Session
-from mayfly.engine.delivery import Ids, Outgoing
+from mayfly.engine.delivery import Ids, OutgoingMessage
 from mayfly.engine.disposal import as_given
 from mayfly.engine.pubsub.retained import retain
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -250,11 +250,11 @@ def test_retained_after_a_crash_before_the_older_one_has_gone(
     """The newer one is durable first; then the older one goes."""
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
         session.publish("a", b"older", retain=True, persistent=True, priority=5)
-        work = Work()
+        work = Transaction()
         descriptor = Descriptor(persistence=1, priority=5 + (1 if is_newer_higher else -1))
         window = window_at_put(clock.now_ms(), None, 0, None)
-        message = Outgoing(as_given(qm, descriptor), window, Ids(b"", b""), b"newer")
-        with qm.latch:
+        message = OutgoingMessage(as_given(qm, descriptor), window, Ids(b"", b""), b"newer")
+        with qm.engine_lock:
             retain(qm, work, "a", message)
         qm.run(work)
         assert qm.curdepth(RETAINED) == 2

@@ -82,7 +82,7 @@ def waiting(qm: Manager, call: Callable[[], object]) -> Running:
 
 def is_waiting(qm: Manager) -> bool:
     """Tell whether somebody waits until some time."""
-    with qm.latch:
+    with qm.engine_lock:
         return qm.waits.next_end_ms() is not None
 
 
@@ -552,9 +552,9 @@ def test_G4_get_inhibited_and_close_end_the_wait(
 
 @pytest.fixture
 def in_threes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let one turn of the latch be over after three messages that are refused."""
+    """Let one turn of the lock be over after three messages that are refused."""
     monkeypatch.setattr(alive, "REFUSALS", 3)
-    monkeypatch.setattr("mayfly.engine.finding.places.REFUSALS", 3)
+    monkeypatch.setattr("mayfly.engine.finding.selector_progress.REFUSALS", 3)
 
 
 @pytest.mark.usefixtures("in_threes")
@@ -577,7 +577,7 @@ def test_G1_a_search_in_parts_finds_the_message_wherever_it_is(
 def test_G4_a_wait_whose_search_is_long_goes_on_by_itself(
     any_manager: QueueManager, clock: VirtualClock, persistent: bool
 ) -> None:
-    """Each arrival makes it start again, more than one turn of the latch can hold."""
+    """Each arrival makes it start again, more than one turn of the lock can hold."""
     local(any_manager)
     with any_manager.session() as session, any_manager.session() as getter:
         fill(session, 10, persistent=persistent)
@@ -741,7 +741,7 @@ def test_gets_by_selectors_are_those_of_a_list(
     with pytest.MonkeyPatch.context() as patch:
         if is_short:
             patch.setattr(alive, "REFUSALS", 2)
-            patch.setattr("mayfly.engine.finding.places.REFUSALS", 2)
+            patch.setattr("mayfly.engine.finding.selector_progress.REFUSALS", 2)
         _follow(steps)
 
 

@@ -10,9 +10,9 @@ from mayfly import MQError, QueueManager
 from mayfly.engine import Session
 from mayfly.engine.face.administration import alter_topic
 from mayfly.engine.face.programs import inquire
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import BASE, available_only, topic
 from tests.spec.scene import (

@@ -9,7 +9,7 @@ from mayfly.engine import Handle, Match, Session
 from mayfly.engine.face.programs import token_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.selectors import MQ_MSG_TOKEN_LENGTH
+from mayfly.mqi.attribute_selectors import MQ_MSG_TOKEN_LENGTH
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     BROWSE,

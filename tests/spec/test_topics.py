@@ -13,8 +13,8 @@ from mayfly.engine import Session, check_topic_string
 from mayfly.engine.face.administration import alter_topic, define_topic, delete_topic
 from mayfly.engine.pubsub.topic_index import TopicIndex
 from mayfly.engine.pubsub.topic_strings import joined, levels_of, matches
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
 from tests.spec.pubsub_scene import admin_sub, topic
 from tests.spec.scene import START_MS, local, refused

@@ -11,9 +11,9 @@ from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import Session
 from mayfly.engine.face.administration import PROCESS, alter_named, define_named
 from mayfly.lifetime.life import State
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH, TM
 from mayfly.testing import VirtualClock

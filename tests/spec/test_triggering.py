@@ -11,8 +11,8 @@ from mayfly.engine import Session, Value
 from mayfly.engine.face.administration import PROCESS, define_named, delete_named
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.face.programs import set_attributes
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
-from mayfly.mqi import selectors as s
 from mayfly.testing import VirtualClock
 from tests.spec.scene import (
     BROWSE,

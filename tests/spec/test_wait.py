@@ -174,12 +174,12 @@ class CountingClock(VirtualClock):
 
 
 def test_G4_endless_wait_does_not_swallow_a_wake_that_another_thread_owes() -> None:
-    """Whoever leaves the latch next wakes the clock, with or without an end of its own wait."""
+    """Whoever leaves the lock next wakes the clock, with or without an end of its own wait."""
     clock = CountingClock()
     with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
         local(qm)
         before = clock.wake_count
-        with qm.latch:
+        with qm.engine_lock:
             qm.must_wake = True
         with qm.session() as getter:
             call = waiting(qm, "Q1", lambda: getter.get("Q1", wait_ms=-1))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from mayfly.engine import GetRequest, Handle, Manager, Message, Session, Value
 from mayfly.engine.face.administration import PROCESS, define_named
-from mayfly.mqi import selectors as s
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqi.structures import TM
 from tests.spec.scene import INPUT, local

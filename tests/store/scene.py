@@ -47,7 +47,7 @@ def raw(folder: Path) -> apsw.Connection:
 
 
 def new_row(store: Store, body: bytes = b"body") -> StoredMessage:
-    with store.latch:
+    with store.engine_lock:
         sequence = store.sequence.next()
     msg_id = generated_id("QM1", store.sequence.instance, sequence)
     key = order_key(NUMBER, 5, sequence)

@@ -70,7 +70,7 @@ def test_lives_of_non_persistent_messages_come_with_the_next_reader(tmp_path: Pa
         get_unit(*rows[:2], persistent=False),
     ):
         store.commit([unit])
-        with store.latch:
+        with store.engine_lock:
             store.apply(unit)
     assert [row[PLACE["msg_id"]] for row in store.ledger.page(0, 10)] == [
         row.msg_id for row in rows[:2]

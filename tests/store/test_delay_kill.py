@@ -154,7 +154,7 @@ def present_labels(manager: QueueManager) -> tuple[Counter[str], Counter[str]]:
     """Return the labels of all messages that survived: staged, and on other queues."""
     staged, present = Counter[str](), Counter[str]()
     targets = Counter[str]()
-    with manager.latch:
+    with manager.engine_lock:
         for queue in manager.registry.queues():
             for row in manager.messages(PERSISTENT).in_order(queue.low, queue.high, 10_000_000):
                 (staged if queue.is_staging else present)[label_of(row.msg_id)] += 1

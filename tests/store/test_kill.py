@@ -105,7 +105,7 @@ def calls_of(journal: Path) -> list[tuple[list[tuple[str, bool]], list[str], lis
 def labels(manager: QueueManager) -> list[str]:
     """Return the labels of all messages, wherever they are."""
     found: list[str] = []
-    with manager.latch:
+    with manager.engine_lock:
         for queue in manager.registry.queues():
             rows: list[StoredMessage] = []
             for side in (VOLATILE, PERSISTENT):

@@ -129,7 +129,7 @@ class Auditor:
         names, found = queues_of(manager), defaultdict[str, Copies](Counter)
         for label, got in self.got.items():
             found[label] += got
-        with manager.latch:
+        with manager.engine_lock:
             by_id = {s.sub_id.hex(): s.name for s in manager.registry.subscriptions.all()}
             for queue in manager.registry.queues():
                 for row in manager.messages(PERSISTENT).in_order(queue.low, queue.high, 10_000_000):

@@ -12,9 +12,9 @@ import pytest
 from mayfly import QueueManager
 from mayfly.engine import Session
 from mayfly.engine.face.administration import PROCESS, alter_named, define_named
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.structures import DLH, TM, TMC2
 from mayfly.trigger_monitor import Outcome, TriggerMessage, TriggerMonitor

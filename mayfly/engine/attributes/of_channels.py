@@ -14,8 +14,8 @@ from mayfly.engine.attributes.attribute import (
     attribute,
 )
 from mayfly.engine.attributes.definition import Definition, table
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
-from mayfly.mqi import selectors as s
 
 #: SSLCIPH of a sender that speaks TLS; blank is in the clear.
 ANY_TLS: Final = "ANY_TLS12_OR_HIGHER"

@@ -14,8 +14,8 @@ from mayfly.engine.attributes.attribute import (
     attribute,
 )
 from mayfly.engine.attributes.definition import Definition, table
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
-from mayfly.mqi import selectors as s
 
 #: Who releases delayed messages: the queue manager itself, or a pipeline on Spark.
 DDELAY_EMBEDDED: Final = 0

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from mayfly.engine.attributes.attribute import PROCESS, attribute
 from mayfly.engine.attributes.definition import Definition, table
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
-from mayfly.mqi import selectors as s
 
 _LARGEST_TYPE = 999_999_999
 

@@ -20,8 +20,8 @@ from mayfly.engine.attributes.attribute import (
     attribute,
 )
 from mayfly.engine.attributes.definition import Definition, table
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
-from mayfly.mqi import selectors as s
 
 #: A life runs from the put, delay or not; otherwise that of a delayed message from its release.
 TTL_FROM_SEND: Final = 0

@@ -6,9 +6,9 @@ from typing import ClassVar, Final
 
 from mayfly.engine.attributes.attribute import LARGEST, SUB, TENTHS, TOPIC, YES_NO, attribute, kept
 from mayfly.engine.attributes.definition import Definition, table
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
-from mayfly.mqi import selectors as s
 
 #: A topic takes what it does not say itself from the nearest topic object above it.
 _AS_PARENT: Final = "ASPARENT"

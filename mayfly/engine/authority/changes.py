@@ -50,14 +50,14 @@ def set_authority(
         said = f"{spelled(added & removed)} is both added and removed"
         raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
     records, manager = core.registry.authority, core.registry.queue_manager
-    with core.administration:
+    with core.definitions_lock:
         bits = {key: ((records.bits(key) or 0) | added) & ~removed for key in keys}
         checks = manager.authchk
         if not records and checks == AUTHCHK_NONE:
             checks = AUTHCHK_SEND
         changed = replace(manager, authchk=checks)
         save_together(core, changed, *(definition_of(key, bits[key]) for key in keys))
-        with core.latch:
+        with core.engine_lock:
             for key in keys:
                 records.enter(key, bits[key])
             manager.authchk = checks
@@ -72,14 +72,14 @@ def delete_authority(core: Core, key: RecordKey) -> None:
     core.check_running()
     check_key(core, key)
     records = core.registry.authority
-    with core.administration:
+    with core.definitions_lock:
         bits = records.bits(key)
         if bits is None:
             kind, name = key.entity
             said = f"no record of {kind} {name} for {key.object_type} {key.profile}"
             raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, said)
         erase(core, definition_of(key, bits))
-        with core.latch:
+        with core.engine_lock:
             records.remove(key)
             core.registry.changed()
 

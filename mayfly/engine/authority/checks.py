@@ -56,7 +56,7 @@ class UserAuthority:
 
     def check_connect(self) -> None:
         """Check for CONNECT on the queue manager, once there is a record of who may."""
-        with self._core.latch:
+        with self._core.engine_lock:
             is_open_to_all = not self._core.registry.authority.has_any(QMGR)
         if not is_open_to_all:
             self._check(QMGR, SELF, words.CONNECT)
@@ -95,7 +95,7 @@ class UserAuthority:
     def check_topic(self, topic: str, wanted: int) -> None:
         """Check for authority on a topic string: a topic object there or above gives it."""
         missing, registry = wanted, self._core.registry
-        with self._core.latch:
+        with self._core.engine_lock:
             if registry.queue_manager.authchk == AUTHCHK_NONE:
                 return
             for string in upwards(topic):
@@ -107,7 +107,7 @@ class UserAuthority:
 
     def own(self, name: str) -> None:
         """Let the user do everything with a queue made for it; it ends with the queue."""
-        with self._core.latch:
+        with self._core.engine_lock:
             definition = self._core.registry.find(name)
             if definition is not None and self.user not in definition.owners:
                 definition.owners = (*definition.owners, self.user)
@@ -123,7 +123,7 @@ class UserAuthority:
 
     def _granted(self, object_type: str, name: str) -> int:
         registry = self._core.registry
-        with self._core.latch:
+        with self._core.engine_lock:
             if registry.queue_manager.authchk == AUTHCHK_NONE:
                 return words.EVERYTHING
             if object_type == QUEUE:
@@ -144,7 +144,7 @@ class UserAuthority:
 
     def _refuse(self, object_type: str, name: str, missing: int) -> NoReturn:
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             core.registry.authority.refused_count += 1
         named = core.name if object_type == QMGR else name
         said = f"user {self.user!r} lacks {spelled(missing)} on {object_type} {named}"
@@ -190,6 +190,6 @@ def authority_of(core: Core, user: str, groups: Sequence[str]) -> UserAuthority 
     if not user or authority.user == core.registry.authority.opener:
         return None
     authority.check_connect()
-    with core.latch:
+    with core.engine_lock:
         core.registry.authority.join(authority.user, tuple(groups))
     return authority

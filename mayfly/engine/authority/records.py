@@ -35,7 +35,7 @@ class RecordKey(NamedTuple):
 
 
 class AuthorityRecords:
-    """All authority records of a queue manager, and who is in which group; guarded by the latch."""
+    """All authority records of a queue manager, and who is in which group; guarded by the lock."""
 
     def __init__(self) -> None:
         """Begin with none."""

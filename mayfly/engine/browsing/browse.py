@@ -9,15 +9,15 @@ from mayfly.engine.browsing.marking import HandleMarks
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import discard_expired
 from mayfly.engine.finding.alive import look
-from mayfly.engine.finding.places import Place, place_for
 from mayfly.engine.finding.search import ANY
+from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, GetResult, seen, take_row
 from mayfly.engine.holder import Holder
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
-from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -49,7 +49,7 @@ class Cursor:
         self._marks = HandleMarks(core, path.queue, holder, co_operates=co_operates)
         self._key: int | None = None
         #: How far the selector was asked behind the cursor.
-        self._place: Place | None = None
+        self._place: SelectorProgress | None = None
         #: Whether the last step has not come to the end of the queue, so that it is to be repeated.
         self._is_cut = False
 
@@ -87,7 +87,7 @@ class Cursor:
         is_over = False
         while not is_over:
             waiter = None
-            with core.latch:
+            with core.engine_lock:
                 core.check_running()
                 self._holder.check()
                 self._holder.release_lock()
@@ -123,7 +123,7 @@ class Cursor:
         """
         core = self._core
         try:
-            with core.latch:
+            with core.engine_lock:
                 core.check_running()
                 self._holder.check()
                 self._check_get()
@@ -154,7 +154,7 @@ class Cursor:
         """
         core = self._core
         try:
-            with core.latch:
+            with core.engine_lock:
                 core.check_running()
                 self._holder.check()
                 self._check_get()
@@ -164,27 +164,27 @@ class Cursor:
                 found = self._at_cursor(now_ms)
                 self._marks.check_own(found[1].k)
                 result = seen(core, request, found[0], found[1], now_ms)
-                work: Work | None = None
+                transaction: Transaction | None = None
                 if not result.stays:
                     self._holder.forget_lock(found[1].k)
-                    work = take_row(core, found, request, unit_of_work, now_ms)
+                    transaction = take_row(core, found, request, unit_of_work, now_ms)
         finally:
             core.run_deferred()
-        if work is not None:
-            core.run(work)
+        if transaction is not None:
+            core.run(transaction)
         return result
 
     def check_mark(self, key: int) -> None:
         """Raise MQRC_MSG_MARKED_BROWSE_CO_OP when another of its set has marked a message."""
         try:
-            with self._core.latch:
+            with self._core.engine_lock:
                 self._marks.check_own(key)
         finally:
             self._core.run_deferred()
 
     def unlock(self) -> bool:
         """Release the lock; False when nothing was locked (B6)."""
-        with self._core.latch:
+        with self._core.engine_lock:
             was_locked = self._holder.locked is not None
             self._holder.release_lock()
         self._core.run_deferred()
@@ -198,12 +198,12 @@ class Cursor:
         try:
             self._core.run_deferred()
             result: GetResult | None = waiter.wait(self._core)
-            with self._core.latch:
+            with self._core.engine_lock:
                 self._holder.check()
         except MQError:
             raise
         except BaseException:
-            with self._core.latch:
+            with self._core.engine_lock:
                 self._core.waits.withdraw(self._path.queue.number, waiter)
             raise
         return result
@@ -240,21 +240,21 @@ class Cursor:
             core.deferred.append(discard_expired(core, expired, now_ms))
         if alive is None:
             return None
-        row, side = alive
+        row, persistence = alive
         if unmarked is not None and request.match._replace(unmarked=None) == ANY:
             unmarked.reach(low, row.k)
         result = seen(core, request, queue, row, now_ms)
         if not result.stays:
             self._key = row.k
             if step.lock:
-                self._holder.lock((queue, row, side))
+                self._holder.lock((queue, row, persistence))
             if step.marks:
-                self._marks.change((queue, row, side), step.marks)
+                self._marks.change((queue, row, persistence), step.marks)
         return result
 
     def _offer(self) -> None:
         """Tell who waits that a message is unmarked; not in a step, which may be part of that."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.waits.offer(self._path.queue.number)
         self._core.run_deferred()
 
@@ -278,10 +278,10 @@ class Cursor:
 
     def _row(self, key: int) -> Found | None:
         queue = self._path.queue
-        for side in (VOLATILE, PERSISTENT):
-            row = queue.home.messages(side).row(key)
+        for persistence in (VOLATILE, PERSISTENT):
+            row = queue.home.messages(persistence).row(key)
             if row is not None:
-                return queue, row, side
+                return queue, row, persistence
         return None
 
     def _nothing_there(self) -> MQError:

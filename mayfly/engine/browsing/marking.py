@@ -9,8 +9,8 @@ from mayfly.engine.holder import Holder
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQMMBI_UNLIMITED
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.selectors import MQMMBI_UNLIMITED
 from mayfly.store.units import StoredMessage
 
 
@@ -21,7 +21,7 @@ def marks_of(queue: LocalQueue) -> Marks:
 
 
 class HandleMarks:
-    """The marks of one handle on its queue; all but :meth:`narrowed` is under the latch."""
+    """The marks of one handle on its queue; all but :meth:`narrowed` is under the lock."""
 
     def __init__(self, core: Core, queue: LocalQueue, holder: Holder, *, co_operates: bool) -> None:
         """Begin with nothing marked; ``co_operates`` when it was opened with MQOO_CO_OP."""
@@ -35,7 +35,7 @@ class HandleMarks:
 
     def narrowed(self, request: GetRequest) -> GetRequest:
         """Return a request that passes over what is marked for this handle or its set."""
-        with self._core.latch:
+        with self._core.engine_lock:
             unmarked = self._not_marked()
         return request._replace(match=request.match._replace(unmarked=unmarked))
 

@@ -1,7 +1,7 @@
 """Browse marks: what a handle has seen, and what the co-operating handles of a queue have (B7).
 
 A mark hides a message from browses of unmarked messages and from nothing else. It is in memory,
-like the handle it belongs to, and all of this is under the queue manager's latch.
+like the handle it belongs to, and all of this is under the queue manager's lock.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _STALE_LAPSES = 1_000
 class _Marked:
     """Who has marked one message: handles, each for itself, and one of them for its set."""
 
-    __slots__ = ("handles", "marker", "queue", "side", "until_ms")
+    __slots__ = ("handles", "marker", "persistence", "queue", "until_ms")
 
-    def __init__(self, queue: LocalQueue, side: int) -> None:
+    def __init__(self, queue: LocalQueue, persistence: int) -> None:
         """Begin with no mark."""
         self.queue = queue
-        self.side = side
+        self.persistence = persistence
         self.handles: set[object] = set()
         self.marker: object | None = None
         #: When the mark of the set lapses, None for never.
@@ -100,7 +100,7 @@ class Marks:
             marked.handles.discard(holder)
             self._keys[holder].discard(key)
             self._drop_bare(key)
-            show(marked.queue, key, marked.side)
+            show(marked.queue, key, marked.persistence)
 
     def unmark_for_set(self, key: int) -> None:
         """End the mark of a set on a message; whoever may wait for it is to be told."""
@@ -109,7 +109,7 @@ class Marks:
             marked.marker = None
             self._sets[marked.queue.number].keys.discard(key)
             self._drop_bare(key)
-            show(marked.queue, key, marked.side)
+            show(marked.queue, key, marked.persistence)
 
     def forget(self, keys: Iterable[int]) -> None:
         """End all marks on messages that are got or leave their queue otherwise."""
@@ -152,8 +152,8 @@ class Marks:
         return marked is not None and marked.marker is not None and marked.until_ms == until_ms
 
     def _marked(self, found: Found) -> _Marked:
-        queue, row, side = found
-        return self.marked.setdefault(row.k, _Marked(queue, side))
+        queue, row, persistence = found
+        return self.marked.setdefault(row.k, _Marked(queue, persistence))
 
     def _drop_bare(self, key: int) -> None:
         marked = self.marked[key]

@@ -20,7 +20,7 @@ from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import priority_starts
 from mayfly.store.units import StoredMessage
 
-#: Rows looked at in one turn of the latch, and the data after which it ends.
+#: Rows looked at in one turn of the lock, and the data after which it ends.
 _TURN_ROWS = 500
 _TURN_BYTES = 4 * 1024 * 1024
 #: A part of fewer messages is not worth a reader of its own.
@@ -33,7 +33,7 @@ def ranges(core: Core, name: str, count: int) -> list[tuple[int, int]]:
     There are about ``count``, fewer for a short queue, none for an empty one. Raises
     MQRC_GET_INHIBITED and what resolving the name raises.
     """
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         queue = _browsable(core, name).queue
         count = min(count, 1 + sum(queue.present) // _PART_ROWS_MIN)
@@ -61,7 +61,7 @@ def page(
     low, high = within
     found: list[StoredMessage] = []
     looked_at = body_bytes = 0
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         queue = _browsable(core, name).queue
         now_ms = core.now_ms()
@@ -93,9 +93,17 @@ def _browsable(core: Core, name: str) -> Path:
 
 
 def _span(queue: LocalQueue, low: int, high: int) -> tuple[int, int] | None:
-    sides = [queue.home.messages(side) for side in (VOLATILE, PERSISTENT) if queue.present[side]]
-    lowest = [key for side in sides if (key := side.lowest_key(low, high)) is not None]
-    highest = [key for side in sides if (key := side.highest_key(low, high)) is not None]
+    sides = [
+        queue.home.messages(persistence)
+        for persistence in (VOLATILE, PERSISTENT)
+        if queue.present[persistence]
+    ]
+    lowest = [
+        key for persistence in sides if (key := persistence.lowest_key(low, high)) is not None
+    ]
+    highest = [
+        key for persistence in sides if (key := persistence.highest_key(low, high)) is not None
+    ]
     return (min(lowest), max(highest) + 1) if lowest else None
 
 

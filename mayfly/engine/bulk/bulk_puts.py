@@ -44,7 +44,7 @@ class Slices(NamedTuple):
 
 
 class Lane:
-    """Rows of one kind that are put together; made and filled under the latch."""
+    """Rows of one kind that are put together; made and filled under the lock."""
 
     def __init__(self, path: Path, prepared: Prepared, largest_bytes: int, put_ms: int) -> None:
         """Begin with none; the path has been found open for them."""
@@ -177,7 +177,7 @@ class BulkPuts:
 
     def add_from(self, first: int) -> int:
         """Add rows up to the first that must go alone; return which that is."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         if not self._has_lanes:
             self._open_lanes()
         while self._alone[-1] < first:

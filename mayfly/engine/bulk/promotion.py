@@ -18,15 +18,15 @@ from mayfly.engine.bulk.staged_rows import (
     times_of,
 )
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, check_room, new_id, new_row, size_on
+from mayfly.engine.delivery import Ids, OutgoingMessage, check_room, new_id, new_row, size_on
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter_of, send_report
 from mayfly.engine.holding import puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.unit_of_work import Pending, UnitOfWork
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.life import LifeRecord
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window
@@ -81,7 +81,7 @@ class Promotion(UnitOfWork):
         """Take all: not MAXUMSGS but the size of a transaction is its limit."""
 
     def add(self, rows: StagedRows) -> None:
-        """Put the rows of a blob, in their order; call it without the latch.
+        """Put the rows of a blob, in their order; call it without the lock.
 
         Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING, or why the dead-letter destination
         takes no row; back the whole out then.
@@ -91,7 +91,7 @@ class Promotion(UnitOfWork):
         in_bulk = BulkPuts(self._core, rows, self._now_ms, self._lane)
         row = 0
         while row < rows.row_count:
-            with self._core.latch:
+            with self._core.engine_lock:
                 self._core.check_running()
                 after = in_bulk.add_from(row)
             self._put_count += after - row
@@ -99,7 +99,7 @@ class Promotion(UnitOfWork):
                 self._add_alone(rows, after, in_bulk.kind(after))
             row = after + 1
 
-    def put(self, pending: Pending) -> None:
+    def put(self, pending: UncommittedPut) -> None:
         """Add a put, its life ending at the very deadline that the row names."""
         deadline_ms, row = self._deadline_ms, pending.row
         if deadline_ms is not None and row.expire_at_ms is not None:
@@ -110,29 +110,29 @@ class Promotion(UnitOfWork):
     def backout(self, *, counts: bool = True) -> None:
         """Withdraw everything."""
         super().backout()
-        with self._core.latch:
+        with self._core.engine_lock:
             for lane in self._lanes:
                 puts.withdraw(lane.queue, len(lane.keys))
             for queue, _life in self._expired:
                 puts.withdraw_expired(queue)
             self._lanes, self._expired = [], []
 
-    def _work(self) -> Work:
-        work = super()._work()
+    def _work(self) -> Transaction:
+        transaction = super()._work()
         for lane in self._lanes:
             if lane.keys:
                 for bulk in lane.bulks():
-                    work.unit.put_bulk(lane.queue.number, bulk)
-                puts.arrive_in_bulk(work, lane.queue, lane.keys)
+                    transaction.unit.put_bulk(lane.queue.number, bulk)
+                puts.arrive_in_bulk(transaction, lane.queue, lane.keys)
         for queue, life in self._expired:
-            puts.end_expired(work, queue, life)
-        # From here on the work holds them, and takes them back when it fails.
+            puts.end_expired(transaction, queue, life)
+        # From here on the transaction holds them, and takes them back when it fails.
         self._lanes, self._expired = [], []
-        return work
+        return transaction
 
     def _lane(self, kind: Kind) -> Lane | None:
         """Return a new lane for rows of a kind, None when they must go one by one."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         core = self._core
         if kind.refusal is not None:
             return None
@@ -210,14 +210,14 @@ class Promotion(UnitOfWork):
         prepared = self._prepared(kind, path)
         if prepared.checks_header:
             check_header(prepared.descriptor, body)
-        with core.latch:
+        with core.engine_lock:
             path = core.registry.refreshed(path)
             size_bytes = size_on(path, prepared.descriptor, len(body))
             check_room(core, path, size_bytes, persistent=prepared.persistent)
             now_ms = core.now_ms()
             own = Ids(ids[0] or new_id(core), ids[1])
             window = Window(now_ms, now_ms, deadline_ms)
-            message = new_row(core, path, Outgoing(prepared, window, own, body))
+            message = new_row(core, path, OutgoingMessage(prepared, window, own, body))
             puts.hold_expired(path.queue)
             life = puts.life_of_expired(path.queue, message, now_ms)
             self._expired.append((path.queue, life))
@@ -226,7 +226,7 @@ class Promotion(UnitOfWork):
             self._report(Cause.EXPIRATION, original)
 
     def _report(self, cause: Cause, original: Original, reason: int = 0) -> None:
-        report = Work()
+        report = Transaction()
         send_report(self._core, report, cause, original, reason)
         self.adopt(report)
 
@@ -261,7 +261,7 @@ class Promotion(UnitOfWork):
                 f"{kind.queue!r} was refused with {refusal}",
             ) from error
         left_ms = None if life.life_ms is None else max(life.life_ms, 0)
-        with core.latch:
+        with core.engine_lock:
             original = Original(descriptor, msg_id, ids[1], body, left_ms)
             self._report(Cause.EXCEPTION, original, refusal.reason)
 

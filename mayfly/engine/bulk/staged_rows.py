@@ -9,6 +9,7 @@ from mayfly.contracts.stages import IDS, KIND_COLUMNS, TEXT_BYTES
 from mayfly.engine.delivery import stored_id
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQ_MSG_ID_LENGTH
 from mayfly.mqi.constants import (
     MQPMO_NONE,
     MQPMO_SET_ALL_CONTEXT,
@@ -16,7 +17,6 @@ from mayfly.mqi.constants import (
 )
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.selectors import MQ_MSG_ID_LENGTH
 
 
 class StagedRows(NamedTuple):

@@ -17,7 +17,7 @@ from mayfly.contracts.stages import JOB_PREFIX
 from mayfly.engine.bulk.promotion import Promotion
 from mayfly.engine.bulk.staged_rows import StagedRows
 from mayfly.engine.core import Core
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.runtime import Lock
 from mayfly.store.stages import (
@@ -57,7 +57,7 @@ class StageWriter:
     def __init__(self, core: Core, place: StagePlace) -> None:
         """Begin; the first blob that is followed by another makes it durable."""
         self._core = core
-        with core.latch:
+        with core.engine_lock:
             self._id = core.store.sequence.next()
         self._pending: list[Statement] = [begun(self._id, place, core.now_ms())]
         self._has_blob = False
@@ -68,7 +68,7 @@ class StageWriter:
         """Add a blob of rows behind the others; raises as Core.run."""
         if self._has_blob:
             self._write()
-        with self._core.latch:
+        with self._core.engine_lock:
             blob_id = self._core.store.sequence.next()
         self._pending.append(appended(blob_id, self._id, row_count, rows))
         self._has_blob = True
@@ -86,15 +86,15 @@ class StageWriter:
             _run(self._core, removed([self._id], []))
 
     def _write(self) -> None:
-        work = Work()
-        work.unit.statements, self._pending = self._pending, []
-        work.unit.brings_data = True
-        self._core.run(work)
+        transaction = Transaction()
+        transaction.unit.statements, self._pending = self._pending, []
+        transaction.unit.brings_data = True
+        self._core.run(transaction)
         self._is_begun = True
 
 
 class Stages:
-    """The stages of a queue manager; all calls are for threads that do not hold its latch."""
+    """The stages of a queue manager; all calls are for threads that do not hold its lock."""
 
     def __init__(self, core: Core) -> None:
         """Begin; the store's stages are there as they were."""
@@ -110,7 +110,7 @@ class Stages:
         place is taken.
         """
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             state = core.store.stages.query(place.query)
             is_taken = core.store.stages.find(place) is not None
@@ -124,7 +124,7 @@ class Stages:
 
     def state(self, query: str) -> QueryState | None:
         """Return how far a query has come, None before its first commit."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.check_running()
             return self._core.store.stages.query(query)
 
@@ -159,12 +159,12 @@ class Stages:
     def sweep(self, before_ms: int) -> int:
         """Remove stages begun before a moment that no commit has named; return how many."""
         core, count = self._core, 0
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             queries = {query for _, query in core.store.stages.orphans(before_ms)}
         for query in queries:
             with self._lock(query):
-                with core.latch:
+                with core.engine_lock:
                     orphans = core.store.stages.orphans(before_ms)
                 own = [stage_id for stage_id, owner in orphans if owner == query]
                 self._remove(own)
@@ -177,11 +177,11 @@ class Stages:
 
     def _name(self, query: str, batch: int, stages: Sequence[tuple[int, str]]) -> QueryState:
         core, now_ms = self._core, self._core.now_ms()
-        with core.latch:
+        with core.engine_lock:
             ids = [self._complete(StagePlace(query, batch, *stage)) for stage in stages]
         state = QueryState(query, batch, not ids, 0, 0, 0, now_ms)
         _run(core, [named(ids), state_written(state)])
-        with core.latch:
+        with core.engine_lock:
             losers = core.store.stages.losers(query, batch)
         self._remove(losers)
         return state
@@ -202,7 +202,7 @@ class Stages:
         promotion = Promotion(core, dead_letter_queue)
         try:
             for blob_id in blob_ids:
-                with core.latch:
+                with core.engine_lock:
                     rows = core.store.stages.rows(blob_id)
                 promotion.add(decode(rows))
             counted = promotion.counted
@@ -235,7 +235,7 @@ class Stages:
         core = self._core
         blob_ids: list[int] = []
         row_count = size_bytes = 0
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             winners = core.store.stages.winners(state.query, state.batch)
             for place, stage_id in enumerate(winners):
@@ -250,12 +250,12 @@ class Stages:
 
     def _sweep_left_behind(self, place: StagePlace) -> None:
         core, query, before = self._core, place.query, place.batch - 1
-        with core.latch:
+        with core.engine_lock:
             has_losers = bool(core.store.stages.losers(query, before))
         if has_losers:
             # A commit that names them just now comes first.
             with self._lock(query):
-                with core.latch:
+                with core.engine_lock:
                     losers = core.store.stages.losers(query, before)
                 self._remove(losers)
 
@@ -271,13 +271,13 @@ class Stages:
         for stage_id in stage_ids:
             is_emptied = False
             while not is_emptied:
-                with core.latch:
+                with core.engine_lock:
                     blobs = core.store.stages.blobs(stage_id, _BLOBS_PER_TRANSACTION)
                 is_emptied = len(blobs) < _BLOBS_PER_TRANSACTION
                 _run(core, removed([stage_id] if is_emptied else [], [blob.id for blob in blobs]))
 
 
 def _run(core: Core, statements: Iterable[Statement]) -> None:
-    work = Work()
-    work.unit.statements.extend(statements)
-    core.run(work)
+    transaction = Transaction()
+    transaction.unit.statements.extend(statements)
+    core.run(transaction)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mayfly.contracts import reasons
-from mayfly.contracts.claims import Standing
+from mayfly.contracts.claims import ConsumerState
 from mayfly.contracts.messages import MessageColumns
 from mayfly.engine.core import Core
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.claims import claim_lapses_at_ms
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.runtime import Lock
@@ -79,11 +79,11 @@ class Consumer:
         claims = self.claims
         return claims[0].after_row if claims else self.row.last_row
 
-    def standing(self) -> Standing:
+    def standing(self) -> ConsumerState:
         """Return how it stands."""
         row, claims = self.row, self.claims
         oldest_ms = claims[0].claimed_ms if claims else None
-        return Standing(
+        return ConsumerState(
             row.name,
             row.queue,
             row.epoch,
@@ -247,14 +247,17 @@ class Holding(ABC):
 
     def save(self, consumer: Consumer, row: ConsumerRow) -> None:
         """Make the state of a consumer durable."""
-        work = Work()
-        work.unit.statements.append(save_consumer(row))
-        self._core.run(work)
+        transaction = Transaction()
+        transaction.unit.statements.append(save_consumer(row))
+        self._core.run(transaction)
         consumer.row = row
 
-    def _close(self, consumer: Consumer, group: list[ClaimRow], work: Work) -> None:
-        """Close the first open claims in the transaction of a work."""
+    def _close(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
+        """Close the first open claims in a transaction."""
         after = consumer.row._replace(closed_number=group[-1].number)
-        work.unit.statements += [forget_claims(after.id, after.closed_number), save_consumer(after)]
-        self._core.run(work)
+        transaction.unit.statements += [
+            forget_claims(after.id, after.closed_number),
+            save_consumer(after),
+        ]
+        self._core.run(transaction)
         consumer.close(group, after)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from mayfly.contracts import reasons
-from mayfly.contracts.claims import Standing
+from mayfly.contracts.claims import ConsumerState
 from mayfly.engine.claims.consumer import (
     CLAIM_BYTES_MAX,
     CLAIM_ROWS_MAX,
@@ -40,7 +40,7 @@ class Claimed(NamedTuple):
 
 
 class Claims:
-    """The consumers of a queue manager; safe to use from any thread, without the latch."""
+    """The consumers of a queue manager; safe to use from any thread, without the lock."""
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
         """Begin without consumers; :meth:`load` brings those of the store."""
@@ -67,7 +67,7 @@ class Claims:
             self._holding(consumer.queue).load(consumer)
             consumer.renewed_ms = core.now_ms()
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[ConsumerState]:
         """Return how every consumer stands, by name, when what it has under way is done.
 
         So no message is missed that has left its queue and is not in a claim yet.
@@ -78,7 +78,7 @@ class Claims:
                 found.append(consumer.standing())
         return found
 
-    def attach(self, name: str, queue_name: str) -> Standing:
+    def attach(self, name: str, queue_name: str) -> ConsumerState:
         """Begin to act as a consumer, made when it is new; whoever did before no longer may.
 
         Raises MQRC_OBJECT_NAME_ERROR for a wrong name, what opening the queue for input raises, and
@@ -87,7 +87,7 @@ class Claims:
         core = self._core
         check_name(name)
         core.check_running()
-        with core.latch:
+        with core.engine_lock:
             name_of_queue = core.registry.resolve(queue_name).queue.name
             queue = self._holding(name_of_queue).queue(queue_name)
         with self._attaching:
@@ -101,7 +101,7 @@ class Claims:
     def _consumer(self, row: ConsumerRow) -> Consumer:
         return Consumer(row, self._core.runtime.lock("consumer"))
 
-    def _raise_epoch(self, consumer: Consumer, queue: str) -> Standing:
+    def _raise_epoch(self, consumer: Consumer, queue: str) -> ConsumerState:
         name = consumer.row.name
         with consumer.lock:
             if consumer.queue != queue:
@@ -118,7 +118,7 @@ class Claims:
 
     def mark(self) -> int:
         """Return what ``Limit.up_to`` takes: messages put by now are before it, later ones not."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.check_running()
             mark = self._core.store.sequence.next()
             self._due.note_mark(mark)

@@ -24,7 +24,7 @@ from mayfly.engine.finding.alive import DISCARD_BATCH
 from mayfly.engine.holding import many
 from mayfly.engine.holding.messages import pass_over
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.work import Claiming, Unclaiming, Work
+from mayfly.engine.transaction import Claiming, Transaction, Unclaiming
 from mayfly.lifetime.reports import Cause, is_owed
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
@@ -61,25 +61,25 @@ def _walk(
 
     The caller hides what it finds before it lets go.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     found, now_ms = _Walk(), core.now_ms()
     last = [queue.low, queue.low]
     keys = found.keys
     places: dict[int, int] = {}
-    for key, expire_at_ms, length_bytes, side in _heads(core, queue, up_to_sequence):
+    for key, expire_at_ms, length_bytes, persistence in _heads(core, queue, up_to_sequence):
         if expire_at_ms is not None and is_expired(expire_at_ms, now_ms):
-            row = core.messages(side).row(key)
+            row = core.messages(persistence).row(key)
             if row is not None:
-                found.expired.append((queue, row, side))
+                found.expired.append((queue, row, persistence))
             found.is_cut = len(found.expired) >= DISCARD_BATCH
         elif keys and found.body_bytes + length_bytes > body_bytes:
             break
         else:
-            if side == VOLATILE:
+            if persistence == VOLATILE:
                 places[key] = len(keys)
             keys.append(key)
             found.body_bytes += length_bytes
-        last[side] = key + 1
+        last[persistence] = key + 1
         if found.is_cut or len(keys) >= row_count:
             break
     if places:
@@ -87,9 +87,9 @@ def _walk(
         found.volatile = [(places[row[0]], StoredMessage._make(row)) for row in rows]
     is_settled = bool(keys) or core.settings.discard_on_empty
     if up_to_sequence == _ANY_SEQUENCE and is_settled:
-        for side in (VOLATILE, PERSISTENT):
+        for persistence in (VOLATILE, PERSISTENT):
             # Everything before has been looked at and is hidden by now.
-            pass_over(queue, side, last[side] - 1)
+            pass_over(queue, persistence, last[persistence] - 1)
     return found
 
 
@@ -98,29 +98,29 @@ def _heads(
 ) -> Iterator[tuple[int, int | None, int, int]]:
     """Yield key, deadline, length and side of the visible messages, in get order."""
     sides = [
-        _visible(core, queue, side, up_to_sequence)
-        for side in (VOLATILE, PERSISTENT)
-        if queue.present[side]
+        _visible(core, queue, persistence, up_to_sequence)
+        for persistence in (VOLATILE, PERSISTENT)
+        if queue.present[persistence]
     ]
     return sides[0] if len(sides) == 1 else merge(*sides)
 
 
 def _visible(
-    core: Core, queue: LocalQueue, side: int, up_to_sequence: int
+    core: Core, queue: LocalQueue, persistence: int, up_to_sequence: int
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    low, fetch, hidden = queue.first[side], core.messages(side).fetch, core.hidden
+    low, fetch, hidden = queue.first[persistence], core.messages(persistence).fetch, core.hidden
     while True:
         page = store.heads(fetch, (low, queue.high), up_to_sequence, _PAGE_ROWS)
         for key, expire_at_ms, length_bytes in page:
             if key not in hidden:
-                yield key, expire_at_ms, length_bytes, side
+                yield key, expire_at_ms, length_bytes, persistence
         if len(page) < _PAGE_ROWS:
             return
         low = page[-1][0] + 1
 
 
 _Record = tuple[bytes, int, int, int, str, str]
-#: Reports made in one turn of the latch.
+#: Reports made in one turn of the lock.
 _REPORT_BATCH = 100
 
 
@@ -149,32 +149,32 @@ def _records_of(descriptors: Iterable[bytes]) -> tuple[list[_Record], str]:
 
 
 def _send_confirmations(
-    core: Core, work: Work, queue: LocalQueue, rows: Rows, confirming: str
+    core: Core, transaction: Transaction, queue: LocalQueue, rows: Rows, confirming: str
 ) -> None:
-    """Add the COD reports that claimed messages owe to the work that ends them (G9)."""
+    """Add the COD reports that claimed messages owe to the transaction that ends them (G9)."""
     messages = core.store.claimed.of_descriptors(rows, confirming)
     for start in range(0, len(messages), _REPORT_BATCH):
-        with core.latch:
+        with core.engine_lock:
             now_ms = core.now_ms()
             for row in messages[start : start + _REPORT_BATCH]:
                 descriptor = unpack_descriptor(row.descriptor)
                 original = original_of(queue, row, descriptor, now_ms)
-                send_report(core, work, Cause.COD, original)
+                send_report(core, transaction, Cause.COD, original)
 
 
-def _give_back(core: Core, work: Work, queue: LocalQueue, rows: Rows) -> None:
-    """Add to a work that rows go back to their places, backout counts raised (G8)."""
+def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: Rows) -> None:
+    """Add to a transaction that rows go back to their places, backout counts raised (G8)."""
     sides = core.store.claimed.sides(rows)
     volatile = core.store.claimed.volatile(rows)
-    work.unit.statements += store.give_back(rows)
+    transaction.unit.statements += store.give_back(rows)
     if volatile:
-        work.unit.volatile_inserts += [
+        transaction.unit.volatile_inserts += [
             row._replace(backout_count=row.backout_count + 1) for row in volatile
         ]
-        work.unit.delta(queue.number).present_volatile += len(volatile)
+        transaction.unit.delta(queue.number).present_volatile += len(volatile)
     returned = sides.get(VOLATILE, (0, 0)), sides.get(PERSISTENT, (0, 0))
     keys = () if queue.trigger is None else core.store.claimed.keys(rows)
-    many.give_back_claimed(work, Unclaiming(queue, rows.message_count, returned, keys))
+    many.give_back_claimed(transaction, Unclaiming(queue, rows.message_count, returned, keys))
 
 
 class MovedRows(Holding):
@@ -217,7 +217,7 @@ class MovedRows(Holding):
         """Move the next live messages into a claim; None when nothing is there."""
         core = self._core
         while True:
-            with core.latch:
+            with core.engine_lock:
                 core.check_running()
                 queue = self.queue(consumer.queue)
                 now_ms = core.now_ms()
@@ -232,8 +232,8 @@ class MovedRows(Holding):
                     core.deferred.append(discard_expired(core, found.expired, now_ms))
                 claimed = self._take(consumer, queue, found, now_ms) if found.keys else None
             if claimed is not None:
-                claim, work = claimed
-                self._run(work, settles=bool(found.volatile))
+                claim, transaction = claimed
+                self._run(transaction, settles=bool(found.volatile))
                 consumer.accept(claim)
                 return claim
             core.run_deferred()
@@ -242,8 +242,8 @@ class MovedRows(Holding):
 
     def _take(
         self, consumer: Consumer, queue: LocalQueue, found: _Walk, now_ms: int
-    ) -> tuple[ClaimRow, Work]:
-        row, work = consumer.row, Work()
+    ) -> tuple[ClaimRow, Transaction]:
+        row, transaction = consumer.row, Transaction()
         count = len(found.keys)
         claim = ClaimRow(
             row.id,
@@ -255,53 +255,58 @@ class MovedRows(Holding):
         )
         rows = Rows(row.id, row.last_row, claim.last_row)
         after = row._replace(last_number=claim.number, last_row=claim.last_row)
-        work.unit.statements += store.take(rows, found.keys, found.volatile)
-        work.unit.statements += [store.save_claim(claim), store.save_consumer(after)]
+        transaction.unit.statements += store.take(rows, found.keys, found.volatile)
+        transaction.unit.statements += [store.save_claim(claim), store.save_consumer(after)]
         if found.volatile:
             # On disk from now on: a crash does not take them.
-            work.unit.delta(queue.number).present_volatile -= len(found.volatile)
-            work.unit.volatile_deletes += [(message.k,) for _place, message in found.volatile]
-        many.claim(work, Claiming(queue, found.keys, len(found.volatile)))
-        return claim, work
+            transaction.unit.delta(queue.number).present_volatile -= len(found.volatile)
+            transaction.unit.volatile_deletes += [
+                (message.k,) for _place, message in found.volatile
+            ]
+        many.claim(transaction, Claiming(queue, found.keys, len(found.volatile)))
+        return claim, transaction
 
-    def _run(self, work: Work, *, settles: bool) -> None:
+    def _run(self, transaction: Transaction, *, settles: bool) -> None:
         core = self._core
         if settles:
             try:
                 # Their puts are counted on disk before they themselves are.
                 core.store.settle()
             except MQError:
-                with core.latch:
-                    core.take_back(work)
+                with core.engine_lock:
+                    core.take_back(transaction)
                 raise
-        core.run(work)
+        core.run(transaction)
 
     def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """End the lives of the messages as a get does (G9)."""
         core, row = self._core, consumer.row
-        rows, work = Rows(row.id, consumer.closed_row, group[-1].last_row), Work()
+        rows, transaction = Rows(row.id, consumer.closed_row, group[-1].last_row), Transaction()
         queue = core.registry.queue(consumer.queue)
         records, confirming = _records_of(core.store.claimed.descriptors(rows))
-        with core.latch:
+        with core.engine_lock:
             now_ms = core.now_ms()
         if confirming:
             try:
-                _send_confirmations(core, work, queue, rows, confirming)
+                _send_confirmations(core, transaction, queue, rows, confirming)
             except BaseException:
-                with core.latch:
-                    core.take_back(work)
+                with core.engine_lock:
+                    core.take_back(transaction)
                 raise
-        outcome = many.end_claimed(work, queue, rows.message_count)
+        outcome = many.end_claimed(transaction, queue, rows.message_count)
         ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records)
-        work.unit.end_rows(queue.number, ended)
-        self._close(consumer, group, work)
+        transaction.unit.end_rows(queue.number, ended)
+        self._close(consumer, group, transaction)
         return rows.message_count
 
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """Move the messages back, each to its place, backout counts raised (G8)."""
         core = self._core
-        rows, work = Rows(consumer.row.id, consumer.closed_row, group[-1].last_row), Work()
+        rows, transaction = (
+            Rows(consumer.row.id, consumer.closed_row, group[-1].last_row),
+            Transaction(),
+        )
         queue = core.registry.queue(consumer.queue)
-        _give_back(core, work, queue, rows)
-        self._close(consumer, group, work)
+        _give_back(core, transaction, queue, rows)
+        self._close(consumer, group, transaction)
         return rows.message_count

@@ -24,7 +24,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
 from mayfly.engine.holding import many
 from mayfly.engine.queues import VOLATILE, LocalQueue
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -53,7 +53,7 @@ class DueRows(Holding):
 
     def note_mark(self, mark: int) -> None:
         """Remember when a mark was given."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         self._marked_ms[mark] = self._core.now_ms()
         while len(self._marked_ms) > _MARKS_KEPT:
             del self._marked_ms[next(iter(self._marked_ms))]
@@ -87,15 +87,15 @@ class DueRows(Holding):
             last_row += len(keys)
             self._keys[row.id, claim.number] = keys
             if keys:
-                with core.latch:
+                with core.engine_lock:
                     self._hide(keys)
         consumer.claims = claims
         consumer.row = row._replace(last_row=last_row)
 
     def claim_next(self, consumer: Consumer, limit: Limit) -> ClaimRow | None:
         """Claim what is due, by delivery time, then put order; what has expired is discarded."""
-        core, work = self._core, Work()
-        with core.latch:
+        core, transaction = self._core, Transaction()
+        with core.engine_lock:
             core.check_running()
             self.queue(consumer.queue)
             taken, body_bytes = self._next(limit)
@@ -110,7 +110,7 @@ class DueRows(Holding):
                     core.now_ms(),
                 )
                 after = row._replace(last_number=claim.number, last_row=claim.last_row)
-                work.unit.statements += [
+                transaction.unit.statements += [
                     save_claim(claim),
                     save_consumer(after),
                     store.save_keys(row.id, claim.number, keys),
@@ -122,7 +122,7 @@ class DueRows(Holding):
         if not taken:
             return None
         try:
-            core.run(work)
+            core.run(transaction)
         except BaseException:
             self._show(keys)
             raise
@@ -134,18 +134,18 @@ class DueRows(Holding):
 
     def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """Let the messages go to their targets: their lives on the staging queue end (D15-D22)."""
-        released, work = 0, Work()
+        released, transaction = 0, Transaction()
         for claim in group:
             keys = self._keys[claim.consumer_id, claim.number]
             for start in range(0, len(keys), BATCH):
                 released += self._release(keys[start : start + BATCH])
-        self._forget(consumer, group, work)
+        self._forget(consumer, group, transaction)
         return released
 
     def release_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """Leave the messages on the staging queue; they were delivered to nobody."""
         held = [self._keys[claim.consumer_id, claim.number] for claim in group]
-        self._forget(consumer, group, Work())
+        self._forget(consumer, group, Transaction())
         for keys in held:
             self._show(keys)
         return sum(map(len, held))
@@ -172,13 +172,13 @@ class DueRows(Holding):
         taken: list[DueOfSide] = []
         expired: list[DueOfSide] = []
         body_bytes = 0
-        for due, side in self._processor.due(up_to_ms, min(limit.row_count, CLAIM_ROWS_MAX)):
+        for due, persistence in self._processor.due(up_to_ms, min(limit.row_count, CLAIM_ROWS_MAX)):
             if is_expired(due.expire_at_ms, now_ms):
-                expired.append((due, side))
+                expired.append((due, persistence))
                 continue
             if taken and body_bytes + due.body_bytes > left_bytes:
                 break
-            taken.append((due, side))
+            taken.append((due, persistence))
             body_bytes += due.body_bytes
         if expired:
             core.deferred += self._processor.let_go(expired, now_ms)
@@ -186,23 +186,23 @@ class DueRows(Holding):
 
     def _release(self, keys: array[int]) -> int:
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
             now_ms = core.now_ms()
             # What the last try of this end has released is gone.
             dues = [
-                (due, side)
-                for due, side in self._processor.of_keys(keys)
+                (due, persistence)
+                for due, persistence in self._processor.of_keys(keys)
                 if core.hidden.get(due.k) is core.staging.releasing
             ]
             # Should one have to stay, it can be seen.
             many.give_back(self._staging(), [due.k for due, _side in dues], core.staging.releasing)
-            works = self._processor.let_go(dues, now_ms)
+            transactions = self._processor.let_go(dues, now_ms)
         try:
-            core.run(*works)
+            core.run(*transactions)
         except BaseException:
             # It is still claimed: the next try goes on with what is left.
-            with core.latch:
+            with core.engine_lock:
                 self._hide([key for key in self._present(keys) if key not in core.hidden])
             raise
         return len(dues)
@@ -225,7 +225,7 @@ class DueRows(Holding):
         lengths = store.lengths_of_keys(fetch, keys)
         in_memory = [key for key in keys if key not in lengths]
         if in_memory:
-            with core.latch:
+            with core.engine_lock:
                 lengths |= store.lengths_of_keys(core.messages(VOLATILE).fetch, in_memory)
         count = 0
         for key in keys:
@@ -236,7 +236,7 @@ class DueRows(Holding):
         wanted = keys[:count]
         found = {row[0]: row for row in store.rows_of_keys(fetch, wanted)}
         if len(found) < count:
-            with core.latch:
+            with core.engine_lock:
                 rows = store.rows_of_keys(core.messages(VOLATILE).fetch, wanted)
             found |= {row[0]: row for row in rows}
         return [found[key] for key in wanted] if len(found) == count else []
@@ -245,25 +245,25 @@ class DueRows(Holding):
         """Return those of some keys that the store holds messages of."""
         core = self._core
         found = store.lengths_of_keys(core.store.claimed.fetch, keys)
-        with core.latch:
+        with core.engine_lock:
             found |= store.lengths_of_keys(core.messages(VOLATILE).fetch, keys)
         return store.keys_of(key for key in keys if key in found)
 
-    def _forget(self, consumer: Consumer, group: list[ClaimRow], work: Work) -> None:
-        work.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
-        self._close(consumer, group, work)
+    def _forget(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
+        transaction.unit.statements.append(store.forget_keys(consumer.row.id, group[-1].number))
+        self._close(consumer, group, transaction)
         for claim in group:
             del self._keys[claim.consumer_id, claim.number]
 
     def _hide(self, keys: Sequence[int]) -> None:
         """Keep everybody else away from messages."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         many.hold(self._staging(), keys, self._core.staging.releasing)
 
     def _show(self, keys: Sequence[int]) -> None:
         """Let messages be seen again that are not released."""
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             held = [k for k in self._present(keys) if core.hidden.get(k) is core.staging.releasing]
             many.give_back(self._staging(), held, core.staging.releasing)
         core.run_deferred()

@@ -13,7 +13,7 @@ from mayfly.engine.disposal import discard_expired
 from mayfly.engine.holding.messages import pass_over
 from mayfly.engine.put import DELAY_COMMAND_LEVEL
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
@@ -55,7 +55,7 @@ class DelayProcessor:
 
     def status(self) -> str:
         """Return ``running``, ``spark`` when a pipeline is to do it, or ``stopped:`` and why."""
-        with self._core.latch:
+        with self._core.engine_lock:
             why = self.why_stopped()
         if why:
             return f"stopped: {why}"
@@ -75,23 +75,23 @@ class DelayProcessor:
     def run(self) -> None:
         """Release one batch of what is due; more is due when ``next_due_ms`` says so."""
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             due_ms, now_ms = self.next_due_ms(), core.now_ms()
             if due_ms is None or due_ms > now_ms:
                 return
-            works = self.let_go(self.due(now_ms, BATCH), now_ms)
-        if works:
-            core.run(*works)
+            transactions = self.let_go(self.due(now_ms, BATCH), now_ms)
+        if transactions:
+            core.run(*transactions)
         self.look_ahead()
 
     def look_ahead(self) -> None:
         """Note when the next message is due."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.staging.due_ms = self._earliest()
 
     def why_stopped(self) -> str:
         """Say why nothing is released now, empty when it is."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         core = self._core
         if core.command_level < DELAY_COMMAND_LEVEL:
             return f"command level {core.command_level} knows no delivery delay"
@@ -120,7 +120,7 @@ class DelayProcessor:
 
         Of both sides together there may be fewer than ``limit`` although more are due.
         """
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
         if queue is None:
             return []
@@ -136,56 +136,56 @@ class DelayProcessor:
 
     def of_keys(self, keys: Sequence[int]) -> list[DueOfSide]:
         """Return what there is of some keys, hidden or not, in order."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         low, high, wanted = keys[0], keys[-1] + 1, frozenset(keys)
         volatile, persistent = (
-            [due for due in self._between(side, low, high) if due.k in wanted]
-            for side in (VOLATILE, PERSISTENT)
+            [due for due in self._between(persistence, low, high) if due.k in wanted]
+            for persistence in (VOLATILE, PERSISTENT)
         )
         return _in_order(volatile, persistent)
 
     def pass_over(self, key: int) -> None:
         """Note that everything up to a key is hidden, so that nobody walks past it."""
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         queue = self._core.registry.staging()
         if queue is not None and not self._retry_at_ms:
-            for side in (VOLATILE, PERSISTENT):
-                pass_over(queue, side, key)
+            for persistence in (VOLATILE, PERSISTENT):
+                pass_over(queue, persistence, key)
 
-    def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Work]:
+    def let_go(self, dues: Iterable[DueOfSide], now_ms: int) -> list[Transaction]:
         """Return what sends due messages to their targets, or discards them.
 
         What fails for now stays where it is and is tried again later (D21).
         """
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         core, staging = self._core, self._core.registry.staging()
         if staging is None:
             return []
         release = Release(core, staging, now_ms)
         expired: list[Found] = []
-        for due, side in dues:
+        for due, persistence in dues:
             is_over = is_expired(due.expire_at_ms, now_ms)
-            if not is_over and side == PERSISTENT and release.take_in_bulk(due):
+            if not is_over and persistence == PERSISTENT and release.take_in_bulk(due):
                 continue
-            row = core.messages(side).row(due.k)
+            row = core.messages(persistence).row(due.k)
             assert row is not None
             if is_over:
-                expired.append((staging, row, side))
-            elif not release.take((staging, row, side)):
+                expired.append((staging, row, persistence))
+            elif not release.take((staging, row, persistence)):
                 self._retry_at_ms[due.k] = now_ms + RETRY_MS
-        works = release.works()
+        transactions = release.transactions()
         if expired:
-            works.append(discard_expired(core, expired, now_ms))
-        return works
+            transactions.append(discard_expired(core, expired, now_ms))
+        return transactions
 
     def _due_of_side(
-        self, queue: LocalQueue, side: int, up_to_ms: int, limit: int
+        self, queue: LocalQueue, persistence: int, up_to_ms: int, limit: int
     ) -> tuple[list[Due], int]:
         """Return some messages of one side, and the key before which these are all there are."""
         core = self._core
-        low, high = max(STAGING_LOW, queue.first[side]), staging_key(up_to_ms + 1, 0)
-        while queue.present[side]:
-            rows = core.messages(side).due(low, high, limit)
+        low, high = max(STAGING_LOW, queue.first[persistence]), staging_key(up_to_ms + 1, 0)
+        while queue.present[persistence]:
+            rows = core.messages(persistence).due(low, high, limit)
             free = [r for r in rows if r.k not in core.hidden and r.k not in self._retry_at_ms]
             if len(rows) < limit:
                 return free, high
@@ -194,9 +194,9 @@ class DelayProcessor:
                 return free, low
         return [], high
 
-    def _between(self, side: int, low: int, high: int) -> Iterator[Due]:
+    def _between(self, persistence: int, low: int, high: int) -> Iterator[Due]:
         while low < high:
-            rows = self._core.messages(side).due(low, high, BATCH)
+            rows = self._core.messages(persistence).due(low, high, BATCH)
             yield from rows
             low = rows[-1].k + 1 if len(rows) == BATCH else high
 
@@ -210,13 +210,14 @@ class DelayProcessor:
             return None
         keys = [
             key
-            for side in (VOLATILE, PERSISTENT)
-            if queue.present[side] and (key := self._lowest_free(queue, side)) is not None
+            for persistence in (VOLATILE, PERSISTENT)
+            if queue.present[persistence]
+            and (key := self._lowest_free(queue, persistence)) is not None
         ]
         return due_ms_of(min(keys)) if keys else None
 
-    def _lowest_free(self, queue: LocalQueue, side: int) -> int | None:
-        messages, low = self._core.messages(side), max(STAGING_LOW, queue.first[side])
+    def _lowest_free(self, queue: LocalQueue, persistence: int) -> int | None:
+        messages, low = self._core.messages(persistence), max(STAGING_LOW, queue.first[persistence])
         while (key := messages.lowest_key(low, queue.high)) is not None:
             if key not in self._core.hidden and key not in self._retry_at_ms:
                 return key

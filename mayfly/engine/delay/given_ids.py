@@ -29,12 +29,12 @@ def given_id(key: int, msg_hash: int, sequence: int) -> bytes:
 
 def of_given_id(core: Core, shown_id: bytes) -> StoredMessage | None:
     """Return the message that the staging queue shows with such a MsgId, None without one."""
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     if shown_id[:4] != _PREFIX or shown_id[11:12] != _MARK:
         return None
     key = STAGING_LOW + int.from_bytes(shown_id[12:20], "big")
-    for side in (VOLATILE, PERSISTENT):
-        row = core.messages(side).row(key)
+    for persistence in (VOLATILE, PERSISTENT):
+        row = core.messages(persistence).row(key)
         if row is not None and row.shown_id == shown_id:
             return row
     return _moved(core, shown_id)
@@ -46,8 +46,8 @@ def _moved(core: Core, shown_id: bytes) -> StoredMessage | None:
     staging = core.registry.staging()
     if staging is None:
         return None
-    for side, count in enumerate(staging.present):
-        for row in core.messages(side).by_msg_id(msg_hash, staging.low, staging.high, count):
+    for persistence, count in enumerate(staging.present):
+        for row in core.messages(persistence).by_msg_id(msg_hash, staging.low, staging.high, count):
             if row.shown_id == shown_id:
                 return row
     return None

@@ -67,7 +67,7 @@ TRIM_AUDIT = (
 
 
 def receipt_from_ledger(core: Core, msg_id: bytes) -> Receipt:
-    """Return how the wait of a message ended that is not delayed any more; call without the latch.
+    """Return how the wait of a message ended that is not delayed any more; call without the lock.
 
     The answer is as good as the ledger's retention.
     """

@@ -14,14 +14,14 @@ from collections import Counter
 from mayfly.engine.authority.checks import check_release
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE
-from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_row, size_on
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_row, size_on
 from mayfly.engine.disposal import as_given, dead_letter, original_of, send_report
 from mayfly.engine.holding import many, messages, puts
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.delayed_copies import window_on
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import seen_in_transit
-from mayfly.engine.work import Moving, Work
+from mayfly.engine.transaction import Moving, Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.reports import Cause, is_owed
 from mayfly.lifetime.window import Window
@@ -54,16 +54,16 @@ class _Lane:
 
 
 class Release:
-    """One batch of due messages on its way: it is built under the lock, then its works are run."""
+    """One batch of due messages: it is built under the lock, then its transactions are run."""
 
     def __init__(self, core: Core, staging: LocalQueue, now_ms: int) -> None:
         """Begin an empty batch."""
-        assert core.latch.is_held()
+        assert core.engine_lock.is_held()
         self._core = core
         self._staging = staging
         self._now_ms = now_ms
-        self._work = Work()
-        self._failures: list[Work] = []
+        self._work = Transaction()
+        self._failures: list[Transaction] = []
         self._lanes: dict[tuple[str | None, bytes | None, bytes], _Lane | None] = {}
 
     def take_in_bulk(self, due: Due) -> bool:
@@ -94,8 +94,8 @@ class Release:
         try:
             self._deliver(row, descriptor)
         except MQError as failure:
-            # A work of its own: it may have to be undone alone (D22).
-            own = Work()
+            # A transaction of its own: it may have to be undone alone (D22).
+            own = Transaction()
             event = self._dispose(own, found, descriptor, failure.reason)
             if event is None:
                 puts.withdraw_all(own)
@@ -107,8 +107,8 @@ class Release:
             messages.end(core, self._work, found, Event.DUE, self._now_ms)
         return True
 
-    def works(self) -> list[Work]:
-        """Return what is to be run, with the latch free again."""
+    def transactions(self) -> list[Transaction]:
+        """Return what is to be run, with the lock free again."""
         for lane in self._lanes.values():
             if lane is not None and lane.old_keys:
                 self._add_lane(lane)
@@ -141,10 +141,10 @@ class Release:
         return None if hindered else _Lane(core, path, descriptor)
 
     def _add_lane(self, lane: _Lane) -> None:
-        work, count = self._work, len(lane.old_keys)
+        transaction, count = self._work, len(lane.old_keys)
         descriptor, target = lane.descriptor, lane.path.queue
         keys = ",".join([f'"{a}":{b}' for a, b in zip(lane.old_keys, lane.new_keys, strict=True)])
-        work.unit.move(
+        transaction.unit.move(
             self._staging.number,
             target.number,
             Move(
@@ -160,14 +160,14 @@ class Release:
                 HEADER_BYTES,
             ),
         )
-        many.leave(work, Moving(self._staging, target, lane.old_keys, lane.new_keys))
+        many.leave(transaction, Moving(self._staging, target, lane.old_keys, lane.new_keys))
         for number, staged in lane.target_numbers.items():
             if number is not None:
-                many.count_released(work, self._staging, number, staged)
+                many.count_released(transaction, self._staging, number, staged)
 
     def _deliver(self, row: StoredMessage, descriptor: Descriptor) -> None:
         """Resolve the target a second time (D15) and put the original message there."""
-        core, work = self._core, self._work
+        core, transaction = self._core, self._work
         if row.target is None:
             raise mq_error(rc.MQRC_HEADER_ERROR, f"no delay header on {STAGING_QUEUE}")
         name = row.target
@@ -183,14 +183,20 @@ class Release:
         if row.ttl_from_release == CAP_AT_RELEASE:
             window = window_on(path, window)
         ids = Ids(row.msg_id, row.correl_id, row.shown_id)
-        message = Outgoing(prepared, window, ids, row.body)
-        arrive(core, work, path, prepared, new_row(core, path, message)._replace(topic=row.topic))
+        message = OutgoingMessage(prepared, window, ids, row.body)
+        arrive(
+            core,
+            transaction,
+            path,
+            prepared,
+            new_row(core, path, message)._replace(topic=row.topic),
+        )
         if path.remote is None and is_owed(Cause.COA, descriptor):
             original = original_of(self._staging, row, descriptor, self._now_ms)
-            send_report(core, work, Cause.COA, original)
+            send_report(core, transaction, Cause.COA, original)
 
     def _dispose(
-        self, work: Work, found: Found, descriptor: Descriptor, reason: int
+        self, transaction: Transaction, found: Found, descriptor: Descriptor, reason: int
     ) -> Event | None:
         """Discard or dead-letter as the report options say (D20); None when that fails (D21).
 
@@ -204,9 +210,9 @@ class Release:
         else:
             ids = Ids(original.msg_id, row.correl_id, row.shown_id)
             body = seen_in_transit(row, self._now_ms).body
-            message = Outgoing(as_given(core, descriptor), _window(row), ids, body)
+            message = OutgoingMessage(as_given(core, descriptor), _window(row), ids, body)
             try:
-                dead_letter(core, work, message, reason, row.target or STAGING_QUEUE)
+                dead_letter(core, transaction, message, reason, row.target or STAGING_QUEUE)
                 event = Event.DEAD_LETTER
             except MQError as error:
                 _LOG.warning("dead-letter queue refuses a delayed message: %s", error)
@@ -214,7 +220,9 @@ class Release:
                     return None
                 event = Event.DISCARD
         # Of this one the rule is that it goes to the dead-letter queue, whatever it asks for (D22).
-        is_sent = send_report(core, work, Cause.EXCEPTION, original, reason, always_kept=True)
+        is_sent = send_report(
+            core, transaction, Cause.EXCEPTION, original, reason, always_kept=True
+        )
         # A persistent message does not go while its report can reach no queue (D22).
         if not is_sent and descriptor.persistence == MQPER_PERSISTENT:
             return None

@@ -32,8 +32,8 @@ from mayfly.engine.delay.schedule_query import (
 )
 from mayfly.engine.delivery import Identifier, stored_id
 from mayfly.engine.queues import Found
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.delay_header import STAGING_QUEUE
@@ -100,14 +100,14 @@ class Schedule:
         scan = Scan(self._core, where, after, limit=limit, shows_releasing=True)
         found: list[Scheduled] = []
         while len(found) < limit and not scan.is_done:
-            with self._core.latch:
+            with self._core.engine_lock:
                 found.extend(scheduled(row) for _queue, row, _side in scan.step())
         return found[:limit]
 
     def show(self, msg_id: Identifier) -> Scheduled | None:
         """Return the delayed message that was sent under a MsgId, None when none waits."""
         self._unit_of_work()
-        with self._core.latch:
+        with self._core.engine_lock:
             found = found_by_id(self._core, stored_id(msg_id, "msg_id"))
             if found is None or not is_shown(self._core, found[1].k):
                 return None
@@ -122,7 +122,7 @@ class Schedule:
         self._unit_of_work()
         self._check(words.BROWSE)
         core, registry = self._core, self._core.registry
-        with core.latch:
+        with core.engine_lock:
             if queue is None:
                 staging = registry.staging()
                 return 0 if staging is None else staging.depth + core.staging.releasing.count
@@ -131,7 +131,7 @@ class Schedule:
                 return target.staged_for
         scan, count = Scan(core, ScheduleFilter(queue), shows_releasing=True), 0
         while not scan.is_done:
-            with core.latch:
+            with core.engine_lock:
                 count += len(scan.step())
         return count
 
@@ -185,33 +185,33 @@ class Schedule:
 
     def _change_one(self, msg_id: Identifier, change: Change) -> Receipt:
         core, unit_of_work = self._core, self._unit_of_work()
-        wanted, work = stored_id(msg_id, "msg_id"), Work()
+        wanted, transaction = stored_id(msg_id, "msg_id"), Transaction()
         left_over: int | None = None
         while True:
-            with core.latch:
+            with core.engine_lock:
                 found = self._settled(wanted)
                 key = None if found is None else found[1].k
                 if key is None or key == left_over or not self._is_on_its_way(key):
-                    receipt = self._change_found(found, change, (wanted, work, unit_of_work))
+                    receipt = self._change_found(found, change, (wanted, transaction, unit_of_work))
                     break
             # Somebody may have been told that it is released: it goes first, if it can.
             core.do_due()
             left_over = key
         if receipt is None:
             receipt = receipt_from_ledger(core, wanted)
-        if not work.departures and receipt is not change.receipt:
-            self._note(change, (wanted, change.detail, receipt, 0), work, unit_of_work)
-        core.run(work)
+        if not transaction.departures and receipt is not change.receipt:
+            self._note(change, (wanted, change.detail, receipt, 0), transaction, unit_of_work)
+        core.run(transaction)
         return receipt
 
     def _change_found(
         self,
         found: Found | None,
         change: Change,
-        effect: tuple[bytes, Work, UnitOfWork | None],
+        effect: tuple[bytes, Transaction, UnitOfWork | None],
     ) -> Receipt | None:
         """Change a message if it can be; None when it does not wait any more."""
-        wanted, work, unit_of_work = effect
+        wanted, transaction, unit_of_work = effect
         if found is None:
             return None
         self._check_message(words.GET, found[1])
@@ -221,10 +221,10 @@ class Schedule:
             # To its sender a publication is one message, however many have their copy.
             copies = [c for c in other_copies(self._core, found) if self._is_possible(change, c)]
             for copy in (found, *copies):
-                change.apply(copy, work, unit_of_work)
+                change.apply(copy, transaction, unit_of_work)
             receipt = change.receipt
             told = wanted, change.detail, receipt, 1 + len(copies)
-            self._note(change, told, work, unit_of_work)
+            self._note(change, told, transaction, unit_of_work)
         return receipt
 
     def _check(self, wanted: int, sender: str | None = None) -> None:
@@ -245,7 +245,7 @@ class Schedule:
         self._check(words.GET, where.sender)
         check = Scan(core, where)
         while not check.is_done:
-            with core.latch:
+            with core.engine_lock:
                 for _queue, row, _side in check.step():
                     if not is_expired(row.expire_at_ms, core.now_ms()):
                         change.check(row)
@@ -253,20 +253,22 @@ class Schedule:
         while not scan.is_done:
             # Its session may have ended since the last batch.
             self._unit_of_work()
-            work, count = Work(), 0
-            with core.latch:
+            transaction, count = Transaction(), 0
+            with core.engine_lock:
                 try:
                     for found in scan.step():
                         if change.covers(found[1]) and self._is_possible(change, found):
-                            change.apply(found, work, unit_of_work)
+                            change.apply(found, transaction, unit_of_work)
                             count += 1
                 finally:
                     # A unit of work that is full keeps what is in it, and so its audit, too.
                     if count:
                         detail = f"{change.detail} {_spelled(where)}".strip()
-                        self._note(change, (b"", detail, change.receipt, count), work, unit_of_work)
+                        self._note(
+                            change, (b"", detail, change.receipt, count), transaction, unit_of_work
+                        )
             if count:
-                core.run(work)
+                core.run(transaction)
                 total += count
                 yield total
         if not total:
@@ -289,9 +291,9 @@ class Schedule:
         def is_under_way() -> bool:
             nonlocal found
             found = found_by_id(self._core, msg_id)
-            return found is not None and isinstance(self._core.hidden.get(found[1].k), Work)
+            return found is not None and isinstance(self._core.hidden.get(found[1].k), Transaction)
 
-        self._core.latch.wait_while(is_under_way)
+        self._core.engine_lock.wait_while(is_under_way)
         return found
 
     def _state(self, found: Found, unit_of_work: UnitOfWork | None) -> Receipt | None:
@@ -310,7 +312,7 @@ class Schedule:
         self,
         change: Change,
         told: tuple[bytes, str, Receipt, int],
-        work: Work,
+        transaction: Transaction,
         unit_of_work: UnitOfWork | None,
     ) -> None:
         """Add the audit of a change to what makes it durable."""
@@ -320,7 +322,7 @@ class Schedule:
         if unit_of_work is not None:
             unit_of_work.note(AUDIT, entry)
         else:
-            work.unit.statements.extend(((AUDIT, entry), TRIM_AUDIT))
+            transaction.unit.statements.extend(((AUDIT, entry), TRIM_AUDIT))
 
 
 def _check_whole(name: str, value: int, least: int) -> None:

@@ -8,8 +8,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.receipts import Receipt
 from mayfly.engine.holding import messages
 from mayfly.engine.queues import Found
-from mayfly.engine.unit_of_work import Taken, UnitOfWork
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UncommittedGet, UnitOfWork
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.window import LATEST_DUE_MS, due_at
 from mayfly.mqi import reasons as rc
@@ -36,8 +36,10 @@ class Change(ABC):
         """Raise the reason why a message cannot be changed."""
 
     @abstractmethod
-    def apply(self, found: Found, work: Work, unit_of_work: UnitOfWork | None) -> None:
-        """Change a visible message, by the unit of work, or by the work where there is none."""
+    def apply(
+        self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
+    ) -> None:
+        """Change a visible message, by the unit of work, or by the transaction without one."""
 
 
 class Cancellation(Change):
@@ -53,14 +55,16 @@ class Cancellation(Change):
     def check(self, row: StoredMessage) -> None:
         """Nothing that waits is too late to be cancelled."""
 
-    def apply(self, found: Found, work: Work, unit_of_work: UnitOfWork | None) -> None:
+    def apply(
+        self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
+    ) -> None:
         """Take the message, as a get from the staging queue does (D3)."""
-        queue, row, side = found
+        queue, row, persistence = found
         if unit_of_work is not None:
             unit_of_work.check_room()
-            unit_of_work.take(queue, row, side)
+            unit_of_work.take(queue, row, persistence)
             return
-        messages.end(self._core, work, found, Event.CANCEL, self._core.now_ms())
+        messages.end(self._core, transaction, found, Event.CANCEL, self._core.now_ms())
 
 
 class Rescheduling(Change):
@@ -124,18 +128,20 @@ class Rescheduling(Change):
                 f"at {row.expire_at_ms}",
             )
 
-    def apply(self, found: Found, work: Work, unit_of_work: UnitOfWork | None) -> None:
+    def apply(
+        self, found: Found, transaction: Transaction, unit_of_work: UnitOfWork | None
+    ) -> None:
         """Give the message the key of its new time, behind all others of that time."""
-        queue, row, side = found
+        queue, row, persistence = found
         if unit_of_work is not None:
             unit_of_work.check_room()
         new = self._at(row, self._new_due_ms(row))
         if new.k > row.k:
             self._first_own_keys.setdefault(due_ms_of(new.k), new.k)
         if unit_of_work is not None:
-            unit_of_work.reschedule(Taken(queue, row, side), new)
+            unit_of_work.reschedule(UncommittedGet(queue, row, persistence), new)
             return
-        messages.put_off(work, found, new)
+        messages.put_off(transaction, found, new)
 
     def _new_due_ms(self, row: StoredMessage) -> int:
         due_ms = due_ms_of(row.k) + self._by_ms if self._by_ms is not None else self._due_ms

@@ -16,7 +16,7 @@ from mayfly.store.delayed import Due
 from mayfly.store.keys import STAGING_LOW, due_ms_of, id_hash, key_of_delayed_id, staging_key
 from mayfly.store.units import StoredMessage
 
-#: Rows looked at in one turn of the latch.
+#: Rows looked at in one turn of the lock.
 _STEP = 1_000
 _ZERO_ID = bytes(24)
 
@@ -103,38 +103,38 @@ def scheduled(row: StoredMessage) -> Scheduled:
 
 def found_by_id(core: Core, msg_id: bytes) -> Found | None:
     """Return the delayed message sent under a MsgId, hidden or not."""
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     core.check_running()
     staging = core.registry.staging()
     if staging is None or not msg_id:
         return None
     key = key_of_delayed_id(msg_id)
-    for side in (VOLATILE, PERSISTENT):
-        if not staging.present[side]:
+    for persistence in (VOLATILE, PERSISTENT):
+        if not staging.present[persistence]:
             continue
-        messages, within = core.messages(side), (staging.low, staging.high)
+        messages, within = core.messages(persistence), (staging.low, staging.high)
         if key is not None:
             rows = messages.by_delayed_id(msg_id, key, within, 2)
         else:
             rows = messages.by_msg_id(id_hash(msg_id), *within, 2)
         for row in rows:
             if row.msg_id == msg_id and row.target is not None:
-                return staging, row, side
+                return staging, row, persistence
     return None
 
 
 def other_copies(core: Core, found: Found) -> list[Found]:
     """Return the visible copies for other subscribers of a delayed publication."""
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     staging, one, _side = found
     if one.sub_id is None:
         return []
     return [
-        (staging, row, side)
-        for side in (VOLATILE, PERSISTENT)
-        if staging.present[side]
-        for row in core.messages(side).by_msg_id(
-            id_hash(one.msg_id), staging.low, staging.high, staging.present[side]
+        (staging, row, persistence)
+        for persistence in (VOLATILE, PERSISTENT)
+        if staging.present[persistence]
+        for row in core.messages(persistence).by_msg_id(
+            id_hash(one.msg_id), staging.low, staging.high, staging.present[persistence]
         )
         if row.msg_id == one.msg_id and row.k != one.k
         if row.sub_id is not None and row.k not in core.hidden
@@ -171,27 +171,27 @@ class Scan:
 
         Looks at a bounded number of rows.
         """
-        assert self._core.latch.is_held()
+        assert self._core.engine_lock.is_held()
         found: list[Found] = []
-        for due, side in self._entries():
+        for due, persistence in self._entries():
             if len(found) == self._limit:
                 self.is_done = False
                 break
             self._low = due.k + 1
-            meant = self._found(due, side)
+            meant = self._found(due, persistence)
             if meant is not None:
                 found.append(meant)
         return found
 
-    def _found(self, due: Due, side: int) -> Found | None:
+    def _found(self, due: Due, persistence: int) -> Found | None:
         core, staging = self._core, self._core.registry.staging()
         is_hidden = not is_shown(core, due.k) if self._shows_releasing else due.k in core.hidden
         if staging is None or is_hidden or not self._where.accepts(due):
             return None
-        row = core.messages(side).row(due.k)
+        row = core.messages(persistence).row(due.k)
         if row is None or not self._where.accepts_content(row):
             return None
-        return staging, row, side
+        return staging, row, persistence
 
     def _entries(self) -> list[tuple[Due, int]]:
         """Return the next rows of both sides in order; notes whether they are the last."""
@@ -199,11 +199,11 @@ class Scan:
         core.check_running()
         sides: list[list[tuple[Due, int]]] = []
         ends: list[int] = []
-        for side in (VOLATILE, PERSISTENT):
-            if staging is None or not staging.present[side]:
+        for persistence in (VOLATILE, PERSISTENT):
+            if staging is None or not staging.present[persistence]:
                 continue
-            rows = core.messages(side).due(self._low, self._high, _STEP)
-            sides.append([(due, side) for due in rows])
+            rows = core.messages(persistence).due(self._low, self._high, _STEP)
+            sides.append([(due, persistence) for due in rows])
             if len(rows) == _STEP:
                 ends.append(rows[-1].k)
         both = list(merge(*sides, key=itemgetter(0)))
@@ -216,7 +216,7 @@ class Scan:
 
 def is_shown(core: Core, key: int) -> bool:
     """Tell whether a message of the staging queue is there for all to see."""
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     owner = core.hidden.get(key)
     return owner is None or owner is core.staging.releasing
 

@@ -91,7 +91,7 @@ def staged_row(core: Core, target: Path | None, message: Delayed) -> StoredMessa
 
     Without a target nobody counts it, and the caller says where it goes.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     prepared, window, msg_id, correl_id, body = message
     key = core.staging.order.next_key(window.deliver_at_ms)
     sequence = core.store.sequence

@@ -39,9 +39,9 @@ class StagingState:
     def _highest_key(self, low: int, high: int) -> int | None:
         queue = self._staging()
         keys = [
-            self._owner.messages(side).highest_key(low, high)
-            for side in (VOLATILE, PERSISTENT)
+            self._owner.messages(persistence).highest_key(low, high)
+            for persistence in (VOLATILE, PERSISTENT)
             # What is on its way to the disk is known to who asks.
-            if queue is None or queue.present[side]
+            if queue is None or queue.present[persistence]
         ]
         return max((key for key in keys if key is not None), default=None)

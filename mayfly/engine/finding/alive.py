@@ -11,9 +11,9 @@ from mayfly.engine.queues import Found, LocalQueue
 from mayfly.lifetime.window import is_expired
 from mayfly.store.units import StoredMessage
 
-#: Expired messages that one turn of the latch passes over; then they are discarded, and on.
+#: Expired messages that one turn of the lock passes over; then they are discarded, and on.
 DISCARD_BATCH = 1_000
-#: Messages that a selector refuses in one turn of the latch, some 5 ms, and bytes of their bodies.
+#: Messages that a selector refuses in one turn of the lock, some 5 ms, and bytes of their bodies.
 REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 
 
@@ -21,7 +21,7 @@ class Look(NamedTuple):
     """What was met: a live message or None, expired ones before it; ``is_cut`` when not at the end.
 
     All before the key ``reached`` has been met. A look that was cut short has met DISCARD_BATCH
-    expired messages, or as many refused ones as one turn of the latch has time for.
+    expired messages, or as many refused ones as one turn of the lock has time for.
     """
 
     alive: tuple[StoredMessage, int] | None
@@ -45,13 +45,13 @@ def look(
 
     What the selector refuses is passed over, dead or alive (E11).
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).
     may_discard = core.settings.discard_on_empty
     selects = None if match.selector is None else match.asker(core, queue, now_ms)
     expired: list[Found] = []
     reached, refused_count, refused_bytes = low, 0, 0
-    for row, side in in_order(core, queue, match, low, holder):
+    for row, persistence in in_order(core, queue, match, low, holder):
         if before is not None and before < row.k:
             break
         if selects is not None and not selects(row):
@@ -63,8 +63,8 @@ def look(
                 return Look(None, expired, reached, is_cut=True)
             continue
         if not is_expired(row.expire_at_ms, now_ms):
-            return Look((row, side), expired, row.k)
-        expired.append((queue, row, side))
+            return Look((row, persistence), expired, row.k)
+        expired.append((queue, row, persistence))
         reached = row.k + 1
         if len(expired) == DISCARD_BATCH and in_parts and may_discard:
             return Look(None, expired, reached, is_cut=True)

@@ -10,7 +10,7 @@ from mayfly.engine.browsing.marks import Unmarked
 from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import of_given_id
 from mayfly.engine.delay.staging import shown
-from mayfly.engine.finding.starts import MANY_HIDDEN, Starts
+from mayfly.engine.finding.search_starts import MANY_HIDDEN, SearchStarts
 from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
 from mayfly.mqi.descriptor import unpack_descriptor
@@ -102,7 +102,7 @@ def in_order(
     visible to it alone (B5). The lock is held until the last one is read; the search may be left at
     any point.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     if queue.is_staging and not (match.msg_id is None and match.correl_id is None):
         return _shown_with(core, queue, match, low, holder)
     return _stored(queue, match, low, holder)
@@ -113,7 +113,7 @@ def _stored(
 ) -> Iterator[tuple[StoredMessage, int]]:
     volatile, persistent = queue.present
     if holder is not None and holder.locked is not None:
-        sides = [_side(queue, side, match, low) for side in (VOLATILE, PERSISTENT)]
+        sides = [_side(queue, persistence, match, low) for persistence in (VOLATILE, PERSISTENT)]
         return _merged(_merged(*sides), _locked(holder.locked, match, low))
     if not persistent:
         return _side(queue, VOLATILE, match, low) if volatile else iter(())
@@ -175,21 +175,21 @@ def _merged(
 
 def _locked(found: Found, match: Match, low: int) -> Iterator[tuple[StoredMessage, int]]:
     """Yield the one message that a holder has locked; gets of others have led ``first`` past it."""
-    queue, row, side = found
-    now = queue.home.messages(side).row(row.k)
+    queue, row, persistence = found
+    now = queue.home.messages(persistence).row(row.k)
     if now is not None and row.k >= low and match.accepts(now):
-        yield now, side
+        yield now, persistence
 
 
 def _side(
-    queue: LocalQueue, side: int, match: Match, low: int
+    queue: LocalQueue, persistence: int, match: Match, low: int
 ) -> Iterator[tuple[StoredMessage, int]]:
     hidden = queue.home.hidden
-    fetch = _fetcher(queue, side, match)
+    fetch = _fetcher(queue, persistence, match)
     is_any = match is ANY or match._replace(selector=None) == ANY
-    first = queue.first[side]
+    first = queue.first[persistence]
     low = max(low, first)
-    ids = side, match.msg_id, match.correl_id
+    ids = persistence, match.msg_id, match.correl_id
     has_note = False
     if not (is_any or queue.is_staging) and _has_only_ids(match):
         start = first if queue.starts is None else queue.starts.of(ids, first)
@@ -206,7 +206,7 @@ def _side(
                 if has_note and hidden_count > MANY_HIDDEN:
                     _starts_of(queue).note(ids, row.k)
                 has_note = False
-                yield row, side
+                yield row, persistence
         if len(rows) < size:
             if has_note and hidden_count > MANY_HIDDEN:
                 _starts_of(queue).note(ids, rows[-1].k + 1 if rows else low)
@@ -215,10 +215,10 @@ def _side(
         size = _next_size(size, rows)
 
 
-def _starts_of(queue: LocalQueue) -> Starts:
+def _starts_of(queue: LocalQueue) -> SearchStarts:
     """Return the notes of a queue, made with the first one."""
     if queue.starts is None:
-        queue.starts = Starts()
+        queue.starts = SearchStarts()
         if queue.watchers is None:
             queue.watchers = WeakSet()
         queue.watchers.add(queue.starts)
@@ -235,9 +235,9 @@ def _next_size(size: int, rows: list[StoredMessage]) -> int:
 
 
 def _fetcher(
-    queue: LocalQueue, side: int, match: Match
+    queue: LocalQueue, persistence: int, match: Match
 ) -> Callable[[int, int], list[StoredMessage]]:
-    messages, high = queue.home.messages(side), queue.high
+    messages, high = queue.home.messages(persistence), queue.high
     if match.token is not None:
         token_key = key_of_token(match.token)
         end = min(high, token_key + 1)

@@ -11,7 +11,7 @@ from mayfly.engine.groups.members import Entry
 from mayfly.engine.holder import Holder
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 
 
 class GroupBrowser(GroupGetter):
@@ -36,12 +36,12 @@ class GroupBrowser(GroupGetter):
 
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
-    ) -> tuple[GetResult, Work | None] | None:
+    ) -> tuple[GetResult, Transaction | None] | None:
         """Show the message and let the cursor stand on it."""
         rows = [self._row(entry) for entry in parts]
         result, _whole = self.look_at(queue, parts, rows, now_ms)
         if not result.stays:
             self._cursor.move_to(parts[0].key)
             if self._locks:
-                self.holder.lock((queue, rows[0], parts[0].side))
+                self.holder.lock((queue, rows[0], parts[0].persistence))
         return result, None

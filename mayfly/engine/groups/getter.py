@@ -11,15 +11,15 @@ from mayfly.engine.finding.alive import DISCARD_BATCH, REFUSALS
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetRequest, GetResult, Getter, confirm_delivery, seen
 from mayfly.engine.groups.index import GroupIndex
-from mayfly.engine.groups.members import Entry, Seen, extent_of, needed_by, returned_with
+from mayfly.engine.groups.members import Completeness, Entry, extent_of, needed_by, returned_with
 from mayfly.engine.groups.position import Position
 from mayfly.engine.groups.reassembly import Whole, reassembled
 from mayfly.engine.holder import Holder
 from mayfly.engine.holding import messages
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
-from mayfly.engine.work import Work
 from mayfly.lifetime.window import is_expired
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -77,8 +77,8 @@ class GroupGetter(Getter):
         #: Whether what it took is part of its unit of work.
         self.in_unit = False
 
-    def take(self, *, in_parts: bool = False) -> tuple[GetResult, Work | None] | None:
-        """Take what is available now, under the latch; None when there is nothing."""
+    def take(self, *, in_parts: bool = False) -> tuple[GetResult, Transaction | None] | None:
+        """Take what is available now, under the lock; None when there is nothing."""
         queue, now_ms = self.ready(), self._core.now_ms()
         self.is_cut = not self._index.refresh(at_once=not in_parts)
         if self.is_cut:
@@ -99,7 +99,7 @@ class GroupGetter(Getter):
 
     def deliver(
         self, queue: LocalQueue, parts: list[Entry], now_ms: int
-    ) -> tuple[GetResult, Work | None] | None:
+    ) -> tuple[GetResult, Transaction | None] | None:
         """Take the message that these segments are, or the one message there is."""
         rows = [self._row(entry) for entry in parts]
         result, whole = self.look_at(queue, parts, rows, now_ms)
@@ -116,19 +116,19 @@ class GroupGetter(Getter):
         if in_unit and self._unit_of_work is not None:
             self._unit_of_work.check_room(len(taken))
         self.in_unit = in_unit
-        work: Work | None = None
+        transaction: Transaction | None = None
         for entry, row in zip(taken, rows, strict=False):
             if entry.pending is None:
                 self._index.remove(entry)
                 self.holder.forget_lock(row.k)
-                work = self._take_row((queue, row, entry.side), work, now_ms)
+                transaction = self._take_row((queue, row, entry.persistence), transaction, now_ms)
             else:
                 assert self._unit_of_work is not None
                 self._unit_of_work.take_own(entry.pending)
-        # Without a work all of it is the unit of work's own.
-        found = queue, whole.row, taken[0].side
-        confirm_delivery(self._core, found, work, self._unit_of_work, now_ms)
-        return result, work
+        # Without a transaction all of it is the unit of work's own.
+        found = queue, whole.row, taken[0].persistence
+        confirm_delivery(self._core, found, transaction, self._unit_of_work, now_ms)
+        return result, transaction
 
     def look_at(
         self, queue: LocalQueue, parts: list[Entry], rows: list[StoredMessage], now_ms: int
@@ -141,19 +141,21 @@ class GroupGetter(Getter):
             result = result._replace(warning=whole.warning)
         return result, whole
 
-    def _take_row(self, found: Found, work: Work | None, now_ms: int) -> Work | None:
-        queue, row, side = found
+    def _take_row(
+        self, found: Found, transaction: Transaction | None, now_ms: int
+    ) -> Transaction | None:
+        queue, row, persistence = found
         if self._unit_of_work is not None and self.in_unit:
-            self._unit_of_work.take(queue, row, side)
-            return work
-        work = work or Work()
-        messages.end(self._core, work, found, messages.GETS[queue.is_staging], now_ms)
-        return work
+            self._unit_of_work.take(queue, row, persistence)
+            return transaction
+        transaction = transaction or Transaction()
+        messages.end(self._core, transaction, found, messages.GETS[queue.is_staging], now_ms)
+        return transaction
 
     def _is_in_unit(self, taken: list[Entry]) -> bool:
         if self._unit_of_work is None:
             return False
-        is_persistent = any(entry.side == PERSISTENT for entry in taken)
+        is_persistent = any(entry.persistence == PERSISTENT for entry in taken)
         return is_persistent or not self._request.persistent_only_syncpoint
 
     def _find(self, queue: LocalQueue, now_ms: int, *, in_parts: bool) -> list[Entry]:
@@ -197,7 +199,7 @@ class GroupGetter(Getter):
         if entry.group is None or len(needed) < 2 or self.holder.locked is not None:
             return
         ends = [each.expire_at_ms for each in needed if each.expire_at_ms is not None]
-        seen = Seen(self._index.moment, min(ends, default=None))
+        seen = Completeness(self._index.moment, min(ends, default=None))
         entry.group.seen[extent_of(entry, self._mode_at())] = seen
 
     def _mode_at(self) -> int:
@@ -243,7 +245,7 @@ class GroupGetter(Getter):
             hider = hidden.get(entry.key, self.holder)
             if hider is self.holder:
                 if entry.pending is None:
-                    stored[entry.side].append(entry)
+                    stored[entry.persistence].append(entry)
                 continue
             are_there = False
             if isinstance(hider, Holder):
@@ -251,11 +253,11 @@ class GroupGetter(Getter):
                 self._low = candidate.key + 1
             else:
                 self._index.remove(entry)
-        for side in (VOLATILE, PERSISTENT):
-            if stored[side]:
-                keys = [entry.key for entry in stored[side]]
-                here = present(home.messages(side), keys)
-                for entry in stored[side]:
+        for persistence in (VOLATILE, PERSISTENT):
+            if stored[persistence]:
+                keys = [entry.key for entry in stored[persistence]]
+                here = present(home.messages(persistence), keys)
+                for entry in stored[persistence]:
                     if entry.key not in here:
                         are_there = False
                         self._index.remove(entry)
@@ -298,7 +300,7 @@ class GroupGetter(Getter):
             self._low = entry.key + 1
             return False
         for e in dead:
-            self._expired.append((queue, self._row(e), e.side))
+            self._expired.append((queue, self._row(e), e.persistence))
             self._index.remove(e)
         return False
 
@@ -317,6 +319,6 @@ class GroupGetter(Getter):
     def _row(self, entry: Entry) -> StoredMessage:
         if entry.pending is not None:
             return entry.pending.row
-        row = self._index.home.messages(entry.side).row(entry.key)
+        row = self._index.home.messages(entry.persistence).row(entry.key)
         assert row is not None
         return row

@@ -116,7 +116,7 @@ class GroupGets:
         last_key = self._place if is_logical else self._cursor.key
         low = path.queue.low if is_first or last_key is None else last_key + 1
         where = Where(mode_of(options), position, low=low)
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.check_running()
             self._holder.check()
             self._holder.release_lock()
@@ -156,7 +156,7 @@ class GroupGets:
 
     def _check_cursor(self, path: Path, key: int, options: int, position: Position | None) -> None:
         index = self._index_of(path)
-        with self._core.latch:
+        with self._core.engine_lock:
             index.refresh(at_once=True)
             entry = index.entry(key)
             if entry is None or not index.is_there(entry, self._holder):

@@ -13,12 +13,12 @@ from mayfly.engine.groups.members import Entry, Group, is_by_message
 from mayfly.engine.groups.position import feedback_of
 from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.unit_of_work import Pending
+from mayfly.engine.unit_of_work import UncommittedPut
+from mayfly.mqi.attribute_selectors import MQ_GROUP_ID_LENGTH
 from mayfly.mqi.descriptor import grouping_of
-from mayfly.mqi.selectors import MQ_GROUP_ID_LENGTH
 from mayfly.store.outlines import Outline, outlines, outlines_of, present
 
-#: Messages that are read in one turn of the latch: some 5 ms.
+#: Messages that are read in one turn of the lock: some 5 ms.
 _PAGE = 2_000
 #: What has come since the last look; with more of it all is read anew, when somebody looks again.
 _TOLD_MAX = 20_000
@@ -85,7 +85,7 @@ class GroupIndex:
 
     It lives as long as a handle that has asked for groups. It holds at least what can be seen: what
     comes, or comes back, it is told of; what has gone is found out by who meets it. All of it is
-    under the latch, but :meth:`catch_up`.
+    under the lock, but :meth:`catch_up`.
     """
 
     def __init__(self, core: Core, queue: LocalQueue) -> None:
@@ -120,10 +120,10 @@ class GroupIndex:
         self._behind = [key if low is None else min(low, key) for low in self._behind]
 
     def catch_up(self) -> None:
-        """Read what has to be read, a page in each turn of the latch."""
+        """Read what has to be read, a page in each turn of the lock."""
         is_done = False
         while not is_done:
-            with self._core.latch:
+            with self._core.engine_lock:
                 self._core.check_running()
                 is_done = self.refresh(at_once=False)
 
@@ -134,12 +134,12 @@ class GroupIndex:
             self._forget()
         told = {key for key in self._told if key not in self._entries}
         self._told.clear()
-        for side in (VOLATILE, PERSISTENT):
-            if told and self._queue.present[side]:
-                self._add_all(outlines_of(self.home.messages(side), told), side)
-        for side in (VOLATILE, PERSISTENT):
-            while self._behind[side] is not None:
-                self._read_page(side)
+        for persistence in (VOLATILE, PERSISTENT):
+            if told and self._queue.present[persistence]:
+                self._add_all(outlines_of(self.home.messages(persistence), told), persistence)
+        for persistence in (VOLATILE, PERSISTENT):
+            while self._behind[persistence] is not None:
+                self._read_page(persistence)
                 if not at_once:
                     return False
         return True
@@ -152,7 +152,7 @@ class GroupIndex:
         """Tell whether a message is on the queue still, and the holder may see it."""
         if self.home.hidden.get(entry.key, holder) is not holder:
             return False
-        return bool(present(self.home.messages(entry.side), (entry.key,)))
+        return bool(present(self.home.messages(entry.persistence), (entry.key,)))
 
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
         """Return the first message from a key on that a get in this mode may begin with.
@@ -194,7 +194,7 @@ class GroupIndex:
         """Return a group, or that of the reports on one."""
         return self._families.get(group_id, {}).get(feedback)
 
-    def include(self, pendings: Iterable[Pending]) -> list[Entry]:
+    def include(self, pendings: Iterable[UncommittedPut]) -> list[Entry]:
         """Add own uncommitted puts for the length of one look; :meth:`remove` them after it."""
         return [
             self._add(_outline_of(pending), int(pending.persistent), pending)
@@ -250,14 +250,14 @@ class GroupIndex:
             for line in (*self._lines.values(), *of_group_id.values()):
                 line.settle(group, entries)
 
-    def _add_all(self, rows: Iterable[Outline], side: int) -> None:
+    def _add_all(self, rows: Iterable[Outline], persistence: int) -> None:
         for row in rows:
             if row.k not in self._entries:
-                self._add(row, side, None)
+                self._add(row, persistence, None)
 
-    def _add(self, row: Outline, side: int, pending: Pending | None) -> Entry:
+    def _add(self, row: Outline, persistence: int, pending: UncommittedPut | None) -> Entry:
         grouping = grouping_of(row.descriptor)
-        entry = self._entries[row.k] = Entry(row, grouping, side, pending)
+        entry = self._entries[row.k] = Entry(row, grouping, persistence, pending)
         if not grouping.group_id:
             for line in self._lines.values():
                 line.add(row.k)
@@ -282,14 +282,14 @@ class GroupIndex:
             if not self.is_there(twin, None):
                 self.remove(twin)
 
-    def _read_page(self, side: int) -> None:
-        low = self._behind[side]
+    def _read_page(self, persistence: int) -> None:
+        low = self._behind[persistence]
         assert low is not None
         rows: list[Outline] = []
-        if self._queue.present[side]:
-            rows = outlines(self.home.messages(side), low, self._queue.high, _PAGE)
-        self._add_all(rows, side)
-        self._behind[side] = rows[-1].k + 1 if len(rows) == _PAGE else None
+        if self._queue.present[persistence]:
+            rows = outlines(self.home.messages(persistence), low, self._queue.high, _PAGE)
+        self._add_all(rows, persistence)
+        self._behind[persistence] = rows[-1].k + 1 if len(rows) == _PAGE else None
 
     def _forget(self) -> None:
         self._entries, self._families, self._lines, self._lines_of = {}, {}, {}, {}
@@ -300,9 +300,9 @@ class GroupIndex:
 def index_of(core: Core, queue: LocalQueue) -> GroupIndex:
     """Return the index of a queue's groups, a new one where nobody has one, knowing all there is.
 
-    Call it without the latch.
+    Call it without the lock.
     """
-    with core.latch:
+    with core.engine_lock:
         if queue.watchers is None:
             queue.watchers = WeakSet()
         known = [watcher for watcher in queue.watchers if isinstance(watcher, GroupIndex)]
@@ -312,7 +312,7 @@ def index_of(core: Core, queue: LocalQueue) -> GroupIndex:
     return index
 
 
-def _outline_of(pending: Pending) -> Outline:
+def _outline_of(pending: UncommittedPut) -> Outline:
     row = pending.row
     return Outline(
         row.k, row.expire_at_ms, row.msg_hash, row.correl_hash, row.descriptor, len(row.body)

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
-from mayfly.engine.unit_of_work import Pending
+from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Grouping
 from mayfly.store.outlines import Outline
@@ -56,18 +56,22 @@ class Entry:
         "number",
         "offset",
         "pending",
-        "side",
+        "persistence",
     )
 
     def __init__(
-        self, outline: Outline, grouping: Grouping, side: int, pending: Pending | None = None
+        self,
+        outline: Outline,
+        grouping: Grouping,
+        persistence: int,
+        pending: UncommittedPut | None = None,
     ) -> None:
         """Take what is needed of a message; a report counts as long as its original."""
         is_report = grouping.msg_type == c.MQMT_REPORT
         length = grouping.original_length if is_report else outline.body_bytes
         self.key, self.expire_at_ms = outline.k, outline.expire_at_ms
         self.msg_hash, self.correl_hash = outline.msg_hash, outline.correl_hash
-        self.side = side
+        self.persistence = persistence
         self.flags = grouping.msg_flags
         self.number = grouping.msg_seq_number
         self.offset = grouping.offset
@@ -86,7 +90,7 @@ class Entry:
         return bool(self.flags & c.MQMF_LAST_MSG_IN_GROUP) or not self.flags & IN_GROUP
 
 
-class Seen(NamedTuple):
+class Completeness(NamedTuple):
     """That messages were all there: as long as nothing has left the queue or come to it since.
 
     ``dies_ms`` is when the first of them expires.
@@ -114,7 +118,7 @@ class Group:
         #: What is known to have expired, so that what needs it cannot be had.
         self.spoiled: set[Entry] = set()
         #: By ``extent_of`` what a get has looked at last, so that the next one need not.
-        self.seen: dict[int, Seen] = {}
+        self.seen: dict[int, Completeness] = {}
 
     def add(self, entry: Entry) -> None:
         """Add a message or segment."""

@@ -82,7 +82,7 @@ class PutOrder:
         flags = IN_GROUP | IN_SEGMENTS | c.MQMF_SEGMENTATION_ALLOWED
         if not placed.msg_flags & flags or placed.group_id.strip(b"\0"):
             return placed
-        with self._core.latch:
+        with self._core.engine_lock:
             return placed._replace(group_id=new_id(self._core))
 
     def _stand_behind(

@@ -16,8 +16,8 @@ from mayfly.engine.put import (
     prepared_for,
     result_of,
 )
-from mayfly.engine.unit_of_work import Pending, UnitOfWork
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.window import window_at_put
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -51,7 +51,7 @@ def put_in_segments(
     """
     parts = _cut(core, path, body, request)
     prepared = [prepared_for(core, path, data, part, context) for part, data in parts]
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         path = core.registry.refreshed(path)
         if unit_of_work is not None:
@@ -72,38 +72,40 @@ def put_in_segments(
             new_pending(core, path, known, window, part)
             for known, part in zip(prepared, parts, strict=True)
         ]
-        work = _put_all(core, pendings, unit_of_work)
+        transaction = _put_all(core, pendings, unit_of_work)
         if path.remote is None:
-            _confirm_all(core, pendings, prepared, work, unit_of_work)
-        is_done = work is None or core.run_at_once(work)
-    if work is not None and not is_done:
-        core.run(work)
+            _confirm_all(core, pendings, prepared, transaction, unit_of_work)
+        is_done = transaction is None or core.run_at_once(transaction)
+    if transaction is not None and not is_done:
+        core.run(transaction)
     else:
         core.run_deferred()
     return result_of(core, path, pendings[0], request, (prepared[0], window))
 
 
-def _put_all(core: Core, pendings: list[Pending], unit_of_work: UnitOfWork | None) -> Work | None:
+def _put_all(
+    core: Core, pendings: list[UncommittedPut], unit_of_work: UnitOfWork | None
+) -> Transaction | None:
     if unit_of_work is not None:
         for pending in pendings:
             unit_of_work.put(pending)
         return None
-    work = Work()
+    transaction = Transaction()
     for queue, row, persistent in pendings:
-        puts.arrive(core, work, queue, row, persistent=persistent)
-    return work
+        puts.arrive(core, transaction, queue, row, persistent=persistent)
+    return transaction
 
 
 def _confirm_all(
     core: Core,
-    pendings: list[Pending],
+    pendings: list[UncommittedPut],
     prepared: list[Prepared],
-    work: Work | None,
+    transaction: Transaction | None,
     unit_of_work: UnitOfWork | None,
 ) -> None:
     for pending, known in zip(pendings, prepared, strict=True):
         if known.descriptor.report & c.MQRO_COA:
-            confirm_arrival(core, pending.row, known.descriptor, work, unit_of_work)
+            confirm_arrival(core, pending.row, known.descriptor, transaction, unit_of_work)
 
 
 def _cut(

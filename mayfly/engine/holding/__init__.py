@@ -6,7 +6,7 @@ The life table (``lifetime/life.py``) is asked with the state that the message h
 That state follows from who hides it: by nobody it is AVAILABLE, on the staging queue DELAYED; by a
 hold that locks it is LOCKED; any other hold keeps it for somebody and leaves its state as it was.
 
-Changes of a work happen in two steps: they are announced as the work is built, and ``effect``
-follows when it is durable or has failed. All of it is under the latch. What is not in the table
-raises TransitionError: it is a bug of the engine.
+Changes of a transaction happen in two steps: they are announced as the transaction is built, and
+``effect`` follows when it is durable or has failed. All of it is under the lock. What is not in the
+table raises TransitionError: it is a bug of the engine.
 """

@@ -1,4 +1,4 @@
-"""What follows in memory when a work is durable, or has failed."""
+"""What follows in memory when a transaction is durable, or has failed."""
 
 from __future__ import annotations
 
@@ -7,59 +7,59 @@ from collections.abc import Sequence
 from mayfly.engine.holding.messages import Hold, show
 from mayfly.engine.holding.puts import withdraw_here
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue, QueueOwner
-from mayfly.engine.work import Unclaiming, Work
+from mayfly.engine.transaction import Transaction, Unclaiming
 
 
-def take_effect(owner: QueueOwner, work: Work) -> None:
-    """Let all that a work of an owner of queues has announced be so."""
+def take_effect(owner: QueueOwner, transaction: Transaction) -> None:
+    """Let all that a transaction of an owner of queues has announced be so."""
     hidden = owner.hidden
-    for queue, row, side in work.departures:
-        if hidden.pop(row.k) is not work:
+    for queue, row, persistence in transaction.departures:
+        if hidden.pop(row.k) is not transaction:
             queue.locked -= 1
-        queue.present[side] -= 1
-    for source, target, old_keys, new_keys in work.moves:
+        queue.present[persistence] -= 1
+    for source, target, old_keys, new_keys in transaction.moves:
         for key in old_keys:
             del hidden[key]
         source.present[PERSISTENT] -= len(old_keys)
         target.present[PERSISTENT] += len(new_keys)
         target.uncommitted -= len(new_keys)
         _show_all(target, new_keys, PERSISTENT)
-    for queue, change in work.staged:
+    for queue, change in transaction.staged:
         queue.staged_for += change
-    for queue, keys, volatile_count in work.claims:
+    for queue, keys, volatile_count in transaction.claims:
         for key in keys:
             del hidden[key]
         queue.present[VOLATILE] -= volatile_count
         queue.present[PERSISTENT] -= len(keys) - volatile_count
         queue.claimed += len(keys)
-    for unclaiming in work.ended_claims:
+    for unclaiming in transaction.ended_claims:
         _unclaim(unclaiming)
-    for queue, row, side in work.arrivals:
+    for queue, row, persistence in transaction.arrivals:
         key = row.k
-        queue.present[side] += 1
+        queue.present[persistence] += 1
         queue.uncommitted -= 1
-        if key < queue.first[side]:
-            queue.first[side] = key
+        if key < queue.first[persistence]:
+            queue.first[persistence] = key
         if queue.watchers:
             for watcher in queue.watchers:
                 watcher.lower(key)
         if queue.is_staging:
-            if hidden.get(key) is work:
+            if hidden.get(key) is transaction:
                 del hidden[key]
             owner.note_due(key)
 
 
-def take_back(owner: QueueOwner, work: Work) -> list[Found]:
-    """Undo what a work has announced: it will not be run, or it has failed.
+def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
+    """Undo what a transaction has announced: it will not be run, or it has failed.
 
     Returns the messages that were to leave and can be seen again.
     """
     hidden, returned = owner.hidden, list[Found]()
-    for _queue, row, _side in work.arrivals:
-        if hidden.get(row.k) is work:
+    for _queue, row, _side in transaction.arrivals:
+        if hidden.get(row.k) is transaction:
             del hidden[row.k]
-    for found in work.departures:
-        queue, row, side = found
+    for found in transaction.departures:
+        queue, row, persistence = found
         holder = hidden.get(row.k)
         if holder is None:
             # The close of the queue manager has ended it (messages.end_at_close).
@@ -70,22 +70,22 @@ def take_back(owner: QueueOwner, work: Work) -> list[Found]:
             queue.locked -= 1
         del hidden[row.k]
         queue.depth += 1
-        show(queue, row.k, side)
+        show(queue, row.k, persistence)
         returned.append(found)
-    for moving in work.moves:
+    for moving in transaction.moves:
         for key in moving.old_keys:
             del hidden[key]
             show(moving.source, key, PERSISTENT)
         moving.source.depth += len(moving.old_keys)
-    for queue, keys, _volatile_count in work.claims:
+    for queue, keys, _volatile_count in transaction.claims:
         for key in keys:
             del hidden[key]
         queue.depth += len(keys)
         queue.locked -= len(keys)
-        for side in (VOLATILE, PERSISTENT):
+        for persistence in (VOLATILE, PERSISTENT):
             # Whichever side each was on: reading starts early rather than late.
-            _show_all(queue, keys, side)
-    withdraw_here(work)
+            _show_all(queue, keys, persistence)
+    withdraw_here(transaction)
     return returned
 
 
@@ -93,17 +93,17 @@ def _unclaim(unclaiming: Unclaiming) -> None:
     queue, message_count, returned, _keys = unclaiming
     queue.locked -= message_count
     queue.claimed -= message_count
-    for side, (count, low_key) in enumerate(returned):
+    for persistence, (count, low_key) in enumerate(returned):
         if count:
-            queue.present[side] += count
+            queue.present[persistence] += count
             queue.depth += count
-            queue.first[side] = min(queue.first[side], low_key)
+            queue.first[persistence] = min(queue.first[persistence], low_key)
             for watcher in queue.watchers or ():
                 watcher.lower_from(low_key)
 
 
-def _show_all(queue: LocalQueue, keys: Sequence[int], side: int) -> None:
-    queue.first[side] = min(queue.first[side], *keys)
+def _show_all(queue: LocalQueue, keys: Sequence[int], persistence: int) -> None:
+    queue.first[persistence] = min(queue.first[persistence], *keys)
     for watcher in queue.watchers or ():
         for key in keys:
             watcher.lower(key)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS
 from mayfly.engine.holding.messages import Hold, not_free, show, unhide
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
-from mayfly.engine.work import Claiming, Moving, Unclaiming, Work
+from mayfly.engine.transaction import Claiming, Moving, Transaction, Unclaiming
 from mayfly.lifetime.life import Event
 
 #: How the lives end of those that are released together.
@@ -25,49 +25,51 @@ def give_back(queue: LocalQueue, keys: Collection[int], by: Hold) -> None:
     """Let messages that are held be seen again, many at a time."""
     for key in keys:
         unhide(queue, key, by)
-        for side in (VOLATILE, PERSISTENT):
+        for persistence in (VOLATILE, PERSISTENT):
             # Whichever side each is on: reading starts early rather than late.
-            show(queue, key, side)
+            show(queue, key, persistence)
     queue.depth += len(keys)
     queue.locked -= len(keys)
     by.count -= len(keys)
 
 
-def leave(work: Work, moving: Moving) -> None:
-    """Add to a work that due messages leave the staging queue; they are reserved on their target.
+def leave(transaction: Transaction, moving: Moving) -> None:
+    """Add to a transaction that due messages leave the staging queue, reserved on their target.
 
-    Their lives end as released; the unit of the work has them.
+    Their lives end as released; the unit of the transaction has them.
     """
     source, _target, old_keys, _new_keys = moving
-    _hide_all(source, old_keys, work)
-    work.moves.append(moving)
+    _hide_all(source, old_keys, transaction)
+    transaction.moves.append(moving)
 
 
-def count_released(work: Work, queue: LocalQueue, number: int, message_count: int) -> None:
+def count_released(
+    transaction: Transaction, queue: LocalQueue, number: int, message_count: int
+) -> None:
     """Count staged messages that need not wait any more for the queue of a number."""
     target = queue.home.target(number)
     if target is not None:
-        work.unit.delta(-number).present -= message_count
-        work.staged.append((target, -message_count))
+        transaction.unit.delta(-number).present -= message_count
+        transaction.staged.append((target, -message_count))
 
 
-def claim(work: Work, claiming: Claiming) -> None:
-    """Add to a work that messages go from their queue to a claim, where they are LOCKED."""
+def claim(transaction: Transaction, claiming: Claiming) -> None:
+    """Add to a transaction that messages go from their queue to a claim, where they are LOCKED."""
     queue, keys, _volatile_count = claiming
-    _hide_all(queue, keys, work)
+    _hide_all(queue, keys, transaction)
     queue.locked += len(keys)
-    work.claims.append(claiming)
+    transaction.claims.append(claiming)
 
 
-def end_claimed(work: Work, queue: LocalQueue, message_count: int) -> str:
-    """Add the end of claimed messages to a work; return what it is, for the unit that has them."""
-    work.ended_claims.append(Unclaiming(queue, message_count))
+def end_claimed(transaction: Transaction, queue: LocalQueue, message_count: int) -> str:
+    """Add the end of claimed messages to a transaction; return the outcome, for its unit."""
+    transaction.ended_claims.append(Unclaiming(queue, message_count))
     return LOCKED_ENDS[Event.COMMIT]
 
 
-def give_back_claimed(work: Work, unclaiming: Unclaiming) -> None:
-    """Add to a work that claimed messages go back to their queue."""
-    work.ended_claims.append(unclaiming)
+def give_back_claimed(transaction: Transaction, unclaiming: Unclaiming) -> None:
+    """Add to a transaction that claimed messages go back to their queue."""
+    transaction.ended_claims.append(unclaiming)
 
 
 def load_claimed(queue: LocalQueue, message_count: int) -> None:

@@ -1,7 +1,7 @@
 """Messages that can be seen: held, given back, shown, and what ends their lives.
 
-What hides a message is a :class:`Hold`, a browsing handle, or the work that ends its life; only who
-hides it may go on with it.
+A message is hidden by a :class:`Hold`, a browsing handle, or the transaction that ends its life;
+only the one that hides it may go on with it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
 from mayfly.engine.holding.puts import count_staged, reserve
 from mayfly.engine.queues import PERSISTENT, Found, LocalQueue, QueueOwner
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event, State, TransitionError
 from mayfly.store.units import StoredMessage
 
@@ -49,8 +49,8 @@ def hold(found: Found, by: Hold) -> None:
 def give_back(found: Found, by: Hold) -> None:
     """Let a message that is held be seen again, in its place, the same as before."""
     let_go(found, by)
-    queue, row, side = found
-    show(queue, row.k, side)
+    queue, row, persistence = found
+    show(queue, row.k, persistence)
 
 
 def hand_over(found: Found, by: Hold, to: Hold) -> None:
@@ -70,7 +70,7 @@ def let_go(found: Found, by: Hold) -> None:
 
 def end(
     owner: QueueOwner,
-    work: Work,
+    transaction: Transaction,
     found: Found,
     event: Event,
     now_ms: int,
@@ -83,7 +83,7 @@ def end(
     Without ``by`` it is one that can be seen. What is held stays so until the work has taken
     effect. ``reason`` is why it was dead-lettered or discarded.
     """
-    queue, row, side = found
+    queue, row, persistence = found
     home, key, is_staging = queue.home, row.k, queue.is_staging
     if home.hidden.get(key) is not by:
         raise not_free(queue, key)
@@ -92,41 +92,43 @@ def end(
     if outcome is None:
         raise TransitionError(f"{state_of(queue, key)}: a life does not end there by {event}")
     if home is not owner:
-        work = work.at(home)
+        transaction = transaction.at(home)
     if by is None:
-        home.hidden[key] = work
+        home.hidden[key] = transaction
         queue.depth -= 1
     life = life_of(queue, row, now_ms, outcome, reason)
-    assert life.persistent == side
-    work.unit.end(queue.number, key, life)
-    work.departures.append(found)
+    assert life.persistent == persistence
+    transaction.unit.end(queue.number, key, life)
+    transaction.departures.append(found)
     if is_staging:
-        count_staged(work, queue, row, -1, persistent=bool(side))
+        count_staged(transaction, queue, row, -1, persistent=bool(persistence))
 
 
-def end_at_close(owner: QueueOwner, work: Work, found: Found, now_ms: int) -> None:
+def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_ms: int) -> None:
     """Add the end of a non-persistent message that a restart loses; whoever has it is gone."""
     queue, row, _side = found
     holder = owner.hidden.pop(row.k, None)
     if holder is not None:
         queue.depth += 1
         queue.locked -= isinstance(holder, Hold)
-    end(owner, work, found, Event.RESTART, now_ms)
+    end(owner, transaction, found, Event.RESTART, now_ms)
 
 
-def put_off(work: Work, found: Found, row: StoredMessage, by: Hold | None = None) -> None:
-    """Add another delivery time of a delayed message to a work: ``row``, under another key.
+def put_off(
+    transaction: Transaction, found: Found, row: StoredMessage, by: Hold | None = None
+) -> None:
+    """Add another delivery time of a delayed message to a transaction: ``row``, under another key.
 
     Its life on the queue goes on. A unit of work that holds it gives it back there, at its commit.
     """
-    queue, old, side = found
-    home, unit = queue.home, work.unit
+    queue, old, persistence = found
+    home, unit = queue.home, transaction.unit
     if home.hidden.get(old.k) is not by:
         raise not_free(queue, old.k)
     if by is None:
-        home.hidden[old.k] = work
+        home.hidden[old.k] = transaction
         queue.depth -= 1
-    if side == PERSISTENT:
+    if persistence == PERSISTENT:
         unit.deletes.append((old.k,))
         unit.inserts.append(row)
     else:
@@ -134,9 +136,9 @@ def put_off(work: Work, found: Found, row: StoredMessage, by: Hold | None = None
         unit.volatile_inserts.append(row)
     reserve(queue)
     # The store shows it before the work takes effect; till then nobody may change it again.
-    home.hidden[row.k] = work
-    work.departures.append(found)
-    work.arrivals.append((queue, row, side))
+    home.hidden[row.k] = transaction
+    transaction.departures.append(found)
+    transaction.arrivals.append((queue, row, persistence))
 
 
 def lock_for_browse(found: Found, holder: object) -> None:
@@ -155,10 +157,10 @@ def unlock(found: Found, holder: object) -> None:
     queue.browse_locked -= 1
 
 
-def show(queue: LocalQueue, key: int, side: int) -> None:
+def show(queue: LocalQueue, key: int, persistence: int) -> None:
     """Note that a message can be seen, so that reading starts no later than there."""
-    if key < queue.first[side]:
-        queue.first[side] = key
+    if key < queue.first[persistence]:
+        queue.first[persistence] = key
     if queue.watchers:
         for watcher in queue.watchers:
             watcher.lower(key)
@@ -166,10 +168,10 @@ def show(queue: LocalQueue, key: int, side: int) -> None:
         queue.home.note_due(key)
 
 
-def pass_over(queue: LocalQueue, side: int, key: int) -> None:
+def pass_over(queue: LocalQueue, persistence: int, key: int) -> None:
     """Note that nothing can be seen up to a key, so that nobody walks there again."""
-    if key >= queue.first[side]:
-        queue.first[side] = key + 1
+    if key >= queue.first[persistence]:
+        queue.first[persistence] = key + 1
 
 
 def unhide(queue: LocalQueue, key: int, by: object) -> None:

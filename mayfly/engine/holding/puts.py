@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mayfly.engine.holding.lives import LOCKED_ENDS, OPEN_ENDS, life_of
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue, QueueOwner
-from mayfly.engine.work import Moving, Work
+from mayfly.engine.transaction import Moving, Transaction
 from mayfly.lifetime.life import Event, LifeRecord, TransitionError
 from mayfly.store.units import StoredMessage
 
@@ -43,46 +43,56 @@ def withdraw_from_unit(queue: LocalQueue) -> None:
         withdraw(queue)
 
 
-def withdraw_all(work: Work) -> None:
-    """Take back all that a work would have put, wherever; what it would have taken stays hidden."""
-    withdraw_here(work)
-    for part in work.elsewhere.values():
+def withdraw_all(transaction: Transaction) -> None:
+    """Take back all that a transaction would have put; what it would have taken stays hidden."""
+    withdraw_here(transaction)
+    for part in transaction.elsewhere.values():
         withdraw_all(part)
 
 
-def withdraw_here(work: Work) -> None:
-    """Take back what a work would have put on queues of the owner that runs it."""
-    for queue, _row, _side in work.arrivals:
+def withdraw_here(transaction: Transaction) -> None:
+    """Take back what a transaction would have put on queues of the owner that runs it."""
+    for queue, _row, _side in transaction.arrivals:
         withdraw(queue)
-    for moving in work.moves:
+    for moving in transaction.moves:
         withdraw(moving.target, len(moving.new_keys))
 
 
 def arrive(
-    owner: QueueOwner, work: Work, queue: LocalQueue, row: StoredMessage, *, persistent: bool
+    owner: QueueOwner,
+    transaction: Transaction,
+    queue: LocalQueue,
+    row: StoredMessage,
+    *,
+    persistent: bool,
 ) -> None:
-    """Reserve room for a message and add its put to a work."""
+    """Reserve room for a message and add its put to a transaction."""
     queue.depth += 1
     queue.uncommitted += 1
     # As add_reserved does, without a call: every put comes here.
     if queue.home is not owner:
-        work = work.at(queue.home)
-    work.unit.put(queue.number, row, persistent=persistent)
-    work.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
+        transaction = transaction.at(queue.home)
+    transaction.unit.put(queue.number, row, persistent=persistent)
+    transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
     if queue.is_staging:
-        count_staged(work, queue, row, +1, persistent=persistent)
+        count_staged(transaction, queue, row, +1, persistent=persistent)
 
 
 def add_reserved(
-    owner: QueueOwner, work: Work, queue: LocalQueue, row: StoredMessage, *, persistent: bool
+    owner: QueueOwner,
+    transaction: Transaction,
+    queue: LocalQueue,
+    row: StoredMessage,
+    *,
+    persistent: bool,
 ) -> None:
     """Add the put of a message that is reserved already to a work of an owner of queues."""
     if queue.home is not owner:
-        work = work.at(queue.home)
-    work.unit.put(queue.number, row, persistent=persistent)
-    work.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
+        transaction = transaction.at(queue.home)
+    transaction.unit.put(queue.number, row, persistent=persistent)
+    transaction.arrivals.append((queue, row, PERSISTENT if persistent else VOLATILE))
     if queue.is_staging:
-        count_staged(work, queue, row, +1, persistent=persistent)
+        count_staged(transaction, queue, row, +1, persistent=persistent)
 
 
 def redeem(queue: LocalQueue) -> None:
@@ -91,9 +101,9 @@ def redeem(queue: LocalQueue) -> None:
     reserve(queue)
 
 
-def arrive_in_bulk(work: Work, queue: LocalQueue, keys: list[int]) -> None:
-    """Add reserved persistent messages to a work; its unit has them."""
-    work.moves.append(Moving(queue, queue, [], keys))
+def arrive_in_bulk(transaction: Transaction, queue: LocalQueue, keys: list[int]) -> None:
+    """Add reserved persistent messages to a transaction; its unit has them."""
+    transaction.moves.append(Moving(queue, queue, [], keys))
 
 
 # Messages that one unit of work puts and gets, or that expire before its commit: never seen
@@ -113,22 +123,22 @@ def withdraw_own(queue: LocalQueue) -> None:
     queue.passing -= 1
 
 
-def end_own(work: Work, queue: LocalQueue, row: StoredMessage, now_ms: int) -> None:
+def end_own(transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int) -> None:
     """Record the life of what a unit of work has put and got and now commits."""
     _check_passing(queue, Event.COMMIT)
     queue.passing -= 1
     life = life_of(queue, row, now_ms, LOCKED_ENDS[Event.COMMIT])
-    work.unit.pass_through(queue.number, life)
+    transaction.unit.pass_through(queue.number, life)
 
 
 def end_late(
-    owner: QueueOwner, work: Work, queue: LocalQueue, row: StoredMessage, now_ms: int
+    owner: QueueOwner, transaction: Transaction, queue: LocalQueue, row: StoredMessage, now_ms: int
 ) -> None:
     """Record the life of a put that has expired before its commit (E17)."""
     _check_uncommitted(queue, 1, Event.COMMIT)
     queue.depth -= 1
     queue.uncommitted -= 1
-    part = work if queue.home is owner else work.at(queue.home)
+    part = transaction if queue.home is owner else transaction.at(queue.home)
     part.unit.pass_through(queue.number, life_of_expired(queue, row, now_ms))
 
 
@@ -142,9 +152,9 @@ def withdraw_expired(queue: LocalQueue) -> None:
     queue.passing -= 1
 
 
-def end_expired(work: Work, queue: LocalQueue, life: LifeRecord) -> None:
+def end_expired(transaction: Transaction, queue: LocalQueue, life: LifeRecord) -> None:
     """Record the life of a message that was too late; see :func:`hold_expired`."""
-    work.unit.pass_through(queue.number, life)
+    transaction.unit.pass_through(queue.number, life)
     queue.passing -= 1
 
 
@@ -154,17 +164,22 @@ def life_of_expired(queue: LocalQueue, row: StoredMessage, now_ms: int) -> LifeR
 
 
 def count_staged(
-    work: Work, queue: LocalQueue, row: StoredMessage, change: int, *, persistent: bool
+    transaction: Transaction,
+    queue: LocalQueue,
+    row: StoredMessage,
+    change: int,
+    *,
+    persistent: bool,
 ) -> None:
     """Count a staged message for the queue it waits to reach; durable like its other totals."""
     if row.target_number is None:
         return
     target = queue.home.target(row.target_number)
     if target is not None:
-        delta = work.unit.delta(-row.target_number)
+        delta = transaction.unit.delta(-row.target_number)
         delta.present += change
         delta.present_volatile += 0 if persistent else change
-        work.staged.append((target, change))
+        transaction.staged.append((target, change))
 
 
 def _check_uncommitted(queue: LocalQueue, message_count: int, event: Event) -> None:

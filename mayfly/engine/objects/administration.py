@@ -23,10 +23,11 @@ from mayfly.engine.objects.registry import (
     check_name,
 )
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.triggering.triggering import triggering_of
-from mayfly.engine.work import Work
 from mayfly.lifetime.life import Event
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQQSGD_SHARED, MQTC_ON, MQUS_TRANSMISSION
 from mayfly.mqi.constants import (
     MQMDS_FIFO,
     MQQA_GET_INHIBITED,
@@ -35,7 +36,6 @@ from mayfly.mqi.constants import (
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.selectors import MQQSGD_SHARED, MQTC_ON, MQUS_TRANSMISSION
 
 _SAVE = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?)"
 _CLEAR_BATCH = 1_000
@@ -61,7 +61,7 @@ def define(
     assert kind in QUEUE_KINDS
     definition = QueueDefinition(kind, name).altered(attributes)
     core = _place_for(core, definition)
-    with core.administration:
+    with core.definitions_lock:
         existing = core.registry.find(name)
         if existing is None or _place_of(core, existing) is not core:
             enter_queue(core, definition)
@@ -81,7 +81,7 @@ def alter(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> 
     core.check_running()
     is_manager = kind == QMGR
     core = core if is_manager else _place_of(core, core.registry.find(name))
-    with core.administration:
+    with core.definitions_lock:
         if is_manager:
             _change(core, core.registry.queue_manager, attributes)
             return
@@ -100,7 +100,7 @@ def delete(core: Core, kind: str, name: str, *, purge: bool = False) -> None:
     """
     core.check_running()
     core = _place_of(core, core.registry.find(name))
-    with core.administration:
+    with core.definitions_lock:
         definition = _find(core, kind, name)
         if kind == QLOCAL:
             delete_queue(core, core.registry.queue(name), purge=purge)
@@ -114,7 +114,7 @@ def clear(core: Core, name: str) -> int:
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_TYPE_ERROR, MQRC_OBJECT_IN_USE.
     """
     core = _place_of(core, core.registry.find(name))
-    with core.latch:
+    with core.engine_lock:
         _find(core, QLOCAL, name)
         queue = core.registry.queue(name)
         _check_unused(queue, 0)
@@ -123,7 +123,7 @@ def clear(core: Core, name: str) -> int:
 
 def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int = 0) -> None:
     """Delete a local queue that nobody but ``own_handles`` handles has open."""
-    with core.latch:
+    with core.engine_lock:
         _check_unused(queue, own_handles)
         if queue.depth and not purge:
             raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages")
@@ -133,10 +133,10 @@ def delete_queue(core: Core, queue: LocalQueue, *, purge: bool, own_handles: int
 
 
 def enter_queue(core: Core, definition: QueueDefinition) -> None:
-    """Store a new definition, then let it be known; call it without the latch."""
+    """Store a new definition, then let it be known; call it without the lock."""
     number = core.registry.number_for(definition.name) if definition.kind == QLOCAL else 0
     save(core, definition, number)
-    with core.latch:
+    with core.engine_lock:
         _let_be_known(core, definition, number)
     core.store.write_balances()
 
@@ -167,16 +167,16 @@ def enter_at_opening(
     One transaction stores all of them. Memory comes first here: nobody else reaches the queue
     manager yet, and it does not open when the transaction fails.
     """
-    work = Work()
-    work.unit.wants_balances = any(definition.kind == QLOCAL for definition in queues)
-    with core.latch:
+    transaction = Transaction()
+    transaction.unit.wants_balances = any(definition.kind == QLOCAL for definition in queues)
+    with core.engine_lock:
         for definition in queues:
             is_local = definition.kind == QLOCAL
             number = core.registry.number_for(definition.name) if is_local else 0
             _let_be_known(core, definition, number)
-            work.unit.statements.append(_saving(definition, number))
-    work.unit.statements.extend(_saving(definition, 0) for definition in others)
-    core.run(work)
+            transaction.unit.statements.append(_saving(definition, number))
+    transaction.unit.statements.extend(_saving(definition, 0) for definition in others)
+    core.run(transaction)
 
 
 def _system_objects(platform: str) -> list[QueueDefinition]:
@@ -243,7 +243,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
         # Whoever names TRIGGER decides: no restart changes that.
         changed.is_switched_off = definition.is_switched_off and "TRIGGER" not in attributes
         save(core, changed, 0 if queue is None else queue.number)
-        with core.latch:
+        with core.engine_lock:
             core.staging.enabled_count += _is_enabled_again(definition, changed)
             before = definition.attributes
             definition.take(changed)
@@ -275,9 +275,9 @@ def save(core: Core, definition: Definition, number: int) -> None:
 
 def save_together(core: Core, *definitions: Definition) -> None:
     """Make definitions that hold no messages durable, all of them or none."""
-    work = Work()
-    work.unit.statements.extend(_saving(definition, 0) for definition in definitions)
-    core.run(work)
+    transaction = Transaction()
+    transaction.unit.statements.extend(_saving(definition, 0) for definition in definitions)
+    core.run(transaction)
 
 
 def erase(core: Core, definition: Definition) -> None:
@@ -290,12 +290,12 @@ def _forget(
     core: Core, definition: QueueDefinition, queue: LocalQueue | None, *, own_handles: int = 0
 ) -> None:
     """Take a definition out of memory, then off the disk; put it back when that fails."""
-    with core.latch:
+    with core.engine_lock:
         if queue is not None:
             low, high = queue.low, queue.high
-            core.latch.wait_while(
+            core.engine_lock.wait_while(
                 lambda: any(
-                    low <= key < high and isinstance(owner, Work)
+                    low <= key < high and isinstance(owner, Transaction)
                     for key, owner in core.hidden.items()
                 )
             )
@@ -306,7 +306,7 @@ def _forget(
     try:
         erase(core, definition)
     except MQError:
-        with core.latch:
+        with core.engine_lock:
             core.registry.add(definition, queue.number if queue else None, queue)
         raise
     if queue is not None:
@@ -315,42 +315,42 @@ def _forget(
 
 def _forget_totals(core: Core, queue: LocalQueue) -> None:
     numbers = [queue.number] if queue.staged_for else [queue.number, -queue.number]
-    with core.latch:
+    with core.engine_lock:
         core.waits.fail(mq_error(rc.MQRC_Q_DELETED, f"{queue.name} was deleted"), queue.number)
         triggering_of(core).forget(queue)
     # What is kept back of its lives goes first; nothing new can come.
     core.store.write_balances()
-    with core.latch:
+    with core.engine_lock:
         core.pause()
         for number in numbers:
             core.store.book.totals.forget_queue(number)
         core.resume()
-    work = Work()
+    transaction = Transaction()
     for number in numbers:
-        work.unit.statements.append(("DELETE FROM counter WHERE queue_id = ?", (number,)))
-    core.run(work)
+        transaction.unit.statements.append(("DELETE FROM counter WHERE queue_id = ?", (number,)))
+    core.run(transaction)
 
 
 def _saving(definition: Definition, number: int) -> tuple[str, tuple[str | int, ...]]:
     return _SAVE, (definition.kind, definition.name, number, definition.to_json())
 
 
-def _statement(sql: str, bindings: tuple[str | int, ...]) -> Work:
-    work = Work()
-    work.unit.statements.append((sql, bindings))
-    return work
+def _statement(sql: str, bindings: tuple[str | int, ...]) -> Transaction:
+    transaction = Transaction()
+    transaction.unit.statements.append((sql, bindings))
+    return transaction
 
 
 def _clear(core: Core, queue: LocalQueue) -> int:
     cleared = 0
     while True:
-        with core.latch:
-            work, now_ms = Work(), core.now_ms()
-            for row, side in in_order(core, queue, ANY, queue.low):
-                messages.end(core, work, (queue, row, side), Event.CLEAR, now_ms)
-                if len(work.departures) == _CLEAR_BATCH:
+        with core.engine_lock:
+            transaction, now_ms = Transaction(), core.now_ms()
+            for row, persistence in in_order(core, queue, ANY, queue.low):
+                messages.end(core, transaction, (queue, row, persistence), Event.CLEAR, now_ms)
+                if len(transaction.departures) == _CLEAR_BATCH:
                     break
-        if not work.departures:
+        if not transaction.departures:
             return cleared
-        cleared += len(work.departures)
-        core.run(work)
+        cleared += len(transaction.departures)
+        core.run(transaction)

@@ -11,9 +11,9 @@ from mayfly.engine.core import Core
 @contextmanager
 def definitions_if_free(core: Core) -> Iterator[bool]:
     """Let nobody else change definitions; gives False, and waits for nobody, when somebody does."""
-    is_free = core.administration.acquire(blocking=False)
+    is_free = core.definitions_lock.acquire(blocking=False)
     try:
         yield is_free
     finally:
         if is_free:
-            core.administration.release()
+            core.definitions_lock.release()

@@ -30,7 +30,7 @@ def create_dynamic_queue(
     model = core.registry.find(model_name)
     if model is None or model.kind != QMODEL:
         return None
-    with core.administration:
+    with core.definitions_lock:
         return _create(core, model, dynamic_name, owners)
 
 
@@ -39,7 +39,7 @@ def _create(core: Core, model: QueueDefinition, name: str, owners: tuple[str, ..
         if len(name) > _LAST_PLACE_OF_ASTERISK:
             said = f"{name!r} has its * behind place {_LAST_PLACE_OF_ASTERISK}"
             raise mq_error(rc.MQRC_DYNAMIC_Q_NAME_ERROR, said)
-        with core.latch:
+        with core.engine_lock:
             sequence = core.store.sequence.next()
         name = f"{name[:-1]}{core.store.sequence.instance:05X}{sequence:011X}"
     try:
@@ -78,6 +78,6 @@ def drop_dynamic_queue(core: Core, queue: LocalQueue, options: int, *, is_owner:
     if not is_temporary and queue.has_uncommitted_work:
         raise mq_error(rc.MQRC_Q_NOT_EMPTY, f"{queue.name} has uncommitted work")
     purges = is_temporary or bool(options & c.MQCO_DELETE_PURGE)
-    with core.administration:
+    with core.definitions_lock:
         handles = queue.input_count + queue.output_count
         delete_queue(core, queue, purge=purges, own_handles=handles)

@@ -88,7 +88,7 @@ def inquire(core: Core, handle: Handle | DefinitionHandle, selectors: Sequence[i
     if len(selectors) > _MOST_SELECTORS:
         said = f"{len(selectors)} selectors, {_MOST_SELECTORS} are allowed"
         raise mq_error(rc.MQRC_SELECTOR_LIMIT_EXCEEDED, said)
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         if not isinstance(handle, DefinitionHandle):
             values = [_of_queue(core, handle, selector) for selector in selectors]
@@ -103,7 +103,7 @@ def inquire_manager(core: Core, selectors: Sequence[int]) -> list[Value]:
     """MQINQ on the queue manager itself; raises MQRC_SELECTOR_ERROR."""
     known = by_selector(QMGR)
     values = []
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         for selector in selectors:
             if selector in _OF_MANAGER:

@@ -28,7 +28,7 @@ def define_named(
     """
     check_name(name)
     core.check_running()
-    with core.administration:
+    with core.definitions_lock:
         existing = core.registry.named.get((kind, name))
         if existing is not None and not replace:
             raise mq_error(rc.MQRC_OBJECT_ALREADY_EXISTS, f"{kind} {name} exists")
@@ -39,7 +39,7 @@ def define_named(
 def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes; raises MQRC_UNKNOWN_OBJECT_NAME."""
     core.check_running()
-    with core.administration:
+    with core.definitions_lock:
         definition = find_named(core, kind, name)
         _keep(core, definition.altered(attributes))
 
@@ -47,9 +47,9 @@ def alter_named(core: Core, kind: str, name: str, attributes: Mapping[str, Value
 def delete_named(core: Core, kind: str, name: str) -> None:
     """Delete an object; raises MQRC_UNKNOWN_OBJECT_NAME."""
     core.check_running()
-    with core.administration:
+    with core.definitions_lock:
         erase(core, find_named(core, kind, name))
-        with core.latch:
+        with core.engine_lock:
             del core.registry.named[kind, name]
 
 
@@ -75,7 +75,7 @@ def named_of(core: Core, kind: str) -> list[Definition]:
 
 def _keep(core: Core, definition: Definition) -> None:
     save(core, definition, 0)
-    with core.latch:
+    with core.engine_lock:
         key = definition.kind, definition.name
         is_new, core.registry.named[key] = key not in core.registry.named, definition
         if is_new and definition.kind == PROCESS:

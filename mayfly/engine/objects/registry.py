@@ -18,6 +18,7 @@ from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.engine.remote.resolution import Remote, route
 from mayfly.lifetime.window import lowest_cap_ms
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.constants import (
     MQBND_BIND_NOT_FIXED,
     MQCEX_NOLIMIT,
@@ -28,7 +29,6 @@ from mayfly.mqi.constants import (
 )
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.selectors import MQUS_TRANSMISSION
 from mayfly.store.keys import LARGEST_QUEUE_NUMBER, STAGING_NUMBER
 
 DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
@@ -133,7 +133,7 @@ class Directory(Protocol):
 
 
 class Registry:
-    """All definitions of a queue manager and the queues they stand for; guarded by the latch.
+    """All definitions of a queue manager and the queues they stand for; guarded by the lock.
 
     ``version`` rises with every change, so that whoever keeps a Path knows when to ask again.
     """
@@ -226,7 +226,7 @@ class Registry:
         ``remote.resolution.route``.
         """
         path = self._paths.get(name)
-        # Names are resolved without the latch: a change meanwhile leaves an old path here.
+        # Names are resolved without the lock: a change meanwhile leaves an old path here.
         if path is None or path.version != self.version:
             if len(self._paths) >= _MOST_PATHS:
                 # There is no end of queues elsewhere, each reply may go to another one.

@@ -86,19 +86,19 @@ class MemberView(NamedTuple):
 
 def view_manager(core: Core) -> ManagerDefinition:
     """Return the definition of the queue manager itself."""
-    with core.latch:
+    with core.engine_lock:
         return copy(core.registry.queue_manager)
 
 
 def view_queue(core: Core, name: str) -> QueueDefinition | None:
     """Return the definition of a queue of any type, None when there is none."""
-    with core.latch:
+    with core.engine_lock:
         return copy(core.registry.find(name))
 
 
 def view_queues(core: Core, pattern: str, kinds: Collection[str]) -> list[QueueView]:
     """Return the queues of some types whose names match, by name."""
-    with core.latch:
+    with core.engine_lock:
         return [
             _queue_view(core, definition)
             for definition in core.registry.definitions()
@@ -115,7 +115,7 @@ def _queue_view(core: Core, definition: QueueDefinition) -> QueueView:
 
 def view_queue_status(core: Core, name: str) -> QueueStatus:
     """Return how a local queue stands; raises MQRC_UNKNOWN_OBJECT_NAME."""
-    with core.latch:
+    with core.engine_lock:
         queue = core.registry.queue(name)
         now_ms = core.now_ms()
         counted = counts(core, queue)
@@ -144,14 +144,14 @@ def _oldest_put_ms(core: Core, queue: LocalQueue, now_ms: int) -> int:
 
 def view_topics(core: Core, pattern: str) -> list[TopicDefinition]:
     """Return the topic objects whose names match, by name."""
-    with core.latch:
+    with core.engine_lock:
         found = core.registry.topics.definitions()
     return [definition for definition in found if matches(definition.name, pattern)]
 
 
 def view_topic_string(core: Core, topic: str) -> TopicView:
     """Return what applies to a topic string, each value from the nearest object that gives one."""
-    with core.latch:
+    with core.engine_lock:
         registry = core.registry
         admin = registry.topics.at(topic)
         return TopicView(
@@ -164,7 +164,7 @@ def view_topic_string(core: Core, topic: str) -> TopicView:
 
 def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
     """Return the subscriptions whose names match, by name; those of no name come first."""
-    with core.latch:
+    with core.engine_lock:
         found = core.registry.subscriptions.all()
     wanted = sorted((s for s in found if matches(s.name, pattern)), key=lambda s: s.name)
     return [SubscriptionView(s.definition, s.is_durable) for s in wanted]
@@ -172,7 +172,7 @@ def view_subscriptions(core: Core, pattern: str) -> list[SubscriptionView]:
 
 def view_named(core: Core, kind: str, pattern: str) -> list[Definition]:
     """Return the processes or channels whose names match, by name."""
-    with core.latch:
+    with core.engine_lock:
         return [d for d in named_of(core, kind) if matches(d.name, pattern)]
 
 
@@ -184,7 +184,7 @@ def view_channels(core: Core, pattern: str) -> list[ChannelDefinition]:
 
 def view_neighbours(core: Core) -> tuple[str, list[str]]:
     """Return the parent in a hierarchy, "" without one, and the children by name."""
-    with core.latch:
+    with core.engine_lock:
         children = [child.name for child in named_of(core, CHILD)]
         return core.registry.queue_manager.parent, children
 
@@ -198,7 +198,7 @@ def view_members(core: Core) -> list[MemberView]:
     if directory is None or group is None:
         said = f"{core.name} is in no queue-sharing group"
         raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
-    with core.latch:
+    with core.engine_lock:
         group.check_running()
         found = directory.status()
     return [MemberView(name, group.name, is_open, count) for name, is_open, count in found]
@@ -206,13 +206,13 @@ def view_members(core: Core) -> list[MemberView]:
 
 def view_authority(core: Core) -> list[tuple[RecordKey, int]]:
     """Return all authority records with what they give, by type, profile and entity."""
-    with core.latch:
+    with core.engine_lock:
         return core.registry.authority.all()
 
 
 def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
     """Return for whom the authority of users counts: with each user its groups; groups as given."""
-    with core.latch:
+    with core.engine_lock:
         found: list[Entity] = []
         for entity in entities:
             is_user = entity.kind == PRINCIPAL
@@ -222,5 +222,5 @@ def entities_of(core: Core, entities: Iterable[Entity]) -> list[Entity]:
 
 def granted(core: Core, entities: Sequence[Entity], object_type: str, name: str) -> int:
     """Return what some users and groups may do together with an object."""
-    with core.latch:
+    with core.engine_lock:
         return core.registry.authority.granted(entities, object_type, name)

@@ -43,7 +43,7 @@ class View(Enum):
     IN_HANDLE = "in a message handle"
 
 
-class Seen(NamedTuple):
+class MessageView(NamedTuple):
     """A row as a getter sees it; ``taken`` are the properties that go into its handle."""
 
     row: StoredMessage
@@ -81,26 +81,26 @@ def view_of(options: int, property_control: int, *, has_handle: bool) -> View:
     return _OF_QUEUE[property_control]
 
 
-def seen_as(view: View, row: StoredMessage) -> Seen:
+def seen_as(view: View, row: StoredMessage) -> MessageView:
     """Return a row as this view shows it.
 
     An MQRFH2 that cannot be read is a failure where the getter asked for its properties to be taken
     out; where only the queue says so, the message is returned as it was put.
     """
     if view is View.AS_STORED:
-        return Seen(row)
+        return MessageView(row)
     descriptor = unpack_descriptor(row.descriptor)
     if descriptor.format.strip() != FORMAT:
-        return Seen(row, _with_topic(row, []) if view is View.IN_HANDLE else None)
+        return MessageView(row, _with_topic(row, []) if view is View.IN_HANDLE else None)
     try:
         if view is View.COMPATIBLE and _is_compatible(descriptor, row.body):
-            return Seen(row)
+            return MessageView(row)
         parts = parts_of(descriptor, row.body)
     except MQError as error:
         is_asked_for = view in (View.WITHOUT, View.IN_HANDLE)
-        return Seen(row, failure=error if is_asked_for else None)
+        return MessageView(row, failure=error if is_asked_for else None)
     taken = _with_topic(row, parts.properties) if view is View.IN_HANDLE else None
-    return Seen(_without(row, descriptor, parts), taken)
+    return MessageView(_without(row, descriptor, parts), taken)
 
 
 def _with_topic(row: StoredMessage, properties: list[Property]) -> list[Property]:

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import CAP_AT_RELEASE, Delayed, staged_row, staging_path
-from mayfly.engine.delivery import Outgoing
+from mayfly.engine.delivery import OutgoingMessage
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.pubsub.copies import prepared_for
 from mayfly.engine.pubsub.subscriptions import Subscription
-from mayfly.engine.unit_of_work import Pending
+from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.lifetime.window import Window, window_at_put
 from mayfly.mqi.errors import MQError
 
 
 def staged_copy(
-    core: Core, subscription: Subscription, topic: str, publication: Outgoing
-) -> Pending:
+    core: Core, subscription: Subscription, topic: str, publication: OutgoingMessage
+) -> UncommittedPut:
     """Return the copy of a publication that waits for a subscription.
 
     Its window is that of the publication, shortened by the caps of the queue. Where they leave it
     no life at its delivery time they are looked at again then. Raises as ``staging_path``.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     prepared, window, ids, body = publication
     path = _path_now(core, subscription)
     waits_for_cap = False
@@ -40,7 +40,7 @@ def staged_copy(
     row = row._replace(target=subscription.destination, sub_id=subscription.sub_id, topic=topic)
     if waits_for_cap:
         row = row._replace(ttl_from_release=CAP_AT_RELEASE)
-    return Pending(staging, row, prepared.persistent)
+    return UncommittedPut(staging, row, prepared.persistent)
 
 
 def _path_now(core: Core, subscription: Subscription) -> Path | None:

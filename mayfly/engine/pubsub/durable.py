@@ -22,7 +22,7 @@ def open_durable(
     asks for something else; and the reasons of Session.subscribe.
     """
     core, replaces = session.core, False
-    with core.administration:
+    with core.definitions_lock:
         existing = core.registry.subscriptions.find(name)
         if existing is not None:
             if existing.is_shared != shared:
@@ -52,14 +52,14 @@ def remove_idle(session: Session, name: str) -> None:
     not acknowledged.
     """
     core = session.core
-    with core.administration:
+    with core.definitions_lock:
         _check_idle(core, core.registry.subscriptions.named(name))
         session.unsubscribe(name)
 
 
 def is_subscribed_to(core: Core, topic: str) -> bool:
     """Tell whether somebody has a subscription to just this topic string open."""
-    with core.latch:
+    with core.engine_lock:
         matching = core.registry.subscriptions.matching(topic)
         return any(found.topic == topic and found.holds for found in matching)
 
@@ -69,7 +69,7 @@ def _check_idle(core: Core, subscription: Subscription) -> None:
         raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"{subscription!r} has a consumer")
     if not subscription.is_managed:
         return
-    with core.latch:
+    with core.engine_lock:
         queue = core.registry.resolve(subscription.destination).queue
         is_held = bool(counts(core, queue).locked)
     if is_held:

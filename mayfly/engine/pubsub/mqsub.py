@@ -107,7 +107,7 @@ def subscribe_as(
     _check_priority(wanted.priority)
     life_ms = _life_ms(wanted.expiry_tenths)
     core = session.core
-    with core.administration:
+    with core.definitions_lock:
         existing = core.registry.subscriptions.find(wanted.name) if wanted.name else None
         is_for_existing = bool(options & (c.MQSO_RESUME | c.MQSO_ALTER))
         if is_for_existing and not wanted.name:
@@ -274,7 +274,7 @@ def _check_unalterable(
     if bool(options & c.MQSO_DURABLE) != subscription.is_durable:
         raise mq_error(rc.MQRC_DURABILITY_NOT_ALTERABLE, f"subscription {name!r}")
     if wanted.topic or wanted.topic_object:
-        with core.latch:
+        with core.engine_lock:
             topic = core.registry.topics.full_string(wanted.topic_object, wanted.topic)
         if topic != subscription.topic:
             said = f"subscription {name!r} is to {subscription.topic!r}, not {topic!r}"

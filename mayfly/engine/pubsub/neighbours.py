@@ -37,7 +37,7 @@ class Neighbours:
     @property
     def children(self) -> list[str]:
         """The queue managers that have said that this one is their parent."""
-        with self._core.latch:
+        with self._core.engine_lock:
             return sorted(name for kind, name in self._core.registry.named if kind == CHILD)
 
     def all(self) -> list[str]:
@@ -54,7 +54,7 @@ class Neighbours:
         """Note a child, durably."""
         child = ChildDefinition(CHILD, name)
         save(self._core, child, 0)
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.registry.named[CHILD, name] = child
 
     def drop(self, name: str) -> None:
@@ -64,12 +64,12 @@ class Neighbours:
         child = self._core.registry.named.get((CHILD, name))
         if child is not None:
             erase(self._core, child)
-            with self._core.latch:
+            with self._core.engine_lock:
                 del self._core.registry.named[CHILD, name]
 
     def proxied_for(self, neighbour: str) -> set[str]:
         """Return the topics that a neighbour has proxies for."""
-        with self._core.latch:
+        with self._core.engine_lock:
             return {
                 subscription.topic
                 for subscription in self._core.registry.subscriptions.all()
@@ -101,7 +101,7 @@ class Neighbours:
     def strangers(self) -> set[str]:
         """Return whose proxies are here although they are no neighbours."""
         known = self.all()
-        with self._core.latch:
+        with self._core.engine_lock:
             return {
                 neighbour_of(subscription)
                 for subscription in self._core.registry.subscriptions.all()

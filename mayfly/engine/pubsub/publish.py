@@ -9,7 +9,15 @@ from typing import NamedTuple
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.callbacks import Later
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row, size_on
+from mayfly.engine.delivery import (
+    Ids,
+    OutgoingMessage,
+    arrive,
+    check_room,
+    new_id,
+    new_row,
+    size_on,
+)
 from mayfly.engine.descriptors import Context, Prepared, check_header, prepare
 from mayfly.engine.disposal import dead_letter, send_report
 from mayfly.engine.groups.fields import IN_GROUP, IN_SEGMENTS
@@ -29,16 +37,16 @@ from mayfly.engine.pubsub.topic_aliases import through_alias
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.pubsub.topics import TopicValues
 from mayfly.engine.put import PutRequest, check_delay
-from mayfly.engine.unit_of_work import Pending, UnitOfWork
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.lifetime.window import Window, is_expired, remaining_ms, window_at_put
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
+from mayfly.mqi.attribute_selectors import MQPSM_ENABLED
 from mayfly.mqi.constants import MQRO_COA
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
-from mayfly.mqi.selectors import MQPSM_ENABLED
 from mayfly.selectors import MessageFields
 from mayfly.store.units import StoredMessage
 
@@ -89,25 +97,25 @@ def publish(
     retained then.
     """
     _prepare(core, topic, request, body, retains=retains)
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         if unit_of_work is not None:
             unit_of_work.check_room()
         fan_out = _FanOut(core, topic, (request, body), context, alias=alias)
         fan_out.is_in_unit, fan_out.connection = unit_of_work is not None, connection
         fan_out.not_own, fan_out.only_here, fan_out.journey = not_own, only_here, journey
-        work = fan_out.run(retains=retains)
+        transaction = fan_out.run(retains=retains)
         if unit_of_work is not None:
-            unit_of_work.publish(work, fan_out.staged, fan_out.effects)
+            unit_of_work.publish(transaction, fan_out.staged, fan_out.effects)
         else:
             fan_out.finish()
-        is_done = unit_of_work is not None or core.run_at_once(work)
+        is_done = unit_of_work is not None or core.run_at_once(transaction)
     if is_done:
         core.run_deferred()
     elif later is None:
-        core.run(work)
+        core.run(transaction)
     else:
-        later.work = work
+        later.transaction = transaction
     return fan_out.result()
 
 
@@ -134,7 +142,7 @@ class _FanOut:
         alias: QueueDefinition | None,
     ) -> None:
         """Check what concerns the publication as such."""
-        assert core.latch.is_held()
+        assert core.engine_lock.is_held()
         request, body = content
         self._core, self._topic, self._request, self._body = core, topic, request, body
         values = core.registry.topics.values(topic)
@@ -158,9 +166,9 @@ class _FanOut:
         self._check_kind()
         self._msg_id = request.msg_id or new_id(core)
         self._matched_count = self._missed_count = 0
-        self.work = Work()
-        self.staged: list[Pending] = []
-        self.effects: list[Callable[[], Work | None]] = []
+        self.transaction = Transaction()
+        self.staged: list[UncommittedPut] = []
+        self.effects: list[Callable[[], Transaction | None]] = []
         #: In a unit of work the staging queue counts delayed messages at the commit (D12).
         self.is_in_unit = False
         #: Whose publication it is, for those who want none of their own.
@@ -190,13 +198,13 @@ class _FanOut:
             said = "a publication is neither in a group nor a segment"
             raise mq_error(rc.MQRC_MSG_NOT_ALLOWED_IN_GROUP, said)
 
-    def run(self, *, retains: bool) -> Work:
+    def run(self, *, retains: bool) -> Transaction:
         """Deliver it to all or to nobody, and keep it if it is to be retained."""
         self._retains = retains
         if self.journey.only_for and is_outdated(
             self._core, self._topic, self._msg_id, self._prepared.descriptor
         ):
-            return self.work
+            return self.transaction
         try:
             self._deliver()
             if retains:
@@ -204,7 +212,7 @@ class _FanOut:
         except MQError:
             self._take_back()
             raise
-        return self.work
+        return self.transaction
 
     def _deliver(self) -> None:
         """Make a copy for each matching subscription; raises MQRC_PUBLICATION_FAILURE."""
@@ -243,12 +251,12 @@ class _FanOut:
         """Keep it as the retained publication of its topic; empty, it ends what was kept."""
         if self._body:
             ids = Ids(self._msg_id, self._request.correl_id)
-            message = Outgoing(self._prepared, self._window, ids, self._body)
+            message = OutgoingMessage(self._prepared, self._window, ids, self._body)
             yields = bool(self.journey.only_for)
             self.effects.append(
                 retain(
                     self._core,
-                    self.work,
+                    self.transaction,
                     self._topic,
                     message,
                     yields=yields,
@@ -260,7 +268,7 @@ class _FanOut:
 
     def _take_back(self) -> None:
         """Give back the room of the copies made so far."""
-        puts.withdraw_all(self.work)
+        puts.withdraw_all(self.transaction)
         for pending in self.staged:
             if self.is_in_unit:
                 puts.withdraw_from_unit(pending.queue)
@@ -268,11 +276,11 @@ class _FanOut:
                 puts.withdraw(pending.queue)
 
     def finish(self) -> None:
-        """Complete the work of a publication that is final at once."""
-        core, work = self._core, self.work
+        """Complete the transaction of a publication that is final at once."""
+        core, transaction = self._core, self.transaction
         for queue, row, persistent in self.staged:
-            puts.add_reserved(core, work, queue, row, persistent=persistent)
-        work.effects.extend(self.effects)
+            puts.add_reserved(core, transaction, queue, row, persistent=persistent)
+        transaction.effects.extend(self.effects)
 
     def result(self) -> PublishResult:
         """Return what became of it."""
@@ -301,9 +309,9 @@ class _FanOut:
         size_bytes = size_on(path, prepared.descriptor, len(body))
         check_room(core, path, size_bytes, persistent=prepared.persistent)
         window = self._window if path.cap_ms is None else self._window_on(path)
-        message = Outgoing(prepared, window, self._ids(subscription), body)
+        message = OutgoingMessage(prepared, window, self._ids(subscription), body)
         row = copy_row(new_row(core, path, message), self._topic)
-        arrive(core, self.work, path, prepared, row)
+        arrive(core, self.transaction, path, prepared, row)
         if path.remote is None:
             self._arrived.append(row)
 
@@ -316,7 +324,7 @@ class _FanOut:
 
     def _stage(self, subscription: Subscription) -> None:
         publication, body = self._content_for(subscription)
-        copy = Outgoing(publication, self._window, self._ids(subscription), body)
+        copy = OutgoingMessage(publication, self._window, self._ids(subscription), body)
         pending = staged_copy(self._core, subscription, self._topic, copy)
         if self.is_in_unit:
             puts.reserve_in_unit(pending.queue)
@@ -338,9 +346,11 @@ class _FanOut:
         core, descriptor = self._core, self._prepared.descriptor
         if self._values.uses_dead_letters and core.registry.queue_manager.deadq:
             publication, body = self._content_for(subscription)
-            message = Outgoing(publication, self._window, self._ids(subscription), body)
+            message = OutgoingMessage(publication, self._window, self._ids(subscription), body)
             try:
-                dead_letter(core, self.work, message, failure.reason, subscription.destination)
+                dead_letter(
+                    core, self.transaction, message, failure.reason, subscription.destination
+                )
             except MQError:
                 pass
             else:
@@ -360,7 +370,7 @@ class _FanOut:
         for row in self._arrived:
             left_ms = remaining_ms(row.expire_at_ms, self._now_ms)
             original = Original(descriptor, row.msg_id, row.correl_id, row.body, left_ms)
-            send_report(self._core, self.work, Cause.COA, original)
+            send_report(self._core, self.transaction, Cause.COA, original)
 
     def _fields(self) -> MessageFields:
         """Return what selectors read: the publication as its publisher has made it."""

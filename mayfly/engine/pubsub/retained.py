@@ -14,7 +14,7 @@ from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import (
     Ids,
-    Outgoing,
+    OutgoingMessage,
     arrive,
     check_open,
     check_room,
@@ -30,7 +30,7 @@ from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topic_strings import has_wildcards, levels_of, matches
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.times import put_date, put_time
 from mayfly.lifetime.window import capped_from, is_expired, remaining_ms, window_at_put
@@ -46,8 +46,8 @@ _PAGE = 1_000
 
 
 def ensure_retained_queue(core: Core) -> None:
-    """Define the queue of retained publications if there is none; call it without the latch."""
-    with core.administration:
+    """Define the queue of retained publications if there is none; call it without the lock."""
+    with core.definitions_lock:
         if core.registry.by_name(RETAINED_QUEUE) is None:
             definition = QueueDefinition(
                 QLOCAL,
@@ -65,7 +65,7 @@ def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -
     PutDate and PutTime say when, to 10 ms; MsgIds of one queue manager rise, and of any two, every
     queue manager takes the same one for the later.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     place = core.registry.retained.get(topic)
     found = None if place is None else _found(core, place)
     if found is None:
@@ -80,19 +80,19 @@ def is_outdated(core: Core, topic: str, msg_id: bytes, descriptor: Descriptor) -
 
 def retain(
     core: Core,
-    work: Work,
+    transaction: Transaction,
     topic: str,
-    message: Outgoing,
+    message: OutgoingMessage,
     *,
     yields: bool = False,
     only_here: bool = False,
-) -> Callable[[], Work | None]:
+) -> Callable[[], Transaction | None]:
     """Add a publication to what is retained; returns what makes it the one of its topic.
 
-    That is to be an effect of the work. One that ``yields`` is removed by it when it is out of date
-    then; one that is ``only_here`` goes to no neighbour. Raises MQRC_PUT_NOT_RETAINED.
+    That is to be an effect of the transaction. One that ``yields`` is removed by it when it is out
+    of date then; one that is ``only_here`` goes to no neighbour. Raises MQRC_PUT_NOT_RETAINED.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     prepared, window, ids, body = message
     # What is kept owes nobody a report, and says later on when it was published.
     now_ms = core.now_ms()
@@ -109,41 +109,41 @@ def retain(
         said = f"{RETAINED_QUEUE} refuses it: {error}"
         raise mq_error(rc.MQRC_PUT_NOT_RETAINED, said) from error
     capped = capped_from(window, now_ms, path.cap_ms)
-    row = copy_row(new_row(core, path, Outgoing(silent, capped, ids, body)), topic)
+    row = copy_row(new_row(core, path, OutgoingMessage(silent, capped, ids, body)), topic)
     if only_here:
         row = row._replace(only_here=True)
-    arrive(core, work, path, silent, row)
-    side = PERSISTENT if silent.persistent else VOLATILE
-    place = row.k, side
+    arrive(core, transaction, path, silent, row)
+    persistence = PERSISTENT if silent.persistent else VOLATILE
+    place = row.k, persistence
     return partial(_yield_or_settle if yields else _settle, core, topic, place)
 
 
 def clear_retained(core: Core, topic: str) -> bool:
-    """Remove the retained publication of a topic, on disk, too; call it without the latch.
+    """Remove the retained publication of a topic, on disk, too; call it without the lock.
 
     Tells whether there was one. Raises MQRC_STORAGE_MEDIUM_FULL, and it stays.
     """
-    with core.latch:
+    with core.engine_lock:
         core.check_running()
         place = core.registry.retained.get(topic)
         found = None if place is None else _found(core, place)
         is_there = found is not None and not is_expired(found[1].expire_at_ms, core.now_ms())
-        work = end_retained(core, topic)
-    if work is not None:
-        core.run(work)
+        transaction = end_retained(core, topic)
+    if transaction is not None:
+        core.run(transaction)
     return is_there
 
 
-def end_retained(core: Core, topic: str) -> Work | None:
+def end_retained(core: Core, topic: str) -> Transaction | None:
     """Return what removes the retained publication of a topic."""
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     place = core.registry.retained.get(topic)
     found = None if place is None else _found(core, place)
     if place is None or found is None:
         return None
-    work = _removal(core, found)
-    work.effects.append(partial(_forget, core, topic, place))
-    return work
+    transaction = _removal(core, found)
+    transaction.effects.append(partial(_forget, core, topic, place))
+    return transaction
 
 
 def deliver_retained(core: Core, subscription: Subscription) -> int:
@@ -152,20 +152,20 @@ def deliver_retained(core: Core, subscription: Subscription) -> int:
     They have what is left of their lives. Returns how many. Raises the reason why one cannot be
     delivered; none is then.
     """
-    with core.latch:
-        work, now_ms = Work(), core.now_ms()
+    with core.engine_lock:
+        transaction, now_ms = Transaction(), core.now_ms()
         try:
             for topic, row in _matching(core, subscription, now_ms):
-                _add_copy(core, work, subscription, topic, row)
+                _add_copy(core, transaction, subscription, topic, row)
         except MQError:
-            puts.withdraw_all(work)
+            puts.withdraw_all(transaction)
             raise
-        count = len(work.arrivals)
-        is_done = not count or core.run_at_once(work)
+        count = len(transaction.arrivals)
+        is_done = not count or core.run_at_once(transaction)
     if is_done:
         core.run_deferred()
     else:
-        core.run(work)
+        core.run(transaction)
     return count
 
 
@@ -185,11 +185,11 @@ def load_retained(core: Core) -> None:
                     superseded.append(found)
                 core.registry.retained[row.topic] = row.k, PERSISTENT
         low = rows[-1].k + 1
-    with core.latch:
+    with core.engine_lock:
         core.deferred += [_removal(core, found) for found in superseded]
 
 
-def _settle(core: Core, topic: str, place: tuple[int, int]) -> Work | None:
+def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
     if _found(core, place) is None:
         # It expired before its commit (E17): what was retained still is.
         return None
@@ -199,7 +199,7 @@ def _settle(core: Core, topic: str, place: tuple[int, int]) -> Work | None:
     return None if found is None else _removal(core, found)
 
 
-def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Work | None:
+def _yield_or_settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
     """Let a copy from elsewhere take its place unless somebody has published since."""
     found = _found(core, place)
     if found is None:
@@ -220,24 +220,24 @@ def _found(core: Core, place: tuple[int, int]) -> Found | None:
 
     A browse lock keeps others from getting it off its queue; it stays the one of its topic.
     """
-    key, side = place
+    key, persistence = place
     queue = core.registry.by_name(RETAINED_QUEUE)
     if queue is None or not isinstance(core.hidden.get(key), Holder | None):
         return None
-    row = core.messages(side).row(key)
-    return None if row is None else (queue, row, side)
+    row = core.messages(persistence).row(key)
+    return None if row is None else (queue, row, persistence)
 
 
-def _removal(core: Core, found: Found) -> Work:
+def _removal(core: Core, found: Found) -> Transaction:
     row, now_ms = found[1], core.now_ms()
     locker = core.hidden.get(row.k)
     if isinstance(locker, Holder):
         locker.forget_lock(row.k)
     if is_expired(row.expire_at_ms, now_ms):
         return discard_expired(core, [found], now_ms)
-    work = Work()
-    messages.end(core, work, found, Event.CLEAR, now_ms)
-    return work
+    transaction = Transaction()
+    messages.end(core, transaction, found, Event.CLEAR, now_ms)
+    return transaction
 
 
 def _matching(
@@ -268,7 +268,7 @@ def _topics(retained: dict[str, tuple[int, int]], subscription: Subscription) ->
 
 
 def _add_copy(
-    core: Core, work: Work, subscription: Subscription, topic: str, row: StoredMessage
+    core: Core, transaction: Transaction, subscription: Subscription, topic: str, row: StoredMessage
 ) -> None:
     path = core.registry.resolve_target(subscription.destination)
     publication, body = as_given(core, unpack_descriptor(row.descriptor)), row.body
@@ -282,5 +282,5 @@ def _add_copy(
     window = window_at_put(now_ms, remaining_ms(row.expire_at_ms, now_ms), 0, path.cap_ms)
     correl_id = row.correl_id if subscription.correl_id is None else subscription.correl_id
     ids = Ids(row.msg_id, correl_id)
-    copy = copy_row(new_row(core, path, Outgoing(prepared, window, ids, body)), topic)
-    arrive(core, work, path, prepared, copy)
+    copy = copy_row(new_row(core, path, OutgoingMessage(prepared, window, ids, body)), topic)
+    arrive(core, transaction, path, prepared, copy)

@@ -36,7 +36,7 @@ class SubscribedTopics:
     def begin(self) -> list[TopicChange]:
         """Return all subscriptions that there are, and follow what changes from now on."""
         subscriptions = self._core.registry.subscriptions
-        with self._core.latch:
+        with self._core.engine_lock:
             subscriptions.changes = []
             there_are = subscriptions.all()
         return _topics((subscription, 1) for subscription in there_are)
@@ -44,13 +44,13 @@ class SubscribedTopics:
     def changes(self) -> list[TopicChange]:
         """Return what has changed since the last call, in order."""
         subscriptions = self._core.registry.subscriptions
-        with self._core.latch:
+        with self._core.engine_lock:
             changes, subscriptions.changes = subscriptions.changes, []
         return _topics(changes or ())
 
     def end(self) -> None:
         """Follow no longer."""
-        with self._core.latch:
+        with self._core.engine_lock:
             self._core.registry.subscriptions.changes = None
 
 

@@ -28,8 +28,8 @@ from mayfly.engine.pubsub.subscription_administration import (
 )
 from mayfly.engine.pubsub.subscriptions import (
     PASSED_ON,
-    Hold,
     Subscription,
+    SubscriptionHandle,
 )
 from mayfly.lifetime.times import tenths_of_ms
 from mayfly.lifetime.window import check_life_ms
@@ -88,7 +88,7 @@ class OpenSubscription:
         self,
         session: Subscriber,
         opened: OpenQueues,
-        hold: Hold,
+        hold: SubscriptionHandle,
         handle: Handle | None,
     ) -> None:
         """Take what was opened; ``subscribe`` and ``resume`` do."""
@@ -179,7 +179,7 @@ def subscribe(
     check_life_ms(request.life_ms)
     core = opened.core
     _check_authority(session, core, request)
-    with core.administration:
+    with core.definitions_lock:
         existing = core.registry.subscriptions.find(request.name) if request.name else None
         if existing is not None and request.is_shared and not request.replaces:
             _check_same(core, existing, request)
@@ -207,7 +207,7 @@ def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest)
     """Check for SUB on the topic and PUT on a queue that the subscriber names."""
     if session.authority is None:
         return
-    with core.latch:
+    with core.engine_lock:
         topic = core.registry.topics.full_string(request.topic_object, request.topic)
     session.authority.check_topic(topic, words.SUB)
     if request.queue:
@@ -215,7 +215,7 @@ def _check_authority(session: Subscriber, core: Core, request: SubscribeRequest)
 
 
 def _check_same(core: Core, existing: Subscription, request: SubscribeRequest) -> None:
-    with core.latch:
+    with core.engine_lock:
         topic = core.registry.topics.full_string(request.topic_object, request.topic)
     wanted = topic, request.selector, request.is_durable, request.queue or existing.destination
     text = existing.definition.selector

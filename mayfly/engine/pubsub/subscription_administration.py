@@ -52,7 +52,7 @@ def define_subscription(
     With ``replace`` an existing one takes the attributes given. Raises MQRC_SUB_NAME_ERROR,
     MQRC_SUB_ALREADY_EXISTS, and what :func:`create_subscription` and :func:`alter_subscription` do.
     """
-    with core.administration:
+    with core.definitions_lock:
         if replace and core.registry.subscriptions.find(name) is not None:
             alter_subscription(core, name, attributes)
             return
@@ -80,9 +80,9 @@ def create_subscription(
     that does not fit its class, MQRC_SELECTOR_SYNTAX_ERROR and its like; nothing is made then.
     """
     core.check_running()
-    with core.administration:
+    with core.definitions_lock:
         _check(core, definition, is_durable=is_durable, replaced=replaced)
-        with core.latch:
+        with core.engine_lock:
             definition.sub_id = new_id(core).hex()
         _begin_life(core, definition, life_ms)
         subscription = Subscription(definition, is_durable=is_durable)
@@ -91,7 +91,7 @@ def create_subscription(
                 _make_queue(core, subscription)
             if is_durable:
                 save(core, definition, 0)
-            with core.latch:
+            with core.engine_lock:
                 _enter(core, subscription, replaced)
             if takes_retained and not subscription.on_request:
                 deliver_retained(core, subscription)
@@ -122,7 +122,7 @@ def _put_back(core: Core, subscription: Subscription, replaced: Subscription) ->
     except MQError as error:
         # A full disk: after a restart it may be the new one.
         _LOG.error("putting back %r: %s", replaced, error)
-    with core.latch:
+    with core.engine_lock:
         subscriptions = core.registry.subscriptions
         forget_subscription(core, subscription)
         subscriptions.add(replaced)
@@ -137,7 +137,7 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
     MQRC_UNKNOWN_OBJECT_NAME for an unknown queue.
     """
     core.check_running()
-    with core.administration:
+    with core.definitions_lock:
         subscription = core.registry.subscriptions.named(name)
         old = subscription.definition
         before = old.attributes
@@ -154,7 +154,7 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
             _begin_life(core, changed)
         if subscription.is_durable:
             save(core, changed, 0)
-        with core.latch:
+        with core.engine_lock:
             subscriptions = core.registry.subscriptions
             if subscriptions.by_id(subscription.sub_id) is None:
                 # It has expired since.
@@ -172,7 +172,7 @@ def delete_subscription(core: Core, name: str) -> None:
     Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open.
     """
     core.check_running()
-    with core.administration:
+    with core.definitions_lock:
         subscription = core.registry.subscriptions.named(name)
         if subscription.holds:
             raise mq_error(rc.MQRC_SUBSCRIPTION_IN_USE, f"subscription {name!r}")
@@ -181,10 +181,10 @@ def delete_subscription(core: Core, name: str) -> None:
 
 def remove_subscription(core: Core, subscription: Subscription) -> None:
     """Remove a subscription for good, on disk first."""
-    with core.administration:
+    with core.definitions_lock:
         if subscription.is_durable:
             erase(core, subscription.definition)
-        with core.latch:
+        with core.engine_lock:
             forget_subscription(core, subscription)
     drop_doomed(core)
     core.run_deferred()
@@ -193,9 +193,9 @@ def remove_subscription(core: Core, subscription: Subscription) -> None:
 def forget_subscription(core: Core, subscription: Subscription) -> None:
     """Take a subscription out of memory.
 
-    :func:`drop_doomed` deletes its managed queue when nobody holds the latch or uses the queue.
+    :func:`drop_doomed` deletes its managed queue when nobody holds the lock or uses the queue.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     subscriptions = core.registry.subscriptions
     subscriptions.remove(subscription)
     core.must_wake = True
@@ -214,10 +214,10 @@ def drop_doomed(core: Core, *, waits: bool = True) -> None:
     subscriptions = core.registry.subscriptions
     if not (subscriptions.doomed or subscriptions.ended):
         return
-    if not core.administration.acquire(blocking=waits):
+    if not core.definitions_lock.acquire(blocking=waits):
         return
     try:
-        with core.latch:
+        with core.engine_lock:
             ended, subscriptions.ended = subscriptions.ended, []
             doomed, subscriptions.doomed = subscriptions.doomed, []
         for definition in ended:
@@ -231,7 +231,7 @@ def drop_doomed(core: Core, *, waits: bool = True) -> None:
         for queue in doomed:
             _drop(core, queue)
     finally:
-        core.administration.release()
+        core.definitions_lock.release()
 
 
 def end_expired(core: Core) -> None:
@@ -240,7 +240,7 @@ def end_expired(core: Core) -> None:
     Whoever advances the clock may be waited for by who changes definitions, so this never waits for
     those. A subscription that stays on disk has expired when it is read again.
     """
-    with core.latch:
+    with core.engine_lock:
         subscriptions = core.registry.subscriptions
         for subscription in subscriptions.expired(core.now_ms()):
             if subscription.is_durable:
@@ -257,7 +257,7 @@ def _drop(core: Core, queue: LocalQueue) -> None:
     except MQError as error:
         # Its handle is still open, a unit of work has a copy on it, or the disk is full.
         _LOG.info("managed queue %s stays for now: %s", queue.name, error)
-        with core.latch:
+        with core.engine_lock:
             core.registry.subscriptions.doomed.append(queue)
 
 
@@ -291,7 +291,7 @@ def _check(
         raise mq_error(rc.MQRC_SUB_NAME_ERROR, f"{name[:50]!r} cannot name a subscription")
     if name and registry.subscriptions.find(name) not in (None, replaced):
         raise mq_error(rc.MQRC_SUB_ALREADY_EXISTS, f"subscription {name!r}")
-    with core.latch:
+    with core.engine_lock:
         topic = registry.topics.full_string(definition.topicobj, definition.topicstr)
         check_topic_string(topic, wildcards=True)
         values = registry.topics.values(topic)
@@ -334,7 +334,7 @@ def undo_subscription(core: Core, subscription: Subscription) -> None:
     except MQError as error:
         # A full disk: it may be there again after a restart.
         _LOG.error("undoing %r: %s", subscription, error)
-        with core.latch:
+        with core.engine_lock:
             forget_subscription(core, subscription)
 
 

@@ -26,13 +26,13 @@ _CACHE_SIZE = 10_000
 #: Between queue, subscription and topic in the target of a staged copy; names hold no colon.
 
 
-class Hold:
+class SubscriptionHandle:
     """One opening of a subscription by a session; ``connection`` is whose own publications are."""
 
     __slots__ = ("connection", "subscription")
 
     def __init__(self, subscription: Subscription, connection: object) -> None:
-        """Begin; the subscription enters it under the latch."""
+        """Begin; the subscription enters it under the lock."""
         self.subscription = subscription
         self.connection = connection
 
@@ -70,7 +70,7 @@ class Subscription:
         self.name = definition.name
         self.sub_id = bytes.fromhex(definition.sub_id)
         self.is_durable = is_durable
-        self.holds: set[Hold] = set()
+        self.holds: set[SubscriptionHandle] = set()
         self.is_shared = bool(definition.is_shared)
         self.ignores_own = bool(definition.ignores_own)
         self.owner = definition.owner
@@ -108,7 +108,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """All subscriptions of a queue manager; guarded by the latch.
+    """All subscriptions of a queue manager; guarded by the lock.
 
     Publications reach those that match in the order in which they were made.
     """

@@ -40,7 +40,7 @@ def define_topic(
     check_name(name)
     core.check_running()
     definition = TopicDefinition(TOPIC, name).altered(attributes)
-    with core.administration:
+    with core.definitions_lock:
         tree = core.registry.topics
         existing = tree.find(name)
         if existing is not None:
@@ -66,7 +66,7 @@ def alter_topic(core: Core, name: str, attributes: Mapping[str, Value]) -> None:
     Raises MQRC_UNKNOWN_OBJECT_NAME, and MQRC_TOPIC_STRING_ERROR for another topic string.
     """
     core.check_running()
-    with core.administration:
+    with core.definitions_lock:
         definition = _find(core, name)
         _change(core, definition, definition.altered(attributes))
 
@@ -77,10 +77,10 @@ def delete_topic(core: Core, name: str) -> None:
     Subscriptions and retained publications stay. Raises MQRC_UNKNOWN_OBJECT_NAME.
     """
     core.check_running()
-    with core.administration:
+    with core.definitions_lock:
         definition = _find(core, name)
         erase(core, definition)
-        with core.latch:
+        with core.engine_lock:
             core.registry.topics.remove(name)
 
 
@@ -96,7 +96,7 @@ def set_up_topics(core: Core) -> None:
         for name, values in ((DEFAULT_TOPIC, {}), (BASE_TOPIC, BASE_VALUES))
         if core.registry.topics.find(name) is None
     ]
-    with core.latch:
+    with core.engine_lock:
         for topic in topics:
             core.registry.topics.add(topic)
     enter_at_opening(core, models, topics)
@@ -118,5 +118,5 @@ def _change(core: Core, definition: TopicDefinition, changed: TopicDefinition) -
 
 def _enter(core: Core, definition: TopicDefinition) -> None:
     save(core, definition, 0)
-    with core.latch:
+    with core.engine_lock:
         core.registry.topics.add(definition)

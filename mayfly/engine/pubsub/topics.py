@@ -14,9 +14,9 @@ from mayfly.engine.attributes.of_topics import (
 )
 from mayfly.engine.pubsub.topic_strings import joined, upwards
 from mayfly.lifetime.times import ms_of_tenths
+from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi import selectors as s
 from mayfly.mqi.errors import mq_error
 
 BASE_TOPIC = "SYSTEM.BASE.TOPIC"
@@ -61,7 +61,7 @@ class TopicValues(NamedTuple):
 
 
 class TopicTree:
-    """All topic objects of a queue manager; guarded by the latch."""
+    """All topic objects of a queue manager; guarded by the lock."""
 
     def __init__(self) -> None:
         """Begin with the values of the root alone."""

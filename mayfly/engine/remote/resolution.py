@@ -12,6 +12,7 @@ from mayfly.engine.attributes.attribute import QALIAS, QLOCAL, QMODEL, QREMOTE
 from mayfly.engine.attributes.of_manager import ManagerDefinition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.constants import (
     MQOO_BROWSE,
     MQOO_INPUT_AS_Q_DEF,
@@ -22,7 +23,6 @@ from mayfly.mqi.constants import (
     MQOT_TOPIC,
 )
 from mayfly.mqi.errors import mq_error
-from mayfly.mqi.selectors import MQUS_TRANSMISSION
 
 _Find: TypeAlias = Callable[[str], QueueDefinition | None]
 _NAME_BYTES = 48

@@ -20,7 +20,7 @@ def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: in
 
     What an open unit of work has put or got does not; what a browse has locked does.
     """
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     committed = queue.depth - queue.uncommitted
     if not trigger.least_priority or committed <= 0:
         return min(committed, enough)
@@ -30,7 +30,7 @@ def qualifying_depth(core: Core, queue: LocalQueue, trigger: Trigger, enough: in
 
 def qualifying_count(core: Core, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> int:
     """Return how many of the messages that have just arrived count."""
-    assert core.latch.is_held()
+    assert core.engine_lock.is_held()
     if not trigger.least_priority:
         return len(keys)
     if not trigger.is_fifo:
@@ -40,8 +40,8 @@ def qualifying_count(core: Core, queue: LocalQueue, trigger: Trigger, keys: Sequ
 
 
 def _has_priority(core: Core, key: int, trigger: Trigger) -> bool:
-    for side in (VOLATILE, PERSISTENT):
-        for _key, packed in core.messages(side).described(key, key + 1, 1):
+    for persistence in (VOLATILE, PERSISTENT):
+        for _key, packed in core.messages(persistence).described(key, key + 1, 1):
             return unpack_descriptor(packed).priority >= trigger.least_priority
     return False
 
@@ -49,10 +49,10 @@ def _has_priority(core: Core, key: int, trigger: Trigger) -> bool:
 def _qualifying_keys(core: Core, queue: LocalQueue, trigger: Trigger, page: int) -> Iterator[int]:
     high = queue.high if trigger.is_fifo else _end_key(queue, trigger)
     on_the_way = set(_on_the_way(core, queue))
-    for side in (VOLATILE, PERSISTENT):
-        low = queue.low if queue.present[side] else high
+    for persistence in (VOLATILE, PERSISTENT):
+        low = queue.low if queue.present[persistence] else high
         while low < high:
-            rows = core.messages(side).described(low, high, page)
+            rows = core.messages(persistence).described(low, high, page)
             for key, packed in rows:
                 if key in on_the_way or not _is_there(core, key):
                     continue
@@ -76,11 +76,11 @@ def _is_there(core: Core, key: int) -> bool:
 
 def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
     """Yield the keys of what may be in the store already and has not taken effect."""
-    for work in core.under_way:
-        yield from (row.k for target, row, _side in work.arrivals if target is queue)
-        for moving in work.moves:
+    for transaction in core.under_way:
+        yield from (row.k for target, row, _side in transaction.arrivals if target is queue)
+        for moving in transaction.moves:
             if moving.target is queue:
                 yield from moving.new_keys
-        for unclaiming in work.ended_claims:
+        for unclaiming in transaction.ended_claims:
             if unclaiming.queue is queue:
                 yield from unclaiming.keys

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
-from mayfly.mqi.constants import MQMDS_FIFO, MQQA_GET_INHIBITED
-from mayfly.mqi.selectors import (
+from mayfly.mqi.attribute_selectors import (
     MQTC_ON,
     MQTT_DEPTH,
     MQTT_EVERY,
     MQTT_NONE,
     MQUS_TRANSMISSION,
 )
+from mayfly.mqi.constants import MQMDS_FIFO, MQQA_GET_INHIBITED
 from mayfly.store.keys import STAGING_NUMBER
 
 #: What must be altered for the conditions to be looked at again, though nothing arrives.
@@ -20,7 +20,7 @@ INITIATION_CONDITIONS = frozenset("PUT GET USAGE".split())
 
 
 class Trigger:
-    """The trigger of a queue that has one; guarded by the latch.
+    """The trigger of a queue that has one; guarded by the lock.
 
     ``least_priority`` is that of a message that qualifies. ``is_fifo`` tells that the place of a
     message on the queue says nothing of its priority.

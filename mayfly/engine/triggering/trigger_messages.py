@@ -9,9 +9,9 @@ from mayfly.engine.attributes.attribute import PROCESS
 from mayfly.engine.attributes.of_processes import ProcessDefinition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.core import Core
-from mayfly.engine.delivery import Ids, Outgoing, arrive, check_room, new_id, new_row
+from mayfly.engine.delivery import Ids, OutgoingMessage, arrive, check_room, new_id, new_row
 from mayfly.engine.disposal import as_given, dead_letter
-from mayfly.engine.work import Work
+from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.window import Window
 from mayfly.mqi.constants import MQAT_QMGR, MQPER_NOT_PERSISTENT
 from mayfly.mqi.descriptor import Descriptor
@@ -28,32 +28,32 @@ _TRIGGER_DATA_LENGTH = 64
 
 def put_trigger_messages(
     core: Core, definition: QueueDefinition, initiation_queue: str, count: int
-) -> tuple[Work, int]:
-    """Return the work that puts trigger messages for a queue, and how many are not lost.
+) -> tuple[Transaction, int]:
+    """Return the transaction that puts trigger messages for a queue, and how many are not lost.
 
     They live for ever, whatever caps the initiation queue has (E22), and do not survive a restart.
     What that queue cannot take goes to the dead-letter queue; where that fails, it is lost (T9).
     """
-    work, kept, now_ms = Work(), 0, core.now_ms()
+    transaction, kept, now_ms = Transaction(), 0, core.now_ms()
     path = core.registry.resolve(initiation_queue)
     prepared = as_given(core, _descriptor(core.name, path.default_priority))
     body = _body(core, definition)
     window = Window(now_ms, now_ms, None)
     for _ in range(count):
-        message = Outgoing(prepared, window, Ids(new_id(core), b""), body)
+        message = OutgoingMessage(prepared, window, Ids(new_id(core), b""), body)
         try:
             check_room(core, path, len(body), persistent=False)
         except MQError as failure:
             try:
-                dead_letter(core, work, message, failure.reason, initiation_queue)
+                dead_letter(core, transaction, message, failure.reason, initiation_queue)
             except MQError as error:
                 said = f"{failure}; {error}"
                 _LOG.warning("trigger message for %s is lost: %s", definition.name, said)
                 continue
         else:
-            arrive(core, work, path, prepared, new_row(core, path, message))
+            arrive(core, transaction, path, prepared, new_row(core, path, message))
         kept += 1
-    return work, kept
+    return transaction, kept
 
 
 @lru_cache(maxsize=64)

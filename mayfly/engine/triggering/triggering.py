@@ -11,6 +11,7 @@ from mayfly.engine.attributes.attribute import PROCESS, QLOCAL, Value
 from mayfly.engine.attributes.definition import SWITCHED_OFF, Definition
 from mayfly.engine.core import Core
 from mayfly.engine.queues import VOLATILE, LocalQueue
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.triggering.qualifying import qualifying_count, qualifying_depth
 from mayfly.engine.triggering.trigger import (
     CONDITIONS,
@@ -19,9 +20,8 @@ from mayfly.engine.triggering.trigger import (
     trigger_of,
 )
 from mayfly.engine.triggering.trigger_messages import put_trigger_messages
-from mayfly.engine.work import Work
+from mayfly.mqi.attribute_selectors import MQTC_OFF, MQTC_ON, MQUS_TRANSMISSION
 from mayfly.mqi.constants import MQQA_GET_INHIBITED, MQQA_PUT_INHIBITED
-from mayfly.mqi.selectors import MQTC_OFF, MQTC_ON, MQUS_TRANSMISSION
 
 _SWITCH_OFF = (
     f"UPDATE object SET attributes = json_set(attributes, '$.TRIGGER', ?, "
@@ -41,9 +41,9 @@ def triggering_of(core: Core) -> Triggering:
 
 
 class Triggering:
-    """Makes the trigger messages of a queue manager; everything but ``held`` is under its latch.
+    """Makes the trigger messages of a queue manager; everything but ``held`` is under its lock.
 
-    Whoever has called one of these with the latch held calls ``run_deferred`` afterwards: that a
+    Whoever has called one of these with the lock held calls ``run_deferred`` afterwards: that a
     queue is NOTRIGGER from now on is not on the disk before.
     """
 
@@ -60,7 +60,7 @@ class Triggering:
         #: Queues that have switched themselves off, with the keys of their trigger messages.
         self._told: dict[LocalQueue, list[int]] = {}
         #: What switches queues off, until it is on the disk.
-        self._switching: dict[LocalQueue, Work] = {}
+        self._switching: dict[LocalQueue, Transaction] = {}
         self._is_looking = False
 
     def fit(self, queue: LocalQueue) -> None:
@@ -88,16 +88,18 @@ class Triggering:
 
         Call it before the close takes the trigger messages.
         """
-        core, work = self._core, Work()
-        with core.latch:
+        core, transaction = self._core, Transaction()
+        with core.engine_lock:
             for queue, keys in self._told.items():
                 definition = queue.definition
                 is_read = all(core.messages(VOLATILE).row(key) is None for key in keys)
                 if definition.is_switched_off and is_read:
                     definition.is_switched_off = False
-                    work.unit.statements.append((_STAY_OFF, (definition.kind, definition.name)))
-        if work.unit.statements:
-            core.run(work)
+                    transaction.unit.statements.append(
+                        (_STAY_OFF, (definition.kind, definition.name))
+                    )
+        if transaction.unit.statements:
+            core.run(transaction)
 
     def forget(self, queue: LocalQueue) -> None:
         """Forget a queue that is deleted."""
@@ -152,7 +154,7 @@ class Triggering:
 
     @contextmanager
     def held(self, queue: LocalQueue | None) -> Iterator[None]:
-        """Switch a queue not off while its definition is changed; call it without the latch.
+        """Switch a queue not off while its definition is changed; call it without the lock.
 
         Otherwise memory and disk could see the two changes in different orders.
         """
@@ -164,7 +166,7 @@ class Triggering:
         try:
             yield
         finally:
-            with self._core.latch:
+            with self._core.engine_lock:
                 if self._held.pop(queue, False):
                     # The change was refused.
                     self._look_at(queue)
@@ -193,9 +195,9 @@ class Triggering:
         return min(since) + self._interval_ms() if since else None
 
     def run(self) -> None:
-        """Let the queues trigger for which TRIGINT has passed; call it without the latch."""
+        """Let the queues trigger for which TRIGINT has passed; call it without the lock."""
         core = self._core
-        with core.latch:
+        with core.engine_lock:
             now_ms = core.now_ms()
             for queue in sorted(self._waiting, key=_number):
                 trigger = queue.trigger
@@ -259,17 +261,17 @@ class Triggering:
             self._held[queue] = True
             return
         definition = queue.definition
-        work, kept = put_trigger_messages(core, definition, trigger.initiation_queue, count)
+        transaction, kept = put_trigger_messages(core, definition, trigger.initiation_queue, count)
         # What is lost is as if there had been none: the next arrival tries again (T9).
         trigger.last_ms = core.now_ms() if kept else None
         self._waiting.discard(queue)
         if not kept:
             return
-        if not core.run_at_once(work):
+        if not core.run_at_once(transaction):
             # The dead-letter queue is a shared one.
-            core.deferred.append(work)
+            core.deferred.append(transaction)
         if trigger.is_depth:
-            self._switch_off(queue, [row.k for _queue, row, _side in work.arrivals])
+            self._switch_off(queue, [row.k for _queue, row, _side in transaction.arrivals])
 
     def _is_served(self, queue: LocalQueue, trigger: Trigger) -> bool:
         registry = self._core.registry
@@ -295,17 +297,19 @@ class Triggering:
         definition.is_switched_off = True
         self._told[queue] = told
         self._drop_trigger(queue)
-        work = Work()
-        work.unit.statements.append((_SWITCH_OFF, (MQTC_OFF, definition.kind, definition.name)))
-        work.effects.append(partial(self._switched, queue))
-        self._switching[queue] = work
-        core.deferred.append(work)
+        transaction = Transaction()
+        transaction.unit.statements.append(
+            (_SWITCH_OFF, (MQTC_OFF, definition.kind, definition.name))
+        )
+        transaction.effects.append(partial(self._switched, queue))
+        self._switching[queue] = transaction
+        core.deferred.append(transaction)
 
     def _hold(self, queue: LocalQueue) -> bool:
         """Begin to hold a queue; False when something must be run before."""
         core = self._core
-        with core.latch:
-            core.latch.wait_while(
+        with core.engine_lock:
+            core.engine_lock.wait_while(
                 lambda: self._is_switching(queue) and self._switching[queue] not in core.deferred
             )
             if self._is_switching(queue):
@@ -314,9 +318,11 @@ class Triggering:
             return True
 
     def _is_switching(self, queue: LocalQueue) -> bool:
-        work = self._switching.get(queue)
+        transaction = self._switching.get(queue)
         # One that a full disk has refused is not tried again: the next change is saved whole.
-        return work is not None and work.unit.error is None and not self._core.is_stopped
+        return (
+            transaction is not None and transaction.unit.error is None and not self._core.is_stopped
+        )
 
     def _switched(self, queue: LocalQueue) -> None:
         self._switching.pop(queue, None)

@@ -12,7 +12,7 @@ from mayfly.engine.session import Session
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereabouts
 from mayfly.engine.whereabouts.past import ended_stays, is_report_of
 from mayfly.engine.whereabouts.present import Present
-from mayfly.engine.whereabouts.telling import sentence_of, sentence_of_nothing, steps_of
+from mayfly.engine.whereabouts.sentences import sentence_of, sentence_of_nothing, steps_of
 from mayfly.lifetime.life import State
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQFB_EXPIRATION, MQRO_PASS_CORREL_ID
@@ -37,7 +37,7 @@ def whereabouts(core: Core, around: Surroundings, identifier: Identifier) -> Whe
 
     Nothing is changed: an expired message that is still there stays until a get, browse or scan
     meets it. A message on its way to another queue manager is found by its MsgId. Call it without
-    the latch. Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
+    the lock. Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
     """
     wanted = stored_id(identifier)
     if not wanted:
@@ -66,7 +66,7 @@ def _msg_ids(stays: Iterable[Stay], relation: Relation) -> set[bytes]:
 
 def _sender_id(core: Core, identifier: bytes) -> bytes:
     """Return the MsgId that the sender knows, for one that the staging queue shows (D3)."""
-    with core.latch:
+    with core.engine_lock:
         row = of_given_id(core, identifier)
     if row is not None:
         return row.msg_id

@@ -9,9 +9,9 @@ from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
 from mayfly.engine.whereabouts.present import homes
 from mayfly.lifetime.life import LifeRecord, State
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.constants import MQPER_PERSISTENT, MQRO_EXPIRATION
 from mayfly.mqi.delay_header import HEADER_BYTES, STAGING_QUEUE
-from mayfly.mqi.selectors import MQUS_TRANSMISSION
 
 #: A life of a non-persistent message is written up to a second after its end, on a full disk later.
 _LATE_MS = 60 * SECOND_MS
@@ -22,7 +22,7 @@ def ended_stays(core: Core, asked_id: bytes, present: Iterable[Stay]) -> list[St
 
     ``present`` are the messages with that id that are here now. The search of the ledger goes back
     to the put of the message with that MsgId, before which nothing of it can have ended; for a
-    CorrelId, and for an id that is found nowhere, to its first row. Call it without the latch. A
+    CorrelId, and for an id that is found nowhere, to its first row. Call it without the lock. A
     life says nothing of the type of its message, so that none is a report; :func:`is_report_of`
     tells.
     """

@@ -12,9 +12,9 @@ from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
 from mayfly.engine.session import Session
 from mayfly.engine.shipments import Shipment
+from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork, open_puts, parts_of
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay
-from mayfly.engine.work import Work
 from mayfly.lifetime.life import State
 from mayfly.mqi.constants import MQMT_REPORT, MQPER_PERSISTENT
 from mayfly.mqi.descriptor import Descriptor, unpack_descriptor
@@ -55,19 +55,19 @@ class Present:
         self._asked_id = asked_id
 
     def stays(self) -> list[Stay]:
-        """Return what is here; call it without the latch.
+        """Return what is here; call it without the lock.
 
         Each kind is cut behind MOST_STAYS, so that a CorrelId that a million messages share costs
         no more than another.
         """
         core = self._core
         found: list[Stay] = []
-        with core.latch:
+        with core.engine_lock:
             core.check_running()
-            core.latch.wait_while(self._is_being_written)
+            core.engine_lock.wait_while(self._is_being_written)
             for home in homes(core):
-                for side, each in self._stored(home):
-                    found.append(self._on_queue(home, side, each))
+                for persistence, each in self._stored(home):
+                    found.append(self._on_queue(home, persistence, each))
             for session in list(self._sessions):
                 found += self._uncommitted(session)
         if any(queue.claimed for queue in core.registry.queues()):
@@ -76,24 +76,24 @@ class Present:
         return found
 
     def _stored(self, home: Core) -> Iterator[tuple[int, Outlined]]:
-        for side in (VOLATILE, PERSISTENT):
-            for each in with_id(home.messages(side), self._asked_id, MOST_STAYS):
-                yield side, each
+        for persistence in (VOLATILE, PERSISTENT):
+            for each in with_id(home.messages(persistence), self._asked_id, MOST_STAYS):
+                yield persistence, each
 
     def _is_being_written(self) -> bool:
         """Tell whether somebody is changing one of the messages: a moment later it is decided."""
         core = self._core
         return any(
-            isinstance(home.hidden.get(each.row.k), Work)
+            isinstance(home.hidden.get(each.row.k), Transaction)
             for home in homes(core)
             for _side, each in self._stored(home)
         )
 
-    def _on_queue(self, home: Core, side: int, found: Outlined) -> Stay:
+    def _on_queue(self, home: Core, persistence: int, found: Outlined) -> Stay:
         row, queue = found.row, home.registry.by_number(queue_number_of(found.row.k))
         # A queue that was deleted has no messages; one of another member is not asked for.
         assert queue is not None
-        return self._stay(queue, found, self._place(home, queue, row), persistent=bool(side))
+        return self._stay(queue, found, self._place(home, queue, row), persistent=bool(persistence))
 
     def _place(self, home: Core, queue: LocalQueue, row: StoredMessage) -> _Place:
         owner = home.hidden.get(row.k)

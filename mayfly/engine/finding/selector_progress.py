@@ -15,11 +15,11 @@ from mayfly.store.units import StoredMessage
 _FLEETING = "Root.MQMD.Expiry"
 
 
-class Place:
+class SelectorProgress:
     """Where to go on: each message with a lower key that could be seen was refused.
 
     What can be seen only since then may be before it; ``lower`` notes that. A pass is a walk from
-    the place to the end of the queue; it may have several steps, each under the latch, with those
+    the place to the end of the queue; it may have several steps, each under the lock, with those
     of others between them.
     """
 
@@ -84,13 +84,13 @@ class Place:
     def scout(self, holder: Holder) -> None:
         """Go on in a pass up to the next message that the selector takes, or to the end.
 
-        The latch is held only to read messages, not while the selector is asked. Raises
+        The lock is held only to read messages, not while the selector is asked. Raises
         MQRC_CONNECTION_BROKEN, and the error of a holder that has ended.
         """
         core = self._core
         rows: list[StoredMessage] | None = None
         while self._is_passing and rows != []:
-            with core.latch:
+            with core.engine_lock:
                 core.check_running()
                 holder.check()
                 rows, now_ms = self._page(holder), core.now_ms()
@@ -112,9 +112,11 @@ class Place:
         return rows
 
 
-def place_for(place: Place | None, core: Core, queue: LocalQueue, match: Match) -> Place | None:
+def place_for(
+    place: SelectorProgress | None, core: Core, queue: LocalQueue, match: Match
+) -> SelectorProgress | None:
     """Return the place of a match with a selector: the given one if it is, else a new one."""
     if match.selector is None or (place is not None and place.match == match):
         return place
-    with core.latch:
-        return Place(core, queue, match)
+    with core.engine_lock:
+        return SelectorProgress(core, queue, match)

@@ -10,10 +10,10 @@ _MOST = 64
 Ids = tuple[int, bytes | None, bytes | None]
 
 
-class Starts:
+class SearchStarts:
     """By ids a key: each message with these ids before it is hidden, and told of when seen again.
 
-    It is all under the latch.
+    It is all under the lock.
     """
 
     __slots__ = ("__weakref__", "_highest", "_keys")

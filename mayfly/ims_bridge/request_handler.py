@@ -27,7 +27,7 @@ _LOG = logging.getLogger("mayfly.ims_bridge")
 Transaction = Callable[[Request, IIH | None], bytes | None]
 
 
-class Desk:
+class RequestHandler:
     """Takes requests under syncpoint; request and reply are one unit of work. To be closed."""
 
     def __init__(self, manager: Manager, queue: str, transaction: Transaction) -> None:

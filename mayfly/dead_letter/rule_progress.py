@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mayfly.dead_letter.letters import DeadLetter
+from mayfly.dead_letter.dead_letters import DeadLetter
 from mayfly.dead_letter.rules import Rule
 from mayfly.engine import arrival_number
 

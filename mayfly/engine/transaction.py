@@ -9,8 +9,8 @@ from typing import NamedTuple
 from mayfly.engine.queues import LocalQueue, QueueOwner
 from mayfly.store.units import StoredMessage, Unit
 
-#: Of nearly all works, so that they have none to make.
-_NOWHERE: Mapping[QueueOwner, Work] = MappingProxyType({})
+#: Of nearly all transactions, so that they have none to make.
+_NOWHERE: Mapping[QueueOwner, Transaction] = MappingProxyType({})
 
 
 class Moving(NamedTuple):
@@ -43,11 +43,11 @@ class Unclaiming(NamedTuple):
     keys: Sequence[int] = ()
 
 
-class Work:
+class Transaction:
     """Changes that take effect together: a unit of the store and what follows in memory.
 
     An arrival is already reserved (depth and uncommitted raised), a departure already hidden; the
-    end of the work settles both, its failure takes both back. Built with the latch held.
+    end of the transaction settles both, its failure takes both back. Built with the lock held.
     """
 
     __slots__ = (
@@ -72,16 +72,16 @@ class Work:
         self.ended_claims: list[Unclaiming] = []
         #: How many more, or fewer, staged messages wait to reach a queue.
         self.staged: list[tuple[LocalQueue, int]] = []
-        #: What else follows in memory, with the latch held, when it takes effect; a work that this
-        #: leads to is run before whoever runs this one may go on.
-        self.effects: list[Callable[[], Work | None]] = []
+        #: What else follows in memory, with the lock held, when it takes effect. A transaction that
+        #: this leads to is run before whoever runs this one may go on.
+        self.effects: list[Callable[[], Transaction | None]] = []
         #: What of it changes stores of other members of a queue-sharing group, by whose it is.
         self.elsewhere = _NOWHERE
 
-    def at(self, home: QueueOwner) -> Work:
-        """Return the part of the work that changes the store of another member of the group."""
+    def at(self, home: QueueOwner) -> Transaction:
+        """Return the part that changes the store of another member of the group."""
         part = self.elsewhere.get(home)
         if part is None:
-            part = Work()
+            part = Transaction()
             self.elsewhere = {**self.elsewhere, home: part}
         return part

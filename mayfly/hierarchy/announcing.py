@@ -22,7 +22,7 @@ class _Told:
         self.unsaid: set[str] = set()
 
 
-class Telling:
+class Announcer:
     """Makes the announcements of a queue manager; used by whoever works for its hierarchy."""
 
     def __init__(self, manager: Manager) -> None:
