@@ -152,8 +152,8 @@ class Connection:
         sessions = self.sessions()
         for session in sessions:
             session.listening.check_not_called_back("stop")
-        with self.manager.engine_lock:
-            self.is_started = False
+        # A listener's message is taken after a look at this, or is waited for below.
+        self.is_started = False
         for session in sessions:
             session.interrupt()
         for session in sessions:

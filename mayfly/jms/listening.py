@@ -15,6 +15,7 @@ from mayfly.jms.messages import Message
 from mayfly.jms.roles import OwningSession
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
+from mayfly.runtime import Event
 
 
 class Listener:
@@ -44,7 +45,7 @@ class Listener:
         self._idle_at_version: int | None = None
 
     def take(self, version: int, *, in_parts: bool) -> Found | None:
-        """Take a message under the lock; an error is found once, as long as it stays the same."""
+        """Take a message as the engine asks; an error that stays the same is found once."""
         if version == self._held_at_version:
             return None
         held = self.consumer.take_held()
@@ -91,8 +92,8 @@ class Listening:
     """The listeners of a session and the thread they run on, which waits without using time.
 
     A message is taken for a listener as for a waiting get: by the thread that brings it, at its
-    moment, if no other listener of the session is at work. State is under the lock of the queue
-    manager; who closes or stops waits until the listener at work has returned.
+    moment, if no other listener of the session is at work. A close or stop waits until the listener
+    at work has returned.
     """
 
     def __init__(self, session: OwningSession) -> None:
@@ -101,6 +102,9 @@ class Listening:
         self._core = session.manager
         #: Sent when there is something else to wait for.
         self._signal = Signal(self._core)
+        #: Guards what follows. It is taken inside of the engine's lock, by :meth:`_take`: nothing
+        #: that takes the engine's lock is called with this one held, and no signal is sent.
+        self._lock = self._core.runtime.lock("jms listening")
         #: The next to be asked first.
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
@@ -109,7 +113,8 @@ class Listening:
         self._is_calling = False
         self._is_changed = False
         self._is_ending = False
-        self._settled = threading.Condition(self._core.engine_lock)
+        #: Set when no listener has a message any more, one for each thread that waits for that.
+        self._settled: list[Event] = []
 
     @property
     def is_used(self) -> bool:
@@ -126,27 +131,27 @@ class Listening:
         self.leave(consumer)
         handle = consumer.open_handle()
         listener = Listener(consumer, call, handle.source(), handle.queue)
-        with self._core.engine_lock:
+        with self._lock:
             self._listeners.append(listener)
-            self._change()
+            self._is_changed = True
             is_first = self._thread is None
             if is_first:
                 self._thread = threading.Thread(target=self._run, name="mayfly-jms", daemon=True)
+        self._signal.send()
         if is_first and self._thread is not None:
             self._thread.start()
 
     def leave(self, consumer: MessageConsumer) -> None:
         """Let a consumer have no listener; one at work on another thread is waited for."""
-        with self._core.engine_lock:
-            for listener in [one for one in self._listeners if one.consumer is consumer]:
-                self._listeners.remove(listener)
-                self._change()
-            while (
-                self._current is not None
-                and self._current.consumer is consumer
-                and not self._is_own_thread()
-            ):
-                self._settled.wait()
+        with self._lock:
+            left = [one for one in self._listeners if one.consumer is not consumer]
+            is_left = len(left) < len(self._listeners)
+            if is_left:
+                self._listeners = left
+                self._is_changed = True
+        if is_left:
+            self._signal.send()
+        self._wait_while(lambda current: current.consumer is consumer)
 
     def leave_later(self, consumer: MessageConsumer) -> bool:
         """Let a consumer close that its own listener wants closed when that returns; else False."""
@@ -182,29 +187,33 @@ class Listening:
 
     def resume(self) -> None:
         """Look for messages: the connection was started."""
-        with self._core.engine_lock:
+        with self._lock:
             for listener in self._listeners:
                 listener.resume()
-            self._signal.send()
+        self._signal.send()
         self._core.run_deferred()
 
     def wait_until_settled(self) -> None:
         """Wait until no listener has a message; new ones must be held back already."""
-        with self._core.engine_lock:
-            while self._current is not None and not self._is_own_thread():
-                self._settled.wait()
+        self._wait_while(lambda _current: True)
 
     def end(self) -> None:
         """Hand nothing out any more, and wait for the listener at work."""
-        with self._core.engine_lock:
-            self._is_ending = True
-            self._change()
+        with self._lock:
+            self._is_ending = self._is_changed = True
+        self._signal.send()
         if self._thread is not None and not self._is_own_thread():
             self._thread.join()
 
-    def _change(self) -> None:
-        self._is_changed = True
-        self._signal.send()
+    def _wait_while(self, is_at_work: Callable[[Listener], bool]) -> None:
+        """Wait while a listener has a message; not on the thread that would hand it over."""
+        while not self._is_own_thread():
+            with self._lock:
+                if self._current is None or not is_at_work(self._current):
+                    return
+                settled = self._core.runtime.event()
+                self._settled.append(settled)
+            settled.wait()
 
     def _is_own_thread(self) -> bool:
         return threading.current_thread() is self._thread
@@ -228,7 +237,7 @@ class Listening:
         """Wait for what a listener is to have; None at the end."""
         while True:
             self._settle()
-            with self._core.engine_lock:
+            with self._lock:
                 if self._is_ending:
                     return None
                 self._is_changed = False
@@ -242,24 +251,32 @@ class Listening:
             found.listener.source.go_on()
 
     def _take(self) -> Found | _LookAgain | None:
-        if self._is_changed:
-            return _LOOK_AGAIN
-        if not self._session.connection.is_started:
+        """Take a message for one of the listeners; the engine asks, under its own lock.
+
+        Under this lock as well from the look at what was changed or stopped until the message has
+        its listener: a leave or stop comes before and nothing is taken, or after and waits for it.
+        """
+        with self._lock:
+            if self._is_changed:
+                return _LOOK_AGAIN
+            if not self._session.connection.is_started:
+                return None
+            self._session.begin_work()
+            version, in_parts = definitions_version(self._core), self._is_own_thread()
+            for place, listener in enumerate(self._listeners):
+                found = listener.take(version, in_parts=in_parts)
+                if found is not None:
+                    self._current = listener
+                    self._listeners.append(self._listeners.pop(place))
+                    return found
             return None
-        self._session.begin_work()
-        version, in_parts = definitions_version(self._core), self._is_own_thread()
-        for place, listener in enumerate(self._listeners):
-            found = listener.take(version, in_parts=in_parts)
-            if found is not None:
-                self._current = listener
-                self._listeners.append(self._listeners.pop(place))
-                return found
-        return None
 
     def _settle(self) -> None:
-        with self._core.engine_lock:
+        with self._lock:
             self._current = None
-            self._settled.notify_all()
+            waiting, self._settled = self._settled, []
+        for settled in waiting:
+            settled.set()
 
     def _deal_with(self, found: Found) -> None:
         listener = found.listener

@@ -2,11 +2,12 @@
 
 from functools import partial
 from pathlib import Path
+from threading import Event
 
-from mayfly import QueueManager
+from mayfly import QueueManager, jms
 from mayfly.testing import VirtualClock
 from tests.runtime.checked import ENGINE, CheckedRuntime, Order
-from tests.spec.scene import Running
+from tests.spec.scene import JOIN_SECONDS, Running
 
 THREADS, MESSAGES = 4, 20
 SCRIPT = """
@@ -68,3 +69,47 @@ def test_every_lock_has_its_place_in_one_order(tmp_path: Path) -> None:
     assert ("transaction", "totals") in pairs
     assert runtime.order.circle() == []
     assert (ENGINE, "transaction") not in pairs
+
+
+def test_jms_listeners_take_their_lock_inside_of_the_engines_only() -> None:
+    runtime = CheckedRuntime()
+    kept: list[str] = []
+    has_all = Event()
+
+    def keep(message: jms.Message) -> None:
+        assert isinstance(message, jms.TextMessage)
+        kept.append(message.text or "")
+        if len(kept) == THREADS * MESSAGES:
+            has_all.set()
+
+    with QueueManager("QM1", clock=VirtualClock(runtime=runtime), runtime=runtime) as qm:
+        qm.mqsc("DEFINE QLOCAL(Q1)")
+        connection = jms.ConnectionFactory(qm).create_connection()
+        consumers = []
+        for _ in range(2):
+            session = connection.create_session()
+            consumers.append(session.create_consumer(session.create_queue("Q1")))
+            consumers[-1].set_message_listener(keep)
+
+        def put(number: int) -> None:
+            with qm.session() as session:
+                for count in range(MESSAGES):
+                    session.put("Q1", b"%d-%d" % (number, count), format_name="MQSTR")
+
+        threads = [Running(partial(put, number)) for number in range(THREADS)]
+        for _ in range(MESSAGES):
+            # With the listener of one consumer left out and back, and all of them stopped.
+            connection.start()
+            consumers[0].set_message_listener(None)
+            consumers[0].set_message_listener(keep)
+            connection.stop()
+        connection.start()
+        for thread in threads:
+            thread.finish()
+        assert has_all.wait(JOIN_SECONDS)
+        connection.close()
+    assert sorted(set(kept)) == sorted(kept)
+    pairs = runtime.order.pairs
+    assert (ENGINE, "jms listening") in pairs
+    assert ("jms listening", ENGINE) not in pairs
+    assert runtime.order.circle() == []
