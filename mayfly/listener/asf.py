@@ -70,14 +70,12 @@ class ASF(Run):
     @property
     def thread_count(self) -> int:
         """How many sessions have a thread; the dispatcher is none of them."""
-        with self.manager.engine_lock:
-            return sum(worker.has_thread for worker in self._workers)
+        return sum(worker.has_thread for worker in self._workers)
 
     @property
     def receiving_count(self) -> int:
         """How many wait with a thread for a message; the dispatcher waits for the others."""
-        with self.manager.engine_lock:
-            return sum(worker.wait.is_waiting for worker in self._workers)
+        return sum(worker.wait.is_waiting for worker in self._workers)
 
     def interrupt(self) -> None:
         """End the wait of the dispatcher, which ends those of the workers."""

@@ -48,8 +48,7 @@ class NonASF(Run):
     @property
     def receiving_count(self) -> int:
         """How many wait for a message."""
-        with self.manager.engine_lock:
-            return sum(wait.is_waiting for wait in self._waits)
+        return sum(wait.is_waiting for wait in self._waits)
 
     def interrupt(self) -> None:
         """End the receives."""

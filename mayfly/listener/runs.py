@@ -59,12 +59,12 @@ class Run(ABC):
     @property
     @abstractmethod
     def thread_count(self) -> int:
-        """How many sessions have a thread."""
+        """How many sessions have a thread; under the lock, together with the next."""
 
     @property
     @abstractmethod
     def receiving_count(self) -> int:
-        """How many sessions wait for a message."""
+        """How many sessions wait for a message; under the lock."""
 
     @abstractmethod
     def start(self) -> None:
@@ -137,8 +137,8 @@ class Run(ABC):
 
     def request_stop(self) -> None:
         """Let its threads end when the message each has in work is done."""
-        with self.manager.engine_lock:
-            self.is_stopping = True
+        # Before the interrupt: a thread whose wait that ends looks at this next.
+        self.is_stopping = True
         self.interrupt()
 
     def join(self) -> None:

@@ -60,8 +60,7 @@ class MessageListenerService:
     @property
     def threads_in_use(self) -> int:
         """How many sessions of all ports have a thread now."""
-        with self._manager.engine_lock:
-            return self._pool.used_count
+        return self._pool.used_count
 
     def add_port(
         self,

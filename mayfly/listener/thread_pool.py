@@ -1,6 +1,8 @@
 """The threads that the sessions of several ports have together: no more than a limit at a time.
 
-All of it is used under the lock of the queue manager.
+All of it changes under the lock of the queue manager: a message is taken off its queue only when a
+session has a thread for it, and a thread that becomes free goes to the port that has waited
+longest. With a lock of its own another port could take the thread between the two.
 """
 
 from __future__ import annotations
