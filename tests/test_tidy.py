@@ -67,7 +67,11 @@ ENGINE_INSIDE = {
 }
 #: Modules with which an engine transaction is built; importing another one of the engine's, instead
 #: of ``mayfly.engine`` itself, is an offence of the kind ``import``.
-ENGINE_TRANSACTIONS = ("mayfly.engine.core", "mayfly.engine.transaction")
+ENGINE_TRANSACTIONS = (
+    "mayfly.engine.commit",
+    "mayfly.engine.core",
+    "mayfly.engine.transaction",
+)
 LOCK_IN_PROSE = re.compile(r"[;.]\s+lock held|with\s+the\s+lock\s+held", re.IGNORECASE)
 #: Parts of the face of the engine, and who may use each of them; ``mayfly.engine`` is for all.
 ENGINE_FACES = {

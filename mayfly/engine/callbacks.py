@@ -30,7 +30,8 @@ OnEnd: TypeAlias = Callable[[MQError | None], object]
 class Callbacks:
     """Callbacks in the order in which what they tell was decided; one is called at a time.
 
-    They are added with or without the lock, and called by whoever next calls ``Core.run_deferred``.
+    They are added with or without the lock, and called by whoever next calls
+    ``Committer.run_deferred``.
     """
 
     __slots__ = ("_is_calling", "_lock", "waiting")
@@ -75,7 +76,7 @@ class Background:
     """
 
     def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:
-        """Begin without a thread; ``run`` makes works durable and effective, as ``Core.run``."""
+        """Begin without a thread; ``run`` runs transactions, as ``Committer.run``."""
         self._callbacks, self._run_works = callbacks, run
         self._runtime = runtime
         self._ready = runtime.condition()

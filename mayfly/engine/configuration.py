@@ -88,13 +88,13 @@ def reconfigure(core: Core, given: Configuration, forgotten: Collection[str] = (
         )
         transaction = Transaction()
         transaction.unit.statements.append(write_configuration(_stored_form(now)))
-        core.run(transaction)
+        core.committer.run(transaction)
         with core.engine_lock:
             core.command_level = COMMAND_LEVEL if now.command_level is None else now.command_level
             core.settings = core.settings.changed(now.settings)
             core.must_wake = True
     # A level at which delivery delay is known lets staged messages go again (D30).
-    core.run_deferred()
+    core.committer.run_deferred()
 
 
 def _check_platform(given: Configuration, made_for: str | None) -> None:

@@ -69,7 +69,7 @@ def verify(core: Core) -> Verification:
     problems: list[str] = []
     messages = 0
     with core.engine_lock:
-        core.pause()
+        core.committer.pause()
         try:
             totals = core.store.settled_totals()
             assert totals is not None
@@ -82,7 +82,7 @@ def verify(core: Core) -> Verification:
             problems.extend(_check_claims(core))
             problems.extend(core.store.check())
         finally:
-            core.resume()
+            core.committer.resume()
     return Verification(not problems, tuple(problems), len(core.registry.queues()), messages)
 
 

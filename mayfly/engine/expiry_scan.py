@@ -98,7 +98,7 @@ class ExpiryScan:
                         found.append((queue, row, persistence))
                 transactions = [discard_expired(core, found, now_ms)] if found else []
             if transactions:
-                core.run(*transactions)
+                core.committer.run(*transactions)
                 discarded += len(found)
             if len(rows) < _BATCH:
                 return discarded

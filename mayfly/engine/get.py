@@ -108,13 +108,17 @@ def obtain(core: Core, getter: Getter) -> GetResult:
             if holder.is_ended:
                 raise holder.error()
             outcome = getter.take(in_parts=True)
-            if outcome is not None and outcome[1] is not None and core.run_at_once(outcome[1]):
+            if (
+                outcome is not None
+                and outcome[1] is not None
+                and core.committer.run_at_once(outcome[1])
+            ):
                 outcome = outcome[0], None
             is_over = not getter.is_cut
             if is_over and outcome is None and getter.may_wait():
                 waiter = _enqueue(core, path.queue, getter, holder)
         if waiter is None:
-            core.run_deferred()
+            core.committer.run_deferred()
         else:
             outcome = _outcome_of(core, path.queue, waiter, holder)
             is_over = outcome is not None
@@ -124,7 +128,7 @@ def obtain(core: Core, getter: Getter) -> GetResult:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
     result, transaction = outcome
     if transaction is not None:
-        core.run(transaction)
+        core.committer.run(transaction)
     return result
 
 
@@ -145,7 +149,7 @@ def _outcome_of(
     None when the getter is to search on its own.
     """
     try:
-        core.run_deferred()
+        core.committer.run_deferred()
         outcome: tuple[GetResult, Transaction | None] | None = waiter.wait(core)
         with core.engine_lock:
             if not holder.is_ended:
@@ -159,16 +163,16 @@ def _outcome_of(
         with core.engine_lock:
             core.waits.withdraw(queue.number, waiter)
             _take_back(core, waiter)
-        core.run_deferred()
+        core.committer.run_deferred()
         raise
-    core.run_deferred()
+    core.committer.run_deferred()
     raise holder.error()
 
 
 def _take_back(core: Core, waiter: Waiter) -> None:
     outcome, waiter.result = waiter.result, None
     if outcome is not None and outcome[1] is not None:
-        core.take_back(outcome[1])
+        core.committer.take_back(outcome[1])
 
 
 class Getter:
@@ -280,7 +284,7 @@ class Getter:
                 if self.takes_any:
                     messages.pass_over(queue, persistence, row.k)
                 self.holder.forget_lock(row.k)
-            core.deferred.append(discard_expired(core, expired, now_ms))
+            core.committer.deferred.append(discard_expired(core, expired, now_ms))
         return alive, own if alive is None else None
 
     def _own_put(self, queue: LocalQueue, now_ms: int) -> UncommittedPut | None:

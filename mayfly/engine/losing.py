@@ -25,5 +25,5 @@ def _lose_batch(core: Core, queue: LocalQueue) -> bool:
         rows = core.store.volatile.in_order(queue.low, queue.high, _BATCH)
         for row in rows:
             messages.end_at_close(core, transaction, (queue, row, VOLATILE), now_ms)
-    core.run(transaction)
+    core.committer.run(transaction)
     return bool(rows)

@@ -92,7 +92,7 @@ class Manager(Core):
         self.store = Store(folder, self.engine_lock, self.now_ms, runtime)
         self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())
         say_when_ahead(self)
-        self.triggering = self.on_arrival = Triggering(self)
+        self.triggering = self.committer.on_arrival = Triggering(self)
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan, self._books = ExpiryScan(self), Bookkeeping(self)
         #: What pipelines read from queues, and write to them, in bulk and exactly once.
@@ -226,7 +226,7 @@ class Manager(Core):
                 if not is_done:
                     # Better no queue manager than one whose waits never end.
                     with self.engine_lock:
-                        self._break("its due work has failed")
+                        self.break_off("its due work has failed")
 
     def _run_pass(self) -> bool:
         """Do a bounded part of what is due; tell whether messages are left to be released now."""
@@ -281,7 +281,7 @@ class Manager(Core):
         with self.engine_lock:
             self.store.group.is_broken = True
             if not self.is_stopped:
-                self._break("crash() was called")
+                self.break_off("crash() was called")
         self.close()
 
     def stop_in_child(self) -> None:
@@ -312,10 +312,10 @@ class Manager(Core):
     def _wind_up(self) -> None:
         with self.engine_lock:
             self.is_closing = True
-            self.pause()
+            self.committer.pause()
             # Who took a message before this and comes to run it later is refused.
-            self.closer = self.runtime.thread_id()
-            self.resume()
+            self.committer.closer = self.runtime.thread_id()
+            self.committer.resume()
             self.waits.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
             steps: list[Callable[[], None]] = [
                 partial(session.close, commit=False) for session in self._sessions
@@ -384,7 +384,7 @@ class Manager(Core):
         with self.engine_lock:
             self.marks.end_lapsed(self.now_ms(), self.waits.offer)
             self.waits.end_due(self.now_ms(), self._is_decided)
-        self.run_deferred()
+        self.committer.run_deferred()
 
     def _is_decided(self, queue_number: int, end_ms: int) -> bool:
         """Tell whether a wait may end: no message that is still to be released can come in time."""

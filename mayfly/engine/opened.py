@@ -136,7 +136,7 @@ class OpenQueues:
                     opened.holder.resume()
             raise
         self._let_go(opened)
-        self._core.run_deferred()
+        self._core.committer.run_deferred()
         if opened.queue in self._core.registry.subscriptions.doomed:
             # A managed queue whose subscription is gone goes with the last who uses it.
             drop_doomed(self._core, waits=False)
@@ -228,7 +228,7 @@ class OpenQueues:
                 # A temporary queue that another's unit of work holds, or a full disk.
                 _LOG.error("closing %s: %s", opened.queue.name, error)
                 self._let_go(opened)
-                self._core.run_deferred()
+                self._core.committer.run_deferred()
         drop_doomed(self._core)
 
     def abandon(self) -> None:
@@ -283,7 +283,7 @@ class OpenQueues:
 def drop_ownerless(core: Core) -> None:
     """End what was dropped without a close, and temporary queues; call it as a verb begins."""
     core.left_behind.end_objects()
-    core.run_deferred()
+    core.committer.run_deferred()
     while True:
         with core.engine_lock:
             if not core.left_behind.queues:

@@ -130,7 +130,7 @@ def come_back(core: Core, close: Callable[[], None]) -> OwnTime:
 
 
 def _checked(core: Core) -> OwnTime:
-    if core.is_sharing:
+    if core.committer.across is not None:
         raise mq_error(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
             f"{core.name} has its time from its queue-sharing group",

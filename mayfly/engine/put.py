@@ -115,12 +115,12 @@ def put(
         is_here = path.remote is None and not pending.queue.is_staging
         if prepared.descriptor.report & MQRO_COA and is_here:
             confirm_arrival(core, pending.row, prepared.descriptor, transaction, unit_of_work)
-        if transaction is not None and core.run_at_once(transaction):
+        if transaction is not None and core.committer.run_at_once(transaction):
             transaction = None
     if transaction is None:
-        core.run_deferred()
+        core.committer.run_deferred()
     elif later is None:
-        core.run(transaction)
+        core.committer.run(transaction)
     else:
         later.transaction = transaction
     return result_of(core, path, pending, request, (prepared, window))

@@ -68,7 +68,7 @@ def report_expiration(core: Core, original: Original, session: Session | None) -
         if session is not None:
             session.unit_of_work.adopt(transaction)
     if session is None:
-        core.run(transaction)
+        core.committer.run(transaction)
 
 
 def refuse(core: Core, message: Refused, error: MQError, session: Session | None) -> None:
@@ -82,7 +82,7 @@ def refuse(core: Core, message: Refused, error: MQError, session: Session | None
         if session is not None:
             session.unit_of_work.adopt(transaction)
     if session is None:
-        core.run(transaction)
+        core.committer.run(transaction)
 
 
 def add_refusal(

@@ -241,7 +241,7 @@ class Session(TopicVerbs):
                 check_remote_open(name, options)
             owns_queue = created is not None
             opened = self._opened.open(path.queue, options, owns_queue=owns_queue)
-        core.run_deferred()
+        core.committer.run_deferred()
         if self._opened.holder.is_ended:
             # Another thread closes the session, and may have closed all handles before this one.
             self._opened.close(opened)

@@ -63,7 +63,7 @@ class Shipment(Hold):
         with core.engine_lock:
             core.check_running()
             found = self._take(limit)
-        core.run_deferred()
+        core.committer.run_deferred()
         return [row for _queue, row, _side in found]
 
     def _take(self, limit: int) -> list[Found]:
@@ -77,7 +77,7 @@ class Shipment(Hold):
             (expired if is_dead else found).append((queue, row, persistence))
         if expired and (found or core.settings.discard_on_empty):
             self._pass(expired)
-            core.deferred.append(discard_expired(core, expired, now_ms))
+            core.committer.deferred.append(discard_expired(core, expired, now_ms))
         self._pass(found)
         self._hold(found)
         return found
@@ -92,7 +92,7 @@ class Shipment(Hold):
                 messages.let_go(taken, self)
             transaction = self._transmitted(going, core.now_ms())
         if going:
-            core.run(transaction)
+            core.committer.run(transaction)
 
     def hold(self, keys: Iterable[int]) -> None:
         """Take the messages of these keys that are still there."""
@@ -106,7 +106,7 @@ class Shipment(Hold):
         with core.engine_lock:
             self._leave(transaction, key, Event.DEADLINE_SEEN, rc.MQRC_NONE)
             send_report(core, transaction, Cause.EXPIRATION, original._replace(remaining_ms=0))
-        core.run(transaction)
+        core.committer.run(transaction)
 
     def set_aside(self, key: int, message: Refused, error: MQError) -> None:
         """Discard or dead-letter a message that cannot be sent, with its report.
@@ -120,7 +120,7 @@ class Shipment(Hold):
             is_letter = add_refusal(core, transaction, message, about, error)
             event = Event.DEAD_LETTER if is_letter else Event.DISCARD
             self._leave(transaction, key, event, error.reason)
-        core.run(transaction)
+        core.committer.run(transaction)
 
     def _leave(self, transaction: Transaction, key: int, event: Event, reason: int) -> None:
         found = next(taken for taken in self._rows if taken[1].k == key)
@@ -138,7 +138,7 @@ class Shipment(Hold):
         with core.engine_lock:
             transaction = self._transmitted(self._rows, core.now_ms(), by=self)
             transaction.unit.statements.append(save_channel(state))
-        core.run(transaction)
+        core.committer.run(transaction)
         self._rows = []
 
     def give_back(self, state: ChannelRow | None = None) -> None:
@@ -155,14 +155,14 @@ class Shipment(Hold):
             (unit.backouts if persistence else unit.volatile_backouts).append((row.k,))
         try:
             if self._rows or state is not None:
-                core.run(transaction)
+                core.committer.run(transaction)
         finally:
             with core.engine_lock:
                 rows, self._rows = self._rows, []
                 for found in rows:
                     messages.give_back(found, self)
-                core.offer(rows)
-            core.run_deferred()
+                core.committer.offer(rows)
+            core.committer.run_deferred()
 
     def _hold(self, found: Iterable[Found]) -> None:
         for taken in found:
@@ -237,14 +237,14 @@ class Shipments:
         """Make a state durable."""
         transaction = Transaction()
         transaction.unit.statements.append(save_channel(row))
-        self._core.run(transaction)
+        self._core.committer.run(transaction)
         self.note(row)
 
     def forget(self, name: str) -> None:
         """Forget a channel that is deleted."""
         transaction = Transaction()
         transaction.unit.statements.append(forget_channel(name))
-        self._core.run(transaction)
+        self._core.committer.run(transaction)
         for key in [key for key in self._states if key[0] == name]:
             del self._states[key]
 

@@ -41,7 +41,7 @@ class StandingGet:
         """Take a message that is there, or stand; raises nothing that ``on_got`` is told."""
         with self._core.engine_lock:
             self._step()
-        self._core.run_deferred()
+        self._core.committer.run_deferred()
 
     def cancel(self) -> bool:
         """End it without a message; False when it was decided before: ``on_got`` tells how."""
@@ -111,7 +111,7 @@ class StandingGet:
         """Search on, without the lock: a selector may have to be asked of many messages."""
         core = self._core
         try:
-            core.run_deferred()
+            core.committer.run_deferred()
             for getter in self._getters:
                 if getter.place is not None:
                     getter.place.scout(getter.holder)

@@ -231,7 +231,7 @@ class UnitOfWork(Hold):
             later.transaction, later.finish = transaction, partial(self._end_commit, ending, undo)
             return
         try:
-            core.run(transaction)
+            core.committer.run(transaction)
         except BaseException as error:
             self._end_commit(ending, undo, error)
             raise
@@ -284,7 +284,7 @@ class UnitOfWork(Hold):
                 )
         try:
             if takes and counts and not core.is_stopped:
-                core.run(transaction)
+                core.committer.run(transaction)
         except MQError as error:
             if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL:
                 raise
@@ -305,8 +305,8 @@ class UnitOfWork(Hold):
             self._let_go(takes)
             for taken in takes:
                 messages.give_back(taken, self)
-            core.offer(takes)
-        core.run_deferred()
+            core.committer.offer(takes)
+        core.committer.run_deferred()
 
     def _work(self) -> Transaction:
         core, transaction = self._core, Transaction()

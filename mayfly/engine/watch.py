@@ -82,7 +82,7 @@ def wait_for(core: Core, take: Callable[[], Any], numbers: Iterable[int]) -> Any
             for number in numbers:
                 core.waits.add(number, waiter)
     try:
-        core.run_deferred()
+        core.committer.run_deferred()
         return waiter.wait(core)
     finally:
         with core.engine_lock:
@@ -145,7 +145,7 @@ class Wait:
                     core.must_wake = True
             if not self.begun.is_set():
                 self.begun.set()
-        core.run_deferred()
+        core.committer.run_deferred()
         return found if waiter is None else self._outcome(waiter, under)
 
     def pause(self, until_ms: int) -> None:

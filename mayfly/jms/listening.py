@@ -191,7 +191,7 @@ class Listening:
             for listener in self._listeners:
                 listener.resume()
         self._signal.send()
-        self._core.run_deferred()
+        self._core.committer.run_deferred()
 
     def wait_until_settled(self) -> None:
         """Wait until no listener has a message; new ones must be held back already."""

@@ -96,7 +96,7 @@ class ASF(Run):
             else:
                 self.forget(worker)
             goes_on = is_free and worker.has_thread
-        self.manager.run_deferred()
+        self.manager.committer.run_deferred()
         return goes_on
 
     def wake(self) -> None:
@@ -265,7 +265,7 @@ class _Worker:
         except FAILURES as failure:
             with self._run.manager.engine_lock:
                 self._run.forget(self, failure)
-            self._run.manager.run_deferred()
+            self._run.manager.committer.run_deferred()
         finally:
             self._end()
 

@@ -164,7 +164,7 @@ class Run(ABC):
                 self._running_count -= 1
                 is_last = not self._running_count
                 self._give_back(1 if is_session else 0)
-            self.manager.run_deferred()
+            self.manager.committer.run_deferred()
             if is_last:
                 self.is_stopping = True
                 self.transactions.close()

@@ -40,12 +40,14 @@ class GroupDirectory:
             registry.followers.append(member.registry)
         member.registry.followers = registries[1:]
         self.members[member.name] = member
+        self.group.committer.followers.append(member.committer)
         self.group.registry.changed()
 
     def dismiss(self, member: Sharer) -> None:
         """Forget a member that has ended."""
         if self.members.get(member.name) is member:
             del self.members[member.name]
+            self.group.committer.followers.remove(member.committer)
             for registry in (self.group.registry, *(m.registry for m in self.members.values())):
                 registry.followers.remove(member.registry)
             self.group.registry.changed()

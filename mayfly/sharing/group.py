@@ -81,13 +81,6 @@ class QueueSharingGroup(Sharer):
                 moments.append(end_ms)
         return min(moments) - self.ahead_ms if moments else None
 
-    def run_deferred(self) -> None:
-        """Run the transactions found under the lock, those of members too: any thread may."""
-        super().run_deferred()
-        for member in list(self.directory.members.values()):
-            if (member.deferred or member.callbacks.waiting) and not member.is_stopped:
-                member.run_deferred()
-
     def close(self) -> None:
         """Close the members, then the store of the shared queues."""
         for member in list(self.directory.members.values()):
@@ -178,10 +171,9 @@ class QueueSharingGroup(Sharer):
             self.joint.clean_up()
 
     def _load(self) -> None:
-        self.is_sharing = True
         self.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
         self.joint = Joint(self)
-        self.run_jointly = self.joint.run
+        self.committer.across = self.joint.through(self)
         self.directory = GroupDirectory(self, self.joint.done_counts)
         super()._load()
 

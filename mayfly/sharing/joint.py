@@ -34,7 +34,7 @@ class Joint:
     def run(self, core: Sharer, transactions: Sequence[Transaction]) -> None:
         """Run works one after the other, each whole or not at all; raises the first failure.
 
-        Raises as ``Core.run``; a failure of one leaves the others alone.
+        Raises as ``Committer.run``; a failure of one leaves the others alone.
         """
         failure: MQError | None = None
         for place, transaction in enumerate(transactions):
@@ -42,17 +42,21 @@ class Joint:
                 if transaction.elsewhere:
                     _JointWork(self._group, core, transaction).run(self)
                 else:
-                    core.run(transaction)
+                    core.committer.run(transaction)
             except MQError as error:
                 failure = failure or error
             except BaseException:
                 with core.engine_lock:
                     for rest in transactions[place + 1 :]:
-                        core.take_back(rest)
+                        core.committer.take_back(rest)
                 raise
-        self._group.run_deferred()
+        self._group.committer.run_deferred()
         if failure is not None:
             raise failure
+
+    def through(self, core: Sharer) -> _Through:
+        """Return what runs transactions of one of the group over all of their stores."""
+        return _Through(self, core)
 
     def note_carried_out(self, number: int, member: Sharer) -> None:
         """Note that a member has durably done what an intent says."""
@@ -89,6 +93,23 @@ class Joint:
                 self._group.store.group.commit(unit)
             finally:
                 self.forgot(done, is_durable=unit.is_safe)
+
+
+class _Through:
+    """Runs what the committer of one queue manager, or of the group, leaves to the group."""
+
+    def __init__(self, joint: Joint, core: Sharer) -> None:
+        """Run transactions of ``core``."""
+        self._joint, self._core = joint, core
+
+    def run(self, transactions: Sequence[Transaction]) -> None:
+        """Run transactions; see :meth:`Joint.run`."""
+        self._joint.run(self._core, transactions)
+
+    def take_back(self, home: object, part: Transaction) -> None:
+        """Undo the part of a transaction that was to change another store."""
+        assert isinstance(home, Sharer)
+        home.committer.take_back(part)
 
 
 class _JointWork:
@@ -129,13 +150,13 @@ class _JointWork:
         with self._group.engine_lock:
             try:
                 for sharer, part in self._parts.items():
-                    sharer.enter(part)
+                    sharer.committer.enter([part])
                     entered.append(sharer)
             except MQError:
                 for sharer, part in self._parts.items():
-                    sharer.take_back(part)
+                    sharer.committer.take_back(part)
                 for sharer in entered:
-                    sharer.leave(self._parts[sharer])
+                    sharer.committer.leave([self._parts[sharer]])
                 raise
 
     def _decide(self, joint: Joint, durable: list[Sharer], unit: Unit) -> None:
@@ -161,7 +182,7 @@ class _JointWork:
                 if sharer in self._numbers:
                     follow(joint, sharer, part, self._numbers[sharer])
                 else:
-                    sharer.settle(part)
+                    _settle(sharer, part)
             except KeyboardInterrupt as error:
                 # The others' parts are decided like this one.
                 interruption = error
@@ -173,9 +194,9 @@ class _JointWork:
         with self._group.engine_lock:
             for sharer, part in self._parts.items():
                 if not (is_in_doubt and part.unit.is_durable()):
-                    sharer.take_back(part)
+                    sharer.committer.take_back(part)
         for sharer, part in self._parts.items():
-            sharer.leave(part)
+            sharer.committer.leave([part])
 
 
 def follow(joint: Joint, member: Sharer, part: Transaction, number: int) -> None:
@@ -197,10 +218,17 @@ def follow(joint: Joint, member: Sharer, part: Transaction, number: int) -> None
     finally:
         if unit.is_safe:
             joint.note_carried_out(number, member)
-            member.settle(part)
+            _settle(member, part)
         else:
             unit.statements = statements
             with member.engine_lock:
                 member.remembered += remembered
                 member.unfinished.append((part, number))
-            member.leave(part)
+            member.committer.leave([part])
+
+
+def _settle(sharer: Sharer, part: Transaction) -> None:
+    """Let a transaction that is durable take effect, and run what that leads to."""
+    led_to = sharer.committer.settle([part])
+    if led_to:
+        sharer.committer.follow(led_to)

@@ -95,8 +95,7 @@ class Member(Sharer):
         if group is not None:
             group.join(self)
             group.agree_on_time(self)
-            self.is_sharing = True
-            self.group, self.run_jointly = group, group.joint.run
+            self.group, self.committer.across = group, group.joint.through(self)
             self.registry.directory = group.directory
             self.registry.numbers = range(1, FIRST_SHARED)
             self.waits = MemberWaits(group.waits)
@@ -140,7 +139,7 @@ class Member(Sharer):
         assert self._group is not None
         for part, number in unfinished:
             with self.engine_lock:
-                self.enter(part)
+                self.committer.enter([part])
             part.unit.error = None
             follow(self._group.joint, self, part, number)
         if self.unfinished and not self.is_stopped:

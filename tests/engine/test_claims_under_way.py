@@ -22,7 +22,7 @@ def test_standings_count_the_messages_of_a_claim_that_is_under_way(tmp_path: Pat
             session.put("Q1", b"")
         epoch = qm.claims.attach("reader", "Q1").epoch
         with qm.engine_lock:
-            qm.pause()
+            qm.committer.pause()
         claiming = Thread(
             target=qm.claims.claim, args=("reader", epoch, 0, Limit(10, 2**20)), daemon=True
         )
@@ -34,7 +34,7 @@ def test_standings_count_the_messages_of_a_claim_that_is_under_way(tmp_path: Pat
         asking.start()
         asking.join(0.2)
         with qm.engine_lock:
-            qm.resume()
+            qm.committer.resume()
         asking.join()
         claiming.join()
     assert [standing.message_count for standing in standings] == [3]

@@ -140,7 +140,7 @@ def test_a_get_under_way_when_the_end_comes_is_refused_and_its_message_kept(
     assert work is not None
     qm.close()
     with pytest.raises(MQError) as late:
-        qm.run(work)
+        qm.committer.run(work)
     assert late.value.reason in ENDED
     with QueueManager("QM1", tmp_path, VirtualClock()) as again:
         found = again.verify()

@@ -183,7 +183,7 @@ def test_available_leaves_its_channel(scene: Scene, event: Event) -> None:
     shipment, work = taken_by_a_channel(scene), Transaction()
     with scene.qm.engine_lock:
         shipment._leave(work, shipment._rows[0][1].k, event, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL)
-    scene.qm.run(work)
+    scene.qm.committer.run(work)
     assert scene.state(msg_id) is next_state(State.AVAILABLE, event)
 
 
@@ -329,7 +329,7 @@ def test_a_life_ends_once(scene: Scene, event: Event) -> None:
         messages.end(scene.qm, work, found, Event.CLEAR, scene.qm.now_ms())
         with pytest.raises(TransitionError):
             messages.end(scene.qm, Transaction(), found, event, scene.qm.now_ms())
-    scene.qm.run(work)
+    scene.qm.committer.run(work)
     assert scene.qm.curdepth("Q1") == 0
 
 

@@ -97,7 +97,7 @@ def test_a_delete_waits_for_a_get_that_is_on_its_way_to_the_disk(
         assert isinstance(outcome[1], Transaction)
         deleting = Running(lambda: delete(qm, "Q1"))
         deleting._thread.join(0.05)
-        qm.run(outcome[1])
+        qm.committer.run(outcome[1])
         deleting.finish()
         assert deleting.error is None
         local(qm, "Q2")

@@ -121,11 +121,11 @@ def test_T5_what_another_thread_has_on_the_disk_does_not_count_before_it_takes_e
         assert monitor.read() == ["Q1"]
         late = arrival(qm, persistent=True)
         with qm.engine_lock:
-            qm._enter([late])
+            qm.committer.enter([late])
         qm.store.commit([late.unit])
         session.put("Q1", b"early", priority=5, persistent=True)
         found = monitor.read()
-        qm._settle([late])
+        qm.committer.settle([late])
         assert (found, monitor.read()) == (["Q1"], [])
         assert qm.verify().ok
 
@@ -136,16 +136,16 @@ def test_T4_an_operator_waits_for_what_switches_the_queue_off(tmp_path: Path) ->
         triggering(qm, TRIGTYPE=DEPTH)
         monitor = Monitor(session)
         with qm.engine_lock:
-            assert qm.run_at_once(arrival(qm, persistent=False))
+            assert qm.committer.run_at_once(arrival(qm, persistent=False))
             assert control(qm) == OFF
-            works, qm.deferred = qm.deferred, []
+            works, qm.committer.deferred = qm.committer.deferred, []
         assert len(works) == 1
         assert monitor.read() == ["Q1"]
         session.get("Q1")
         altering = Running(lambda: alter(qm, "Q1", TRIGGER=ON))
         altering._thread.join(0.05)
         assert altering.is_under_way
-        qm.run(*works)
+        qm.committer.run(*works)
         altering.finish()
         assert control(qm) == ON
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm:

@@ -243,7 +243,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.disconnect(number=number, commits=False)
         self.same_queues()
         assert not self.manager.hidden
-        assert not self.manager.deferred
+        assert not self.manager.committer.deferred
         self.manager.store.write_balances()
         for queue in self.model.queues.values():
             assert self.ended_by_ledger(queue.name) == queue.ended, queue.name

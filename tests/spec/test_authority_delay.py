@@ -172,7 +172,7 @@ def test_D13_a_checked_release_goes_in_bulk(
         now_ms = clock.now_ms() + 100
         works = processor.let_go(processor.due(now_ms, 1_000), now_ms)
     assert [len(moving.new_keys) for work in works for moving in work.moves] == [300]
-    queue_manager.run(*works)
+    queue_manager.committer.run(*works)
     assert queue_manager.curdepth("Q1") == 300
 
 

@@ -279,7 +279,7 @@ def release_ahead(qm: Manager, *, in_bulk: bool) -> int:
             assert row is not None
             assert release.take_in_bulk(due) if in_bulk else release.take((staging, row, side))
         transactions = release.transactions()
-    qm.run(*transactions)
+    qm.committer.run(*transactions)
     return len(dues)
 
 

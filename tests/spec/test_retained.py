@@ -256,7 +256,7 @@ def test_retained_after_a_crash_before_the_older_one_has_gone(
         message = OutgoingMessage(as_given(qm, descriptor), window, Ids(b"", b""), b"newer")
         with qm.engine_lock:
             retain(qm, work, "a", message)
-        qm.run(work)
+        qm.committer.run(work)
         assert qm.curdepth(RETAINED) == 2
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
         assert body(session.subscribe("a").get()) == b"newer"

@@ -101,7 +101,7 @@ class Cursor:
                         self._holder.wait(self._path.queue, waiter)
                         core.must_wake = True
             if waiter is None:
-                core.run_deferred()
+                core.committer.run_deferred()
             else:
                 result = self._outcome_of(waiter)
                 is_over = result is not None
@@ -140,7 +140,7 @@ class Cursor:
                 if marks and not result.stays:
                     self._marks.change(found, marks)
         finally:
-            core.run_deferred()
+            core.committer.run_deferred()
         if marks & c.MQGMO_UNMARK_BROWSE_CO_OP:
             self._offer()
         return result
@@ -169,9 +169,9 @@ class Cursor:
                     self._holder.forget_lock(found[1].k)
                     transaction = take_row(core, found, request, unit_of_work, now_ms)
         finally:
-            core.run_deferred()
+            core.committer.run_deferred()
         if transaction is not None:
-            core.run(transaction)
+            core.committer.run(transaction)
         return result
 
     def check_mark(self, key: int) -> None:
@@ -180,14 +180,14 @@ class Cursor:
             with self._core.engine_lock:
                 self._marks.check_own(key)
         finally:
-            self._core.run_deferred()
+            self._core.committer.run_deferred()
 
     def unlock(self) -> bool:
         """Release the lock; False when nothing was locked (B6)."""
         with self._core.engine_lock:
             was_locked = self._holder.locked is not None
             self._holder.release_lock()
-        self._core.run_deferred()
+        self._core.committer.run_deferred()
         return was_locked
 
     def _outcome_of(self, waiter: Waiter) -> GetResult | None:
@@ -196,7 +196,7 @@ class Cursor:
         None when it is to search on its own.
         """
         try:
-            self._core.run_deferred()
+            self._core.committer.run_deferred()
             result: GetResult | None = waiter.wait(self._core)
             with self._core.engine_lock:
                 self._holder.check()
@@ -237,7 +237,7 @@ class Cursor:
             if place.is_behind and alive is None and request.wait_ms:
                 self._is_cut = True
         if expired and (alive or core.settings.discard_on_empty):
-            core.deferred.append(discard_expired(core, expired, now_ms))
+            core.committer.deferred.append(discard_expired(core, expired, now_ms))
         if alive is None:
             return None
         row, persistence = alive
@@ -256,7 +256,7 @@ class Cursor:
         """Tell who waits that a message is unmarked; not in a step, which may be part of that."""
         with self._core.engine_lock:
             self._core.waits.offer(self._path.queue.number)
-        self._core.run_deferred()
+        self._core.committer.run_deferred()
 
     def _check_get(self) -> None:
         self._path = self._core.registry.refreshed(self._path)
@@ -271,7 +271,7 @@ class Cursor:
             raise self._nothing_there()
         if is_expired(found[1].expire_at_ms, now_ms):
             self._holder.forget_lock(found[1].k)
-            core.deferred.append(discard_expired(core, [found], now_ms))
+            core.committer.deferred.append(discard_expired(core, [found], now_ms))
             raise self._nothing_there()
         assert found[0] is queue
         return found

@@ -65,7 +65,7 @@ class StageWriter:
         self._row_count = 0
 
     def append(self, rows: bytes, row_count: int) -> None:
-        """Add a blob of rows behind the others; raises as Core.run."""
+        """Add a blob of rows behind the others; raises as ``Committer.run``."""
         if self._has_blob:
             self._write()
         with self._core.engine_lock:
@@ -89,7 +89,7 @@ class StageWriter:
         transaction = Transaction()
         transaction.unit.statements, self._pending = self._pending, []
         transaction.unit.brings_data = True
-        self._core.run(transaction)
+        self._core.committer.run(transaction)
         self._is_begun = True
 
 
@@ -280,4 +280,4 @@ class Stages:
 def _run(core: Core, statements: Iterable[Statement]) -> None:
     transaction = Transaction()
     transaction.unit.statements.extend(statements)
-    core.run(transaction)
+    core.committer.run(transaction)

@@ -249,7 +249,7 @@ class Holding(ABC):
         """Make the state of a consumer durable."""
         transaction = Transaction()
         transaction.unit.statements.append(save_consumer(row))
-        self._core.run(transaction)
+        self._core.committer.run(transaction)
         consumer.row = row
 
     def _close(self, consumer: Consumer, group: list[ClaimRow], transaction: Transaction) -> None:
@@ -259,5 +259,5 @@ class Holding(ABC):
             forget_claims(after.id, after.closed_number),
             save_consumer(after),
         ]
-        self._core.run(transaction)
+        self._core.committer.run(transaction)
         consumer.close(group, after)

@@ -219,7 +219,7 @@ class Claims:
                 self._give_back(consumer)
             finally:
                 consumer.lock.release()
-        self._core.run_deferred()
+        self._core.committer.run_deferred()
 
     def edges(self, name: str, epoch: int, after: int, until: int) -> tuple[int, int]:
         """Return the rows ``(after, until]`` that claims ``(after, until]`` hold."""
@@ -269,7 +269,7 @@ class Claims:
                 holding.save(
                     consumer, consumer.row._replace(last_number=number, closed_number=number)
                 )
-        self._core.run_deferred()
+        self._core.committer.run_deferred()
         return released
 
     def _give_back(self, consumer: Consumer) -> int:

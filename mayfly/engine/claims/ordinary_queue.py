@@ -229,14 +229,14 @@ class MovedRows(Holding):
                     _ANY_SEQUENCE if limit.up_to is None else limit.up_to,
                 )
                 if found.expired and (found.keys or core.settings.discard_on_empty):
-                    core.deferred.append(discard_expired(core, found.expired, now_ms))
+                    core.committer.deferred.append(discard_expired(core, found.expired, now_ms))
                 claimed = self._take(consumer, queue, found, now_ms) if found.keys else None
             if claimed is not None:
                 claim, transaction = claimed
                 self._run(transaction, settles=bool(found.volatile))
                 consumer.accept(claim)
                 return claim
-            core.run_deferred()
+            core.committer.run_deferred()
             if not found.is_cut:
                 return None
 
@@ -274,9 +274,9 @@ class MovedRows(Holding):
                 core.store.settle()
             except MQError:
                 with core.engine_lock:
-                    core.take_back(transaction)
+                    core.committer.take_back(transaction)
                 raise
-        core.run(transaction)
+        core.committer.run(transaction)
 
     def end_group(self, consumer: Consumer, group: list[ClaimRow]) -> int:
         """End the lives of the messages as a get does (G9)."""
@@ -291,7 +291,7 @@ class MovedRows(Holding):
                 _send_confirmations(core, transaction, queue, rows, confirming)
             except BaseException:
                 with core.engine_lock:
-                    core.take_back(transaction)
+                    core.committer.take_back(transaction)
                 raise
         outcome = many.end_claimed(transaction, queue, rows.message_count)
         ended = EndedRows(*rows.range, queue.name, now_ms, outcome, records)

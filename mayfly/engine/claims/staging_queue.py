@@ -118,11 +118,11 @@ class DueRows(Holding):
                 self._hide(keys)
                 self._processor.pass_over(keys[-1])
             self._processor.look_ahead()
-        core.run_deferred()
+        core.committer.run_deferred()
         if not taken:
             return None
         try:
-            core.run(transaction)
+            core.committer.run(transaction)
         except BaseException:
             self._show(keys)
             raise
@@ -181,7 +181,7 @@ class DueRows(Holding):
             taken.append((due, persistence))
             body_bytes += due.body_bytes
         if expired:
-            core.deferred += self._processor.let_go(expired, now_ms)
+            core.committer.deferred += self._processor.let_go(expired, now_ms)
         return taken, body_bytes
 
     def _release(self, keys: array[int]) -> int:
@@ -199,7 +199,7 @@ class DueRows(Holding):
             many.give_back(self._staging(), [due.k for due, _side in dues], core.staging.releasing)
             transactions = self._processor.let_go(dues, now_ms)
         try:
-            core.run(*transactions)
+            core.committer.run(*transactions)
         except BaseException:
             # It is still claimed: the next try goes on with what is left.
             with core.engine_lock:
@@ -266,7 +266,7 @@ class DueRows(Holding):
         with core.engine_lock:
             held = [k for k in self._present(keys) if core.hidden.get(k) is core.staging.releasing]
             many.give_back(self._staging(), held, core.staging.releasing)
-        core.run_deferred()
+        core.committer.run_deferred()
 
     def _staging(self) -> LocalQueue:
         staging = self._core.registry.staging()

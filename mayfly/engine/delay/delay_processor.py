@@ -81,7 +81,7 @@ class DelayProcessor:
                 return
             transactions = self.let_go(self.due(now_ms, BATCH), now_ms)
         if transactions:
-            core.run(*transactions)
+            core.committer.run(*transactions)
         self.look_ahead()
 
     def look_ahead(self) -> None:

@@ -201,7 +201,7 @@ class Schedule:
             receipt = receipt_from_ledger(core, wanted)
         if not transaction.departures and receipt is not change.receipt:
             self._note(change, (wanted, change.detail, receipt, 0), transaction, unit_of_work)
-        core.run(transaction)
+        core.committer.run(transaction)
         return receipt
 
     def _change_found(
@@ -268,7 +268,7 @@ class Schedule:
                             change, (b"", detail, change.receipt, count), transaction, unit_of_work
                         )
             if count:
-                core.run(transaction)
+                core.committer.run(transaction)
                 total += count
                 yield total
         if not total:

@@ -311,7 +311,7 @@ class GroupGetter(Getter):
         if has_found or self._core.settings.discard_on_empty:
             for _queue, row, _side in expired:
                 self.holder.forget_lock(row.k)
-            self._core.deferred.append(discard_expired(self._core, expired, now_ms))
+            self._core.committer.deferred.append(discard_expired(self._core, expired, now_ms))
         else:
             for _queue, row, _side in expired:
                 self._index.lower(row.k)

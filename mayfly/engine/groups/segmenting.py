@@ -75,11 +75,11 @@ def put_in_segments(
         transaction = _put_all(core, pendings, unit_of_work)
         if path.remote is None:
             _confirm_all(core, pendings, prepared, transaction, unit_of_work)
-        is_done = transaction is None or core.run_at_once(transaction)
+        is_done = transaction is None or core.committer.run_at_once(transaction)
     if transaction is not None and not is_done:
-        core.run(transaction)
+        core.committer.run(transaction)
     else:
-        core.run_deferred()
+        core.committer.run_deferred()
     return result_of(core, path, pendings[0], request, (prepared[0], window))
 
 

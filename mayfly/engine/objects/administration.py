@@ -176,7 +176,7 @@ def enter_at_opening(
             _let_be_known(core, definition, number)
             transaction.unit.statements.append(_saving(definition, number))
     transaction.unit.statements.extend(_saving(definition, 0) for definition in others)
-    core.run(transaction)
+    core.committer.run(transaction)
 
 
 def _system_objects(platform: str) -> list[QueueDefinition]:
@@ -253,7 +253,7 @@ def _change(core: Core, definition: Definition, attributes: Mapping[str, Value])
             triggering_of(core).changed(definition, before)
             # GET(DISABLED) ends waits (G4); the waiting get finds out by trying.
             core.waits.offer_all()
-    core.run_deferred()
+    core.committer.run_deferred()
 
 
 def _is_enabled_again(before: Definition, after: Definition) -> bool:
@@ -270,20 +270,20 @@ def save(core: Core, definition: Definition, number: int) -> None:
     """Make a definition durable; memory follows only when it is."""
     if definition.definition_type == MQQDT_TEMPORARY_DYNAMIC:
         return
-    core.run(_statement(*_saving(definition, number)))
+    core.committer.run(_statement(*_saving(definition, number)))
 
 
 def save_together(core: Core, *definitions: Definition) -> None:
     """Make definitions that hold no messages durable, all of them or none."""
     transaction = Transaction()
     transaction.unit.statements.extend(_saving(definition, 0) for definition in definitions)
-    core.run(transaction)
+    core.committer.run(transaction)
 
 
 def erase(core: Core, definition: Definition) -> None:
     """Take a definition off the disk."""
     sql = "DELETE FROM object WHERE kind = ? AND name = ?"
-    core.run(_statement(sql, (definition.kind, definition.name)))
+    core.committer.run(_statement(sql, (definition.kind, definition.name)))
 
 
 def _forget(
@@ -321,14 +321,14 @@ def _forget_totals(core: Core, queue: LocalQueue) -> None:
     # What is kept back of its lives goes first; nothing new can come.
     core.store.write_balances()
     with core.engine_lock:
-        core.pause()
+        core.committer.pause()
         for number in numbers:
             core.store.book.totals.forget_queue(number)
-        core.resume()
+        core.committer.resume()
     transaction = Transaction()
     for number in numbers:
         transaction.unit.statements.append(("DELETE FROM counter WHERE queue_id = ?", (number,)))
-    core.run(transaction)
+    core.committer.run(transaction)
 
 
 def _saving(definition: Definition, number: int) -> tuple[str, tuple[str | int, ...]]:
@@ -353,4 +353,4 @@ def _clear(core: Core, queue: LocalQueue) -> int:
         if not transaction.departures:
             return cleared
         cleared += len(transaction.departures)
-        core.run(transaction)
+        core.committer.run(transaction)

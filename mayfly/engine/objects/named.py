@@ -80,4 +80,4 @@ def _keep(core: Core, definition: Definition) -> None:
         is_new, core.registry.named[key] = key not in core.registry.named, definition
         if is_new and definition.kind == PROCESS:
             triggering_of(core).process_defined(definition.name)
-    core.run_deferred()
+    core.committer.run_deferred()

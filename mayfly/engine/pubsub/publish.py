@@ -109,11 +109,11 @@ def publish(
             unit_of_work.publish(transaction, fan_out.staged, fan_out.effects)
         else:
             fan_out.finish()
-        is_done = unit_of_work is not None or core.run_at_once(transaction)
+        is_done = unit_of_work is not None or core.committer.run_at_once(transaction)
     if is_done:
-        core.run_deferred()
+        core.committer.run_deferred()
     elif later is None:
-        core.run(transaction)
+        core.committer.run(transaction)
     else:
         later.transaction = transaction
     return fan_out.result()

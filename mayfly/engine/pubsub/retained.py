@@ -130,7 +130,7 @@ def clear_retained(core: Core, topic: str) -> bool:
         is_there = found is not None and not is_expired(found[1].expire_at_ms, core.now_ms())
         transaction = end_retained(core, topic)
     if transaction is not None:
-        core.run(transaction)
+        core.committer.run(transaction)
     return is_there
 
 
@@ -161,11 +161,11 @@ def deliver_retained(core: Core, subscription: Subscription) -> int:
             puts.withdraw_all(transaction)
             raise
         count = len(transaction.arrivals)
-        is_done = not count or core.run_at_once(transaction)
+        is_done = not count or core.committer.run_at_once(transaction)
     if is_done:
-        core.run_deferred()
+        core.committer.run_deferred()
     else:
-        core.run(transaction)
+        core.committer.run(transaction)
     return count
 
 
@@ -186,7 +186,7 @@ def load_retained(core: Core) -> None:
                 core.registry.retained[row.topic] = row.k, PERSISTENT
         low = rows[-1].k + 1
     with core.engine_lock:
-        core.deferred += [_removal(core, found) for found in superseded]
+        core.committer.deferred += [_removal(core, found) for found in superseded]
 
 
 def _settle(core: Core, topic: str, place: tuple[int, int]) -> Transaction | None:
@@ -254,7 +254,7 @@ def _matching(
             # What is locked is left alone (X9).
             if row.k not in core.hidden:
                 del core.registry.retained[topic]
-                core.deferred.append(_removal(core, found))
+                core.committer.deferred.append(_removal(core, found))
             continue
         fields = MessageFields(row, unpack_descriptor(row.descriptor), now_ms)
         if subscription.selector is None or subscription.selector.selects(fields):

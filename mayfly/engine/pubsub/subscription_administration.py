@@ -102,7 +102,7 @@ def create_subscription(
                 _put_back(core, subscription, replaced)
             raise
         drop_doomed(core)
-    core.run_deferred()
+    core.committer.run_deferred()
     return subscription
 
 
@@ -163,7 +163,7 @@ def alter_subscription(core: Core, name: str, attributes: Mapping[str, Value]) -
             subscription.take(changed)
             subscriptions.note_end(subscription)
             core.must_wake = True
-    core.run_deferred()
+    core.committer.run_deferred()
 
 
 def delete_subscription(core: Core, name: str) -> None:
@@ -187,7 +187,7 @@ def remove_subscription(core: Core, subscription: Subscription) -> None:
         with core.engine_lock:
             forget_subscription(core, subscription)
     drop_doomed(core)
-    core.run_deferred()
+    core.committer.run_deferred()
 
 
 def forget_subscription(core: Core, subscription: Subscription) -> None:

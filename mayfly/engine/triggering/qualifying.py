@@ -76,7 +76,7 @@ def _is_there(core: Core, key: int) -> bool:
 
 def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:
     """Yield the keys of what may be in the store already and has not taken effect."""
-    for transaction in core.under_way:
+    for transaction in core.committer.under_way:
         yield from (row.k for target, row, _side in transaction.arrivals if target is queue)
         for moving in transaction.moves:
             if moving.target is queue:

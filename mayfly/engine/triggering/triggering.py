@@ -36,8 +36,8 @@ _STAY_OFF = (
 
 def triggering_of(core: Core) -> Triggering:
     """Return the triggers of a queue manager."""
-    assert isinstance(core.on_arrival, Triggering)
-    return core.on_arrival
+    assert isinstance(core.committer.on_arrival, Triggering)
+    return core.committer.on_arrival
 
 
 class Triggering:
@@ -99,7 +99,7 @@ class Triggering:
                         (_STAY_OFF, (definition.kind, definition.name))
                     )
         if transaction.unit.statements:
-            core.run(transaction)
+            core.committer.run(transaction)
 
     def forget(self, queue: LocalQueue) -> None:
         """Forget a queue that is deleted."""
@@ -162,7 +162,7 @@ class Triggering:
             yield
             return
         while not self._hold(queue):
-            self._core.run_deferred()
+            self._core.committer.run_deferred()
         try:
             yield
         finally:
@@ -206,7 +206,7 @@ class Triggering:
                 elif trigger.last_ms + self._interval_ms() <= now_ms:
                     self._waiting.discard(queue)
                     self._look_at(queue)
-        core.run_deferred()
+        core.committer.run_deferred()
 
     def _note_arrivals(self, queue: LocalQueue, trigger: Trigger, keys: Sequence[int]) -> None:
         core = self._core
@@ -267,9 +267,9 @@ class Triggering:
         self._waiting.discard(queue)
         if not kept:
             return
-        if not core.run_at_once(transaction):
+        if not core.committer.run_at_once(transaction):
             # The dead-letter queue is a shared one.
-            core.deferred.append(transaction)
+            core.committer.deferred.append(transaction)
         if trigger.is_depth:
             self._switch_off(queue, [row.k for _queue, row, _side in transaction.arrivals])
 
@@ -303,14 +303,17 @@ class Triggering:
         )
         transaction.effects.append(partial(self._switched, queue))
         self._switching[queue] = transaction
-        core.deferred.append(transaction)
+        core.committer.deferred.append(transaction)
 
     def _hold(self, queue: LocalQueue) -> bool:
         """Begin to hold a queue; False when something must be run before."""
         core = self._core
         with core.engine_lock:
             core.engine_lock.wait_while(
-                lambda: self._is_switching(queue) and self._switching[queue] not in core.deferred
+                lambda: (
+                    self._is_switching(queue)
+                    and self._switching[queue] not in core.committer.deferred
+                )
             )
             if self._is_switching(queue):
                 return False

@@ -1,0 +1,270 @@
+"""How engine transactions become durable, then effective, and what follows them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol
+
+from mayfly.engine.holding import effect
+from mayfly.engine.queues import Found, LocalQueue, QueueOwner
+from mayfly.engine.state import State
+from mayfly.engine.transaction import Transaction
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+
+_LOG = logging.getLogger("mayfly")
+
+
+class OnArrival(Protocol):
+    """What looks at messages that can be seen from now on before anybody gets them: triggers."""
+
+    #: What was noted and is still to be looked at, by queue.
+    arrived: dict[LocalQueue, list[int]]
+
+    def note(self, queue: LocalQueue, keys: Iterable[int]) -> None:
+        """Note messages of a queue that have arrived, or come back."""
+
+    def look_at_arrivals(self) -> None:
+        """Look at what was noted."""
+
+
+class Across(Protocol):
+    """What runs transactions that change several stores: a queue-sharing group."""
+
+    def run(self, transactions: Sequence[Transaction]) -> None:
+        """Run transactions, those that change one store too; raises as ``Committer.run``."""
+
+    def take_back(self, home: QueueOwner, part: Transaction) -> None:
+        """Undo the part of a transaction that was to change another store."""
+
+
+class Committer:
+    """Runs the engine transactions of one queue manager; the lock guards what it keeps."""
+
+    #: Made by the queue manager before anything can happen.
+    on_arrival: OnArrival
+    #: Of a queue-sharing group and its members only.
+    across: Across | None = None
+
+    def __init__(self, state: State) -> None:
+        """Begin with nothing under way."""
+        self._state = state
+        #: Transactions found under the lock that somebody must run after leaving it.
+        self.deferred: list[Transaction] = []
+        #: Transactions on their way to the disk, or settled there and not here.
+        self.under_way: set[Transaction] = set()
+        #: The thread that closes the queue manager; once set, no other may run transactions.
+        self.closer: int | None = None
+        #: Whose deferred transactions are run with the own ones: those of a group's members.
+        self.followers: list[Committer] = []
+        self._running, self._pausing = 0, False
+
+    def run(self, *transactions: Transaction) -> None:
+        """Make transactions effective and return when they are durable; call it without the lock.
+
+        Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed), MQRC_CONNECTION_BROKEN (outcome unknown,
+        the queue manager stops) or MQRC_Q_MGR_STOPPING (nothing changed).
+        """
+        if self.across is not None and any(transaction.elsewhere for transaction in transactions):
+            self.across.run(transactions)
+            return
+        state = self._state
+        with state.engine_lock:
+            try:
+                self.enter(transactions)
+            except MQError:
+                for transaction in transactions:
+                    self.take_back(transaction)
+                raise
+        try:
+            state.store.commit([transaction.unit for transaction in transactions])
+        except BaseException:
+            # Of several some may have taken effect; somebody runs what these lead to.
+            with state.engine_lock:
+                self.deferred += self.settle(transactions)
+            state.callbacks.call()
+            raise
+        led_to = self.settle(transactions)
+        if led_to:
+            self.follow(led_to)
+        self.run_deferred()
+
+    def run_at_once(self, transaction: Transaction) -> bool:
+        """Make a transaction effective under the lock if it is that alone; tell whether it was.
+
+        Non-persistent messages take this short way; the caller runs what is deferred afterwards.
+        """
+        if transaction.unit.is_durable() or transaction.effects or transaction.elsewhere:
+            return False
+        offered: dict[int, LocalQueue] = {}
+        self._take_effect(transaction, offered)
+        if self.on_arrival.arrived:
+            self.on_arrival.look_at_arrivals()
+        for queue in offered.values():
+            self._state.waits.offer(queue.number)
+        return True
+
+    def run_deferred(self) -> None:
+        """Run the transactions found under the lock and those they lead to; then wake the clock.
+
+        Everybody calls it who may have left something to do, once the lock is free again.
+        """
+        state = self._state
+        try:
+            self._catch_up()
+        except MQError as error:
+            self._survive_a_full_disk(error)
+        if state.must_wake:
+            state.must_wake = False
+            state.wake()
+        if state.callbacks.waiting:
+            state.callbacks.call()
+        if self.followers:
+            for follower in list(self.followers):
+                follower.run_what_is_left()
+
+    def run_what_is_left(self) -> None:
+        """Do as ``run_deferred`` if anything is left to do and the queue manager still runs."""
+        if (self.deferred or self._state.callbacks.waiting) and not self._state.is_stopped:
+            self.run_deferred()
+
+    def pause(self) -> None:
+        """Hold new transactions back and wait until none is under way, nor a flush."""
+        state = self._state
+        assert state.engine_lock.is_held()
+        self._pausing = True
+        state.engine_lock.wait_while(lambda: self._running or state.store.settled_totals() is None)
+
+    def resume(self) -> None:
+        """Let transactions run again after :meth:`pause`."""
+        self._pausing = False
+        self._state.engine_lock.tell()
+
+    def offer(self, returned: Sequence[Found]) -> None:
+        """Let triggers look at messages that can be seen again, then give them to who waits."""
+        for queue, row, _side in returned:
+            self.on_arrival.note(queue, [row.k])
+        self.on_arrival.look_at_arrivals()
+        for number in {queue.number for queue, _row, _side in returned}:
+            self._state.waits.offer(number)
+
+    def take_back(self, transaction: Transaction) -> None:
+        """Undo a transaction that will not be run."""
+        assert self._state.engine_lock.is_held()
+        offered: dict[int, LocalQueue] = {}
+        self._take_back(transaction, offered)
+        self.on_arrival.look_at_arrivals()
+        for queue in offered.values():
+            self._state.waits.offer(queue.number)
+        for home, part in transaction.elsewhere.items():
+            assert self.across is not None
+            self.across.take_back(home, part)
+        self._state.engine_lock.tell()
+
+    def enter(self, transactions: Collection[Transaction]) -> None:
+        """Begin to run transactions; whoever enters them settles them or leaves.
+
+        Raises MQRC_CONNECTION_BROKEN and MQRC_Q_MGR_STOPPING; the transactions stay as they are
+        then.
+        """
+        state = self._state
+        assert state.engine_lock.is_held()
+        if self._pausing:
+            state.engine_lock.wait_while(lambda: self._pausing)
+        if state.is_stopped or self.closer not in (None, state.runtime.thread_id()):
+            state.check_running()
+        self._running += 1
+        self.under_way.update(transactions)
+
+    def leave(self, transactions: Collection[Transaction]) -> None:
+        """End to run transactions whose effect is left open."""
+        with self._state.engine_lock:
+            self.under_way.difference_update(transactions)
+        self.settle(())
+
+    def settle(self, transactions: Collection[Transaction]) -> list[Transaction]:
+        """Let those that are durable take effect, and take the others back.
+
+        Returns the transactions that this leads to; the caller runs them, see :meth:`follow`.
+        """
+        state = self._state
+        led_to: list[Transaction] = []
+        with state.engine_lock:
+            self._running -= 1
+            self.under_way.difference_update(transactions)
+            offered: dict[int, LocalQueue] = {}
+            for transaction in transactions:
+                if transaction.unit.is_safe or not transaction.unit.is_durable():
+                    self._take_effect(transaction, offered)
+                    led_to += [
+                        next_ for effect in transaction.effects if (next_ := effect()) is not None
+                    ]
+                else:
+                    self._take_back(transaction, offered)
+            # Before a get that waits takes away what counts.
+            self.on_arrival.look_at_arrivals()
+            for queue in offered.values():
+                state.waits.offer(queue.number)
+            if state.store.group.is_broken and not state.is_stopped:
+                state.break_off("its store has failed")
+            state.engine_lock.tell()
+        return led_to
+
+    def follow(self, led_to: Sequence[Transaction]) -> None:
+        """Run what settled transactions have led to; on a full disk it is tried again later."""
+        try:
+            self.run(*led_to)
+        except MQError as error:
+            self._survive_a_full_disk(error)
+
+    def _survive_a_full_disk(self, error: MQError) -> None:
+        # All of it is as it was and is tried again later. The caller's own put or get is another
+        # matter, which it must not take for failed; nor when the queue manager was closed since.
+        if error.reason != rc.MQRC_STORAGE_MEDIUM_FULL and not self._state.is_closing:
+            raise error
+        _LOG.error("discards of %s postponed: %s", self._state.name, error)
+
+    def _catch_up(self) -> None:
+        state = self._state
+        if state.left_behind.sessions:
+            state.left_behind.end_sessions()
+        while self.deferred:
+            with state.engine_lock:
+                transactions, self.deferred = self.deferred, []
+            if transactions:
+                self.run(*transactions)
+        if state.store.must_flush():
+            state.store.flush()
+        if state.store.sequence.is_low():
+            state.store.sequence.extend()
+
+    def _take_effect(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
+        state, waits = self._state, self._state.waits
+        if state.store.unsettled_since_ms is None:
+            state.must_wake = True
+        state.store.apply(transaction.unit)
+        effect.take_effect(state, transaction)
+        if state.marks.marked:
+            state.marks.forget(row.k for _queue, row, _side in transaction.departures)
+        for moving in transaction.moves:
+            self.on_arrival.note(moving.target, moving.new_keys)
+            if waits.is_waited_on(moving.target.number):
+                offered[moving.target.number] = moving.target
+        for unclaiming in transaction.ended_claims:
+            self.on_arrival.note(unclaiming.queue, unclaiming.keys)
+            if any(count for count, _key in unclaiming.returned):
+                offered[unclaiming.queue.number] = unclaiming.queue
+        for queue, row, _side in transaction.arrivals:
+            if queue.trigger is not None:
+                self.on_arrival.note(queue, [row.k])
+            if not queue.is_staging and waits.is_waited_on(queue.number):
+                offered[queue.number] = queue
+
+    def _take_back(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
+        for queue, row, _side in effect.take_back(self._state, transaction):
+            self.on_arrival.note(queue, [row.k])
+            offered[queue.number] = queue
+        for queue, keys, _volatile_count in transaction.claims:
+            self.on_arrival.note(queue, keys)
+            offered[queue.number] = queue

@@ -1,0 +1,83 @@
+"""The state of one open queue manager: its definitions, its waits, its time, whether it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from mayfly.engine.browsing.marks import Marks
+from mayfly.engine.callbacks import Callbacks
+from mayfly.engine.delay.staging_state import StagingState
+from mayfly.engine.left_behind import LeftBehind
+from mayfly.engine.objects.registry import Registry
+from mayfly.engine.queues import QueueOwner
+from mayfly.engine.settings import Settings
+from mayfly.engine.waiting import Waits
+from mayfly.lifetime.times import Clock
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.runtime import EngineLock, Runtime
+
+_LOG = logging.getLogger("mayfly")
+
+
+class State(QueueOwner):
+    """Data that verbs and engine transactions share, under the engine's lock."""
+
+    #: Made by the queue manager before anything can happen.
+    platform: str
+    command_level: int
+    settings: Settings
+
+    def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
+        """Begin without a store; the queue manager opens it."""
+        super().__init__(name, engine_lock, clock, runtime)
+        #: Held while definitions change, so that they do so one after the other.
+        self.definitions_lock = runtime.reentrant_lock("administration")
+        self.registry = Registry(self)
+        self.staging = StagingState(self, self.registry.staging)
+        self.target, self.note_due = self.registry.target, self.staging.note_due
+        #: What browsing handles have marked as seen.
+        self.marks = Marks()
+        #: What programs have dropped without closing it.
+        self.left_behind = LeftBehind()
+        self.waits = Waits()
+        #: What is told to callers that do not wait.
+        self.callbacks = Callbacks(runtime.lock("callbacks"))
+        self.is_stopped = self.is_closing = False
+        #: Tells the clock that work may fall due earlier than it knows; the queue manager sets it.
+        self.wake: Callable[[], None] = lambda: None
+        #: Does what is due now, without the clock; the queue manager sets it.
+        self.do_due: Callable[[], None] = lambda: None
+        #: How far the store's time was ahead of the clock when it was opened; own time runs on.
+        self.ahead_ms = 0
+
+    def now_ms(self) -> int:
+        """Return the queue manager's time, which never falls behind what its store has seen."""
+        return self.clock.now_ms() + self.ahead_ms
+
+    def check_running(self) -> None:
+        """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while closing."""
+        if self.store.group.is_broken and not self.is_stopped:
+            # Damage was read since.
+            with self.engine_lock:
+                self.break_off("damage was read")
+        if self.is_stopped:
+            raise mq_error(rc.MQRC_CONNECTION_BROKEN, f"queue manager {self.name} has stopped")
+        if self.is_closing:
+            raise mq_error(rc.MQRC_Q_MGR_STOPPING, f"queue manager {self.name} is closing")
+
+    def stop_in_child(self) -> None:
+        """Stop for good in a forked child, where other threads' locks stay locked for ever."""
+        self.is_stopped = True
+        self.engine_lock = self.runtime.engine_lock()
+        self.definitions_lock = self.runtime.reentrant_lock("administration")
+        self.store.stop_in_child(self.engine_lock)
+
+    def break_off(self, why: str) -> None:
+        """Stop at once, with MQRC_CONNECTION_BROKEN for every get that waits."""
+        assert self.engine_lock.is_held()
+        self.is_stopped = True
+        _LOG.critical("queue manager %s stops: %s", self.name, why)
+        self.waits.fail(mq_error(rc.MQRC_CONNECTION_BROKEN, f"{self.name} has stopped: {why}"))
+        self.engine_lock.tell()
