@@ -38,7 +38,8 @@ class Run(ABC):
         self._conversations = Conversations(manager, settings)
         self.transactions: TransactionService
         self.is_stopping = False
-        #: All of them, those included that have ended; under the lock like all that follows.
+        #: Those that have not ended, as of the last start of one; under the lock like all that
+        #: follows. Each change makes a new list, so that it can be read without the lock.
         self._threads: list[Thread] = []
         self._running_count = 0
         #: Threads taken from the pool that are not started yet.
@@ -111,14 +112,14 @@ class Run(ABC):
         with self.manager.engine_lock:
             if is_session:
                 self._reserved_count -= 1
-            self._threads = [one for one in self._threads if one.is_alive() or not one.ident]
-            self._threads.append(thread)
+            alive = [one for one in self._threads if one.is_alive() or not one.ident]
+            self._threads = [*alive, thread]
             self._running_count += 1
         try:
             thread.start()
         except RuntimeError as error:
             with self.manager.engine_lock:
-                self._threads.remove(thread)
+                self._threads = [one for one in self._threads if one is not thread]
                 self._running_count -= 1
                 self._give_back(1 if is_session else 0)
             reason = rc.MQRC_RESOURCE_PROBLEM
@@ -143,11 +144,7 @@ class Run(ABC):
 
     def join(self) -> None:
         """Wait until it has ended; not from one of its own threads."""
-        while True:
-            with self.manager.engine_lock:
-                alive = [thread for thread in self._threads if thread.is_alive()]
-            if not alive:
-                return
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
             for thread in alive:
                 thread.join()
 
