@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,6 +29,8 @@ from tests.bulk.books import TOKEN
 from tests.spec.scene import DEAD, bodies, local
 
 URL = "grpc://127.0.0.1:9414"
+#: The time of the first file of a stream, in seconds since 1970.
+FIRST_FILE_S = 1_700_000_000
 PLAIN = t.StructType(
     [t.StructField("queue", t.StringType()), t.StructField("payload", t.BinaryType())]
 )
@@ -340,6 +343,8 @@ def test_a_stream_is_written_batch_by_batch_and_goes_on_from_its_checkpoint(
         lines = [json.dumps({"n": number * 1_000 + n}) for n in range(count)]
         part = tmp_path / f"part{number}.json"
         part.write_text("\n".join(lines))
+        # Spark takes files in the order of their times: two written within a moment have the same.
+        os.utime(part, (FIRST_FILE_S + number, FIRST_FILE_S + number))
         part.rename(tmp_path / "in" / part.name)
 
     def run(**more: str) -> Any:

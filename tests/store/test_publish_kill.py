@@ -135,15 +135,13 @@ class Auditor:
                 for row in manager.messages(PERSISTENT).in_order(queue.low, queue.high, 10_000_000):
                     label = label_of(row.msg_id)
                     if queue.is_staging:
-                        assert row.target is not None
-                        _queue, sub_id, topic = row.target.split(":")
-                        found[label][by_id[sub_id]] += 1
+                        assert row.sub_id is not None
+                        found[label][by_id[row.sub_id.hex()]] += 1
                     elif queue.name in names:
-                        topic = str(row.target)
                         found[label][names[queue.name]] += 1
                     else:
                         continue
-                    assert topic == self.fates[label].publication.topic, label
+                    assert row.topic == self.fates[label].publication.topic, label
         return found
 
     def check_retained(self, manager: QueueManager) -> None:
