@@ -402,7 +402,9 @@ class GroupsMachine(RuleBasedStateMachine):
     @rule()
     def commit(self) -> None:
         self.sessions[1].commit()
-        self.model.messages = [m for m in self.model.messages if m.taker is None]
+        # A put that has expired before its commit never reaches the queue (E17).
+        late = [m for m in self.model.messages if m.putter is not None and self.model.is_dead(m)]
+        self.model.messages = [m for m in self.model.messages if m.taker is None and m not in late]
         for message in self.model.messages:
             message.putter = None
         self.before_unit = self.stands[1]
