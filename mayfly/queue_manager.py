@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Self
 
 from mayfly.channel import Channels
-from mayfly.engine import SettingValue, folder_in_home
+from mayfly.engine import Manager, SettingValue, folder_in_home
 from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.errors import FolderInUse
 from mayfly.mqsc import MqscResult, run_script
 from mayfly.runtime import Runtime
 from mayfly.sharing.group import QueueSharingGroup
-from mayfly.sharing.member import Member
+from mayfly.sharing.membership import GroupMembership
 
 
-class QueueManager(Member):
+class QueueManager(Manager):
     """A queue manager in this process; a context manager.
 
     ``QueueManager("QM1")`` lives in memory, ``QueueManager("QM1", folder)`` keeps persistent
     messages, definitions and the ledger in the folder. ``QueueManager.open("QM1")`` is the one that
-    the command line and pymqi mean by this name. All parameters: ``engine.manager.Manager`` and
-    ``sharing.member.Member``.
+    the command line and pymqi mean by this name. All parameters: ``engine.manager.Manager``; with a
+    ``sharing_group``, which gives its clock, it has the queues of that group, too.
     """
 
     def __init__(
@@ -39,7 +39,16 @@ class QueueManager(Member):
         runtime: Runtime | None = None,
         sharing_group: QueueSharingGroup | None = None,
     ) -> None:
-        """Open the queue manager, and start the channels that ran when it was last open."""
+        """Open the queue manager, and start the channels that ran when it was last open.
+
+        Raises ValueError for another clock than that of the group and for a name that is open in
+        the group already, and StoreError for a folder that belongs to another group, or to one when
+        none is given, or that was removed from its group.
+        """
+        membership = None
+        if sharing_group is not None:
+            clock = sharing_group.clock_for(name, clock)
+            membership = GroupMembership(sharing_group)
         try:
             super().__init__(
                 name,
@@ -50,7 +59,7 @@ class QueueManager(Member):
                 settings=settings,
                 user=user,
                 runtime=runtime,
-                sharing_group=sharing_group,
+                membership=membership,
             )
         except FolderInUse as error:
             raise FolderInUse(

@@ -15,12 +15,9 @@ class Core(State):
     #: Its queue-sharing group, for a member of one.
     group: Core | None = None
 
-    def __init__(self, name: str, clock: Clock, runtime: Runtime) -> None:
+    def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
         """Begin without a store; the queue manager opens it."""
-        super().__init__(name, self._new_lock(runtime), clock, runtime)
+        super().__init__(name, engine_lock, clock, runtime)
         self.committer = Committer(self)
         #: What is done for callers that do not wait.
         self.background = Background(self.callbacks, self.committer.run, runtime)
-
-    def _new_lock(self, runtime: Runtime) -> EngineLock:
-        return runtime.engine_lock()

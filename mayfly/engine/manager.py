@@ -25,10 +25,10 @@ from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delivery import Identifier
 from mayfly.engine.expiry_scan import ExpiryScan
-from mayfly.engine.holding import many
 from mayfly.engine.home import check_manager_name
 from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.losing import lose_volatile
+from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up
 from mayfly.engine.objects.definitions import stored_definitions
 from mayfly.engine.open_managers import OpenManagers
@@ -37,7 +37,7 @@ from mayfly.engine.own_time import OwnTime, follow_wall, own_time, say_when_ahea
 from mayfly.engine.pubsub.retained import load_retained
 from mayfly.engine.pubsub.subscription_administration import end_expired, load_subscriptions
 from mayfly.engine.pubsub.topic_administration import set_up_topics
-from mayfly.engine.queues import LocalQueue
+from mayfly.engine.recovery import recover_totals
 from mayfly.engine.session import Session
 from mayfly.engine.settings import SettingValue
 from mayfly.engine.shipments import Shipments
@@ -74,6 +74,7 @@ class Manager(Core):
         settings: Mapping[str, SettingValue] | None = None,
         user: str = "",
         runtime: Runtime | None = None,
+        membership: Membership[Manager] | None = None,
     ) -> None:
         """Open the queue manager of a folder, made when missing, or one in memory without it.
 
@@ -86,7 +87,9 @@ class Manager(Core):
         given = checked_configuration(platform, command_level, settings)
         check_manager_name(name)
         runtime = Runtime() if runtime is None else runtime
-        super().__init__(name, SystemClock(runtime=runtime) if clock is None else clock, runtime)
+        clock = SystemClock(runtime=runtime) if clock is None else clock
+        self._membership = Membership[Manager]() if membership is None else membership
+        super().__init__(name, self._membership.lock(runtime), clock, runtime)
         self.registry.authority.opener = user[:USER_CHARACTERS]
         folder = None if path is None else FilePath(path)
         self.store = Store(folder, self.engine_lock, self.now_ms, runtime)
@@ -109,10 +112,7 @@ class Manager(Core):
         except BaseException:
             self.store.close()
             raise
-        self.wake, self.do_due = lambda: self.clock.wake(self), self.run_due
-        self.clock.attach(self)
-        self.wake()
-        _OPEN.enter(self)
+        self._open_to_all()
 
     def _start(self, given: Configuration) -> None:
         self.store.claim(self.name)
@@ -123,6 +123,13 @@ class Manager(Core):
         for _ in range(_BATCHES_BEFORE_OPEN):
             if not self._run_pass():
                 break
+
+    def _open_to_all(self) -> None:
+        self.wake, self.do_due = lambda: self.clock.wake(self), self.run_due
+        self.clock.attach(self)
+        self.wake()
+        _OPEN.enter(self)
+        self._membership.admit()
 
     @property
     def ledger(self) -> Ledger:
@@ -199,6 +206,8 @@ class Manager(Core):
                 self.triggering.next_due_ms(),
                 self.claims.next_lapse_ms(),
             ]
+            if self._membership.has_unfinished:
+                moments.append(self._postponed_to_ms)
             work_ms = [max(m, self._postponed_to_ms) for m in moments if m is not None]
             ends = (self.waits.next_end_ms(), self.marks.next_lapse_ms(self.waits.is_waited_on))
         due_ms = min([*work_ms, *(m for m in ends if m is not None)], default=None)
@@ -231,6 +240,8 @@ class Manager(Core):
     def _run_pass(self) -> bool:
         """Do a bounded part of what is due; tell whether messages are left to be released now."""
         if self._postponed_to_ms <= self.now_ms():
+            self._try(self._membership.finish)
+        if self._postponed_to_ms <= self.now_ms():
             self._try(partial(end_expired, self))
             self._try(self.claims.end_lapsed)
             self._try(self._delay_processor.run)
@@ -239,9 +250,16 @@ class Manager(Core):
         self._end_waits()
         if self._postponed_to_ms <= self.now_ms():
             self._try(self._books.run)
+        self._membership.end_waits()
         with self.engine_lock:
-            due_ms = self._delay_processor.next_due_ms()
-        return due_ms is not None and max(due_ms, self._postponed_to_ms) <= self.now_ms()
+            due_ms = self.release_due_ms()
+        return due_ms is not None and due_ms <= self.now_ms()
+
+    def release_due_ms(self) -> int | None:
+        """Return when delayed messages are released next, None when none waits for it."""
+        assert self.engine_lock.is_held()
+        due_ms = self._delay_processor.next_due_ms()
+        return None if due_ms is None else max(due_ms, self._postponed_to_ms)
 
     def _try(self, transaction: Callable[[], None]) -> None:
         """Do due work; what a full disk refuses is as it was and tried again a little later."""
@@ -270,6 +288,7 @@ class Manager(Core):
             with self._due_lock:
                 self.is_stopped = True
                 self.store.close()
+        self._membership.end()
 
     def crash(self) -> None:
         """End as ``kill -9`` ends its process, for tests of recovery (docs/TESTING.md).
@@ -332,6 +351,7 @@ class Manager(Core):
                 _LOG.error("while %s ends: %s", self.name, error)
 
     def _load(self) -> None:
+        self._membership.join(self)
         stored, subscriptions = stored_definitions(self.store), list[SubscriptionDefinition]()
         for definition, number in stored:
             kind, name = definition.kind, definition.name
@@ -351,34 +371,17 @@ class Manager(Core):
                     self.triggering.restore(queue)
                     self.store.book.totals.open_queue(queue.number, name)
                     self.store.book.totals.open_queue(-queue.number, name)
-        self._recover_totals()
+        self._membership.recover()
+        recover_totals(self)
+        self.claims.load()
+        self.shipments.load()
+        self._delay_processor.look_ahead()
         if not any(definition.kind == QMGR for definition, _number in stored):
             set_up(self, self.platform)
         if not self.registry.topics.definitions():
             set_up_topics(self)
         load_subscriptions(self, subscriptions)
         load_retained(self)
-
-    def _recover_totals(self) -> None:
-        """Account for non-persistent messages that a crash has taken; load the counters."""
-        transaction = self.store.book.recovery()
-        if transaction.deltas or transaction.statements:
-            transaction.wants_balances = True
-            self.store.group.commit(transaction)
-            self.store.book.totals.forget_strangers({q.number for q in self.registry.queues()})
-        for number, totals in self.store.book.totals.items():
-            if number < 0 and totals.present and self.registry.by_number(-number) is None:
-                gone = LocalQueue(QueueDefinition(QLOCAL, totals.queue), -number, self)
-                many.load(gone, 0, totals.present)
-                self.registry.departed[gone.number] = gone
-        for queue in self.registry.queues():
-            totals = self.store.book.totals[queue.number]
-            # The totals of number 0 count what is on the staging queue, for others to come to.
-            staged = self.store.book.totals[-queue.number].present if queue.number else 0
-            many.load(queue, totals.present, staged)
-        self.claims.load()
-        self.shipments.load()
-        self._delay_processor.look_ahead()
 
     def _end_waits(self) -> None:
         with self.engine_lock:
@@ -388,12 +391,8 @@ class Manager(Core):
 
     def _is_decided(self, queue_number: int, end_ms: int) -> bool:
         """Tell whether a wait may end: no message that is still to be released can come in time."""
-        due_ms = self._delay_processor.next_due_ms()
-        queue = self.registry.by_number(queue_number)
-        if due_ms is None or queue is None or not queue.staged_for:
-            return True
-        # On a full disk nothing is released before the next try.
-        return end_ms < max(due_ms, self._postponed_to_ms)
+        due_ms, queue = self.release_due_ms(), self.registry.by_number(queue_number)
+        return due_ms is None or queue is None or not queue.staged_for or end_ms < due_ms
 
 
 _OPEN = OpenManagers[Manager]()

@@ -52,6 +52,11 @@ class State(QueueOwner):
         #: How far the store's time was ahead of the clock when it was opened; own time runs on.
         self.ahead_ms = 0
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it takes new transactions."""
+        return not (self.is_stopped or self.is_closing)
+
     def now_ms(self) -> int:
         """Return the queue manager's time, which never falls behind what its store has seen."""
         return self.clock.now_ms() + self.ahead_ms

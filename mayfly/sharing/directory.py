@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mayfly.engine import Manager
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.objects.registry import Path, Registry
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQQSGD_SHARED
 from mayfly.mqi.errors import mq_error
-from mayfly.sharing.sharer import Sharer
 from mayfly.store.intents import intent_counts
 
 
@@ -27,13 +27,13 @@ class MemberStatus(NamedTuple):
 class GroupDirectory:
     """The shared queues of a group and its open members; guarded by the lock they share."""
 
-    def __init__(self, group: Sharer, done_counts: Callable[[], Counter[str]]) -> None:
+    def __init__(self, group: Manager, done_counts: Callable[[], Counter[str]]) -> None:
         """Begin without members; ``done_counts`` tells what each has done of what was decided."""
         self._done_counts = done_counts
         self.group = group
-        self.members: dict[str, Sharer] = {}
+        self.members: dict[str, Manager] = {}
 
-    def admit(self, member: Sharer) -> None:
+    def admit(self, member: Manager) -> None:
         """Let the names of a member lead to it."""
         registries = [self.group.registry, *(m.registry for m in self.members.values())]
         for registry in registries:
@@ -43,7 +43,7 @@ class GroupDirectory:
         self.group.committer.followers.append(member.committer)
         self.group.registry.changed()
 
-    def dismiss(self, member: Sharer) -> None:
+    def dismiss(self, member: Manager) -> None:
         """Forget a member that has ended."""
         if self.members.get(member.name) is member:
             del self.members[member.name]

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 
-from mayfly.engine.session import Session
+from mayfly.engine import Manager, Session
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError, mq_error
 from mayfly.runtime import Runtime
 from mayfly.sharing.directory import GroupDirectory, MemberStatus
-from mayfly.sharing.joint import Joint
-from mayfly.sharing.sharer import Sharer
+from mayfly.sharing.joint import Joint, Participant
 from mayfly.sharing.waits import FIRST_SHARED
 from mayfly.store.intents import (
     carried_out,
@@ -32,7 +31,7 @@ from mayfly.store.units import Unit
 _LOG = logging.getLogger("mayfly.sharing")
 
 
-class QueueSharingGroup(Sharer):
+class QueueSharingGroup(Manager):
     """Shared queues of several queue managers in this process; a context manager.
 
     ``QueueSharingGroup("QSG1", folder)`` keeps them in the folder, without one in memory. Queue
@@ -114,7 +113,7 @@ class QueueSharingGroup(Sharer):
         _LOG.warning("%s was removed from %s; %d units forgotten", name, self.name, count)
         return count
 
-    def join(self, member: Sharer) -> None:
+    def join(self, member: Manager) -> None:
         """Let the store of a member that is being opened belong to the group from now on."""
         messages = member.store.persistent
         with self.engine_lock:
@@ -125,7 +124,7 @@ class QueueSharingGroup(Sharer):
         unit.statements += join_group(self.name, number)
         member.store.group.commit(unit)
 
-    def check_belongs(self, member: Sharer) -> None:
+    def check_belongs(self, member: Manager) -> None:
         """Raise StoreError for the folder of a member that was removed since it joined."""
         folder = member.store.folder
         with self.engine_lock:
@@ -141,7 +140,7 @@ class QueueSharingGroup(Sharer):
             raise ValueError(f"name {name!r} is in use in queue-sharing group {self.name}")
         return self.clock
 
-    def agree_on_time(self, member: Sharer) -> None:
+    def agree_on_time(self, member: Manager) -> None:
         """Let nobody of the group be behind a member that is being opened, nor that one behind."""
         with self.engine_lock:
             everybody = [self, member, *self.directory.members.values()]
@@ -154,7 +153,7 @@ class QueueSharingGroup(Sharer):
         with self.engine_lock:
             return intents_of(self.store.persistent, name)
 
-    def carried_out_by(self, member: Sharer) -> set[int]:
+    def carried_out_by(self, member: Manager) -> set[int]:
         """Return the intents that a member says it has carried out."""
         with self.engine_lock:
             return carried_out(member.store.persistent)
@@ -173,7 +172,7 @@ class QueueSharingGroup(Sharer):
     def _load(self) -> None:
         self.registry.numbers = range(FIRST_SHARED, LARGEST_QUEUE_NUMBER + 1)
         self.joint = Joint(self)
-        self.committer.across = self.joint.through(self)
+        self.committer.across = Participant(self.joint, self)
         self.directory = GroupDirectory(self, self.joint.done_counts)
         super()._load()
 

@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
+from mayfly.engine import Manager
 from mayfly.engine.transaction import Transaction
-from mayfly.mqi.errors import MQError
-from mayfly.sharing.sharer import Sharer
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.intents import carry_out, forget_carried_out, forget_intents, intend
 from mayfly.store.units import Unit
 
@@ -25,13 +26,13 @@ _LOG = logging.getLogger("mayfly.sharing")
 class Joint:
     """Runs the works of one group; what it keeps is guarded by the lock that all of them share."""
 
-    def __init__(self, group: Sharer) -> None:
+    def __init__(self, group: Manager) -> None:
         """Begin with nothing under way."""
         self._group = group
         #: Intents that were carried out, durably, and whose: the group may forget them.
-        self._carried_out: dict[int, Sharer] = {}
+        self._carried_out: dict[int, Participant] = {}
 
-    def run(self, core: Sharer, transactions: Sequence[Transaction]) -> None:
+    def run(self, core: Manager, transactions: Sequence[Transaction]) -> None:
         """Run works one after the other, each whole or not at all; raises the first failure.
 
         Raises as ``Committer.run``; a failure of one leaves the others alone.
@@ -54,16 +55,12 @@ class Joint:
         if failure is not None:
             raise failure
 
-    def through(self, core: Sharer) -> _Through:
-        """Return what runs transactions of one of the group over all of their stores."""
-        return _Through(self, core)
-
-    def note_carried_out(self, number: int, member: Sharer) -> None:
+    def note_carried_out(self, number: int, member: Participant) -> None:
         """Note that a member has durably done what an intent says."""
         with self._group.engine_lock:
             self._carried_out[number] = member
 
-    def forget(self, unit: Unit) -> dict[int, Sharer]:
+    def forget(self, unit: Unit) -> dict[int, Participant]:
         """Let a unit of the group remove intents that were carried out; return which, whose."""
         with self._group.engine_lock:
             done, self._carried_out = self._carried_out, {}
@@ -71,7 +68,7 @@ class Joint:
             unit.statements.append(forget_intents(done))
         return done
 
-    def forgot(self, done: dict[int, Sharer], *, is_durable: bool) -> None:
+    def forgot(self, done: dict[int, Participant], *, is_durable: bool) -> None:
         """Note whether these intents are gone; their members need not remember them then."""
         with self._group.engine_lock:
             if is_durable:
@@ -82,7 +79,7 @@ class Joint:
 
     def done_counts(self) -> Counter[str]:
         """Return how many intents of members need only be forgotten; lock held."""
-        return Counter(member.name for member in self._carried_out.values())
+        return Counter(member.manager.name for member in self._carried_out.values())
 
     def clean_up(self) -> None:
         """Remove the intents that were carried out."""
@@ -95,35 +92,82 @@ class Joint:
                 self.forgot(done, is_durable=unit.is_safe)
 
 
-class _Through:
-    """Runs what the committer of one queue manager, or of the group, leaves to the group."""
+class Participant:
+    """A member, or the group, as one of those whose stores change together."""
 
-    def __init__(self, joint: Joint, core: Sharer) -> None:
-        """Run transactions of ``core``."""
-        self._joint, self._core = joint, core
+    def __init__(self, joint: Joint, manager: Manager) -> None:
+        """Begin with nothing decided."""
+        self._joint, self.manager = joint, manager
+        #: Decided transactions that a full disk keeps from being carried out, with their intents.
+        self.unfinished: list[tuple[Transaction, int]] = []
+        #: Intents it need not remember any longer to have carried out.
+        self.remembered: list[int] = []
 
     def run(self, transactions: Sequence[Transaction]) -> None:
-        """Run transactions; see :meth:`Joint.run`."""
-        self._joint.run(self._core, transactions)
+        """Run transactions of its queue manager; see :meth:`Joint.run`."""
+        self._joint.run(self.manager, transactions)
 
     def take_back(self, home: object, part: Transaction) -> None:
         """Undo the part of a transaction that was to change another store."""
-        assert isinstance(home, Sharer)
+        assert isinstance(home, Manager)
         home.committer.take_back(part)
+
+    def follow(self, part: Transaction, number: int) -> None:
+        """Do its part of what the group has decided; with a full disk it is tried again later.
+
+        A member whose store fails stops, and carries the intent out when it is opened again.
+        """
+        manager, unit = self.manager, part.unit
+        statements = list(unit.statements)
+        with manager.engine_lock:
+            remembered, self.remembered = self.remembered, []
+        unit.statements.append(carry_out(number))
+        if remembered:
+            unit.statements.append(forget_carried_out(remembered))
+        try:
+            manager.store.commit([unit])
+        except MQError as error:
+            _LOG.error("%s is to carry out intent %d later: %s", manager.name, number, error)
+        finally:
+            if unit.is_safe:
+                self._joint.note_carried_out(number, self)
+                _settle(manager, part)
+            else:
+                unit.statements = statements
+                with manager.engine_lock:
+                    self.remembered += remembered
+                    self.unfinished.append((part, number))
+                manager.committer.leave([part])
+
+    def finish(self) -> None:
+        """Carry out what a full disk has kept from being so; MQRC_STORAGE_MEDIUM_FULL again."""
+        if not self.unfinished:
+            return
+        manager = self.manager
+        with manager.engine_lock:
+            unfinished, self.unfinished = self.unfinished, []
+        for part, number in unfinished:
+            with manager.engine_lock:
+                manager.committer.enter([part])
+            part.unit.error = None
+            self.follow(part, number)
+        if self.unfinished and not manager.is_stopped:
+            said = f"{len(self.unfinished)} units are waiting"
+            raise mq_error(rc.MQRC_STORAGE_MEDIUM_FULL, said)
 
 
 class _JointWork:
     """One transaction on its way: its parts by whose store they change, the group first."""
 
-    def __init__(self, group: Sharer, core: Sharer, transaction: Transaction) -> None:
+    def __init__(self, group: Manager, core: Manager, transaction: Transaction) -> None:
         """Take a transaction of ``core`` apart. The group takes part in whatever its members do."""
         self._group = group
-        others = cast("dict[Sharer, Transaction]", transaction.elsewhere)
+        others = cast("dict[Manager, Transaction]", transaction.elsewhere)
         ordered = sorted({**others, core: transaction}.items(), key=lambda part: part[0].name)
-        self._parts: dict[Sharer, Transaction] = {group: Transaction(), **dict(ordered)}
+        self._parts: dict[Manager, Transaction] = {group: Transaction(), **dict(ordered)}
         transaction.elsewhere = {}
         #: The intent of each member, when there are any.
-        self._numbers: dict[Sharer, int] = {}
+        self._numbers: dict[Manager, int] = {}
 
     def run(self, joint: Joint) -> None:
         """Make all parts effective and return when they are durable."""
@@ -139,14 +183,14 @@ class _JointWork:
         except BaseException:
             # Interrupted it may be done all the same.
             if unit.is_safe:
-                self._follow(joint)
+                self._follow()
             else:
                 self._fail(is_in_doubt=decider.store.group.is_broken)
             raise
-        self._follow(joint)
+        self._follow()
 
     def _enter(self) -> None:
-        entered: list[Sharer] = []
+        entered: list[Manager] = []
         with self._group.engine_lock:
             try:
                 for sharer, part in self._parts.items():
@@ -159,7 +203,7 @@ class _JointWork:
                     sharer.committer.leave([self._parts[sharer]])
                 raise
 
-    def _decide(self, joint: Joint, durable: list[Sharer], unit: Unit) -> None:
+    def _decide(self, joint: Joint, durable: list[Manager], unit: Unit) -> None:
         """Commit the group's part with the intents of all others that are durable."""
         group = self._group
         with group.engine_lock:
@@ -174,13 +218,13 @@ class _JointWork:
         finally:
             joint.forgot(done, is_durable=unit.is_safe)
 
-    def _follow(self, joint: Joint) -> None:
+    def _follow(self) -> None:
         """Let what is decided take effect everywhere."""
         interruption: KeyboardInterrupt | None = None
         for sharer, part in self._parts.items():
             try:
                 if sharer in self._numbers:
-                    follow(joint, sharer, part, self._numbers[sharer])
+                    _participant(sharer).follow(part, self._numbers[sharer])
                 else:
                     _settle(sharer, part)
             except KeyboardInterrupt as error:
@@ -199,36 +243,14 @@ class _JointWork:
             sharer.committer.leave([part])
 
 
-def follow(joint: Joint, member: Sharer, part: Transaction, number: int) -> None:
-    """Do a member's part of what the group has decided; with a full disk it is tried again later.
-
-    A member whose store fails stops, and carries the intent out when it is opened again.
-    """
-    unit = part.unit
-    statements = list(unit.statements)
-    with member.engine_lock:
-        remembered, member.remembered = member.remembered, []
-    unit.statements.append(carry_out(number))
-    if remembered:
-        unit.statements.append(forget_carried_out(remembered))
-    try:
-        member.store.commit([unit])
-    except MQError as error:
-        _LOG.error("%s is to carry out intent %d later: %s", member.name, number, error)
-    finally:
-        if unit.is_safe:
-            joint.note_carried_out(number, member)
-            _settle(member, part)
-        else:
-            unit.statements = statements
-            with member.engine_lock:
-                member.remembered += remembered
-                member.unfinished.append((part, number))
-            member.committer.leave([part])
-
-
-def _settle(sharer: Sharer, part: Transaction) -> None:
+def _settle(sharer: Manager, part: Transaction) -> None:
     """Let a transaction that is durable take effect, and run what that leads to."""
     led_to = sharer.committer.settle([part])
     if led_to:
         sharer.committer.follow(led_to)
+
+
+def _participant(manager: Manager) -> Participant:
+    across = manager.committer.across
+    assert isinstance(across, Participant)
+    return across

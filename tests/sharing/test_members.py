@@ -109,3 +109,9 @@ def test_a_group_that_is_closed_says_nothing_of_its_members(sharing: Sharing) ->
     for call in (sharing.group.members, lambda: sharing.group.remove_member("QM1")):
         with refused(rc.MQRC_CONNECTION_BROKEN):
             call()
+
+
+def test_a_queue_manager_has_a_membership_and_a_committer_and_is_neither() -> None:
+    """A group, a channel or a hierarchy is no base class of the public one."""
+    names = [each.__name__ for each in QueueManager.__mro__]
+    assert names == ["QueueManager", "Manager", "Core", "State", "QueueOwner", "object"]

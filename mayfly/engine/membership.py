@@ -1,0 +1,43 @@
+"""The place of a queue manager among others: outside of all queue-sharing groups, or in one."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from mayfly.engine.core import Core
+from mayfly.engine.recovery import check_in_no_group
+from mayfly.runtime import EngineLock, Runtime
+
+_Manager = TypeVar("_Manager", bound=Core)
+
+
+class Membership(Generic[_Manager]):
+    """What a queue manager asks about its group, here of none; ``mayfly.sharing`` has the other."""
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether decided transactions wait until the disk has room."""
+        return False
+
+    def lock(self, runtime: Runtime) -> EngineLock:
+        """Return the engine's lock, which all of a group share."""
+        return runtime.engine_lock()
+
+    def join(self, manager: _Manager) -> None:
+        """Join while the store is open and nothing is loaded; StoreError refuses the folder."""
+        check_in_no_group(manager)
+
+    def recover(self) -> None:
+        """Do what was decided while it was closed, before anybody looks at a message."""
+
+    def admit(self) -> None:
+        """Let names of the group lead to the queue manager, which is open now."""
+
+    def finish(self) -> None:
+        """Do what was decided and a full disk has kept from being done."""
+
+    def end_waits(self) -> None:
+        """Let the group end the waits that have waited for a round of due work."""
+
+    def end(self) -> None:
+        """Leave the others, as the queue manager is closed."""
