@@ -303,6 +303,9 @@ class UnitOfWork(Hold):
         core = self._core
         with core.engine_lock:
             self._let_go(takes)
+            if core.is_closing:
+                # Another thread closes the queue manager, and has ended what a restart loses.
+                takes = [taken for taken in takes if messages.is_held(taken, self)]
             for taken in takes:
                 messages.give_back(taken, self)
             core.committer.offer(takes)

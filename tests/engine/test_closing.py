@@ -20,6 +20,7 @@ from mayfly.engine import GetRequest, PutRequest, Session
 from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import Getter
 from mayfly.engine.holder import Holder
+from mayfly.engine.losing import lose_volatile
 from mayfly.engine.objects import administration
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -111,6 +112,27 @@ def test_close_beside_threads_at_work_leaves_books_that_balance(
     with QueueManager("QM1", tmp_path, SystemClock()) as again:
         found = again.verify()
         assert found.ok, found.problems
+
+
+def test_a_backout_that_the_close_overtakes_finds_its_messages_ended(tmp_path: Path) -> None:
+    """The close ends what a restart loses while another thread is in the midst of its backout."""
+    qm = QueueManager("QM1", tmp_path, VirtualClock(0))
+    local(qm)
+    with qm.session() as s:
+        s.put("Q1", b"volatile", persistent=False)
+        s.put("Q1", b"kept", persistent=True)
+    session = qm.session(transacted=True)
+    assert [session.get("Q1") is not None for _ in range(2)] == [True, True]
+    qm.is_closing = True
+    lose_volatile(qm)
+    session.unit_of_work.backout()
+    queue = qm.registry.queue("Q1")
+    assert (queue.depth, queue.locked, queue.present) == (1, 0, [0, 1])
+    qm.is_closing = False
+    assert qm.verify().ok
+    qm.close()
+    with QueueManager("QM1", tmp_path, VirtualClock(0)) as again:
+        assert bodies(again.session(), "Q1") == [b"kept"]
 
 
 def test_close_waits_for_nobody_who_waits(tmp_path: Path) -> None:

@@ -114,6 +114,12 @@ def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_
     end(owner, transaction, found, Event.RESTART, now_ms)
 
 
+def is_held(found: Found, by: Hold) -> bool:
+    """Tell whether ``by`` still holds a message; the close of its queue manager may end it."""
+    queue, row, _persistence = found
+    return queue.home.hidden.get(row.k) is by
+
+
 def put_off(
     transaction: Transaction, found: Found, row: StoredMessage, by: Hold | None = None
 ) -> None:
