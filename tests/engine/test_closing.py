@@ -17,11 +17,15 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.engine import GetRequest, PutRequest, Session
+from mayfly.engine.disposal import discard_expired
 from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import Getter
 from mayfly.engine.holder import Holder
+from mayfly.engine.holding import messages
 from mayfly.engine.losing import lose_volatile
 from mayfly.engine.objects import administration
+from mayfly.engine.queues import VOLATILE
+from mayfly.engine.transaction import Transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -133,6 +137,27 @@ def test_a_backout_that_the_close_overtakes_finds_its_messages_ended(tmp_path: P
     qm.close()
     with QueueManager("QM1", tmp_path, VirtualClock(0)) as again:
         assert bodies(again.session(), "Q1") == [b"kept"]
+
+
+def test_a_discard_that_the_close_overtakes_leaves_the_message_to_the_close(tmp_path: Path) -> None:
+    """A thread that has found an expired message comes to run the discard when the close has it."""
+    clock = VirtualClock(0)
+    qm = QueueManager("QM1", tmp_path, clock)
+    local(qm)
+    with qm.session() as s:
+        s.put("Q1", b"volatile", persistent=False, time_to_live_ms=1)
+    clock.advance(2)
+    queue = qm.registry.queue("Q1")
+    with qm.engine_lock:
+        [row] = qm.store.volatile.in_order(queue.low, queue.high, 10)
+        overtaken = discard_expired(qm, [(queue, row, VOLATILE)], clock.now_ms())
+        closing = Transaction()
+        messages.end_at_close(qm, closing, (queue, row, VOLATILE), clock.now_ms())
+        qm.committer.take_back(overtaken)
+    qm.committer.run(closing)
+    assert (queue.depth, queue.locked, queue.present) == (0, 0, [0, 0])
+    assert qm.verify().ok
+    qm.close()
 
 
 def test_close_waits_for_nobody_who_waits(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
     for found in transaction.departures:
         queue, row, persistence = found
         holder = hidden.get(row.k)
-        if holder is None:
-            # The close of the queue manager has ended it (messages.end_at_close).
+        if holder is None or (isinstance(holder, Transaction) and holder is not transaction):
+            # The close of the queue manager has ended it, or is about to (messages.end_at_close).
             continue
         if isinstance(holder, Hold):
             if not holder.locks:
