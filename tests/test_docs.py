@@ -13,6 +13,13 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 LINE_LIMIT, WORD_LIMIT = 100, 30
+#: A program of the reader's own, by the page about clusters.
+READERS_FILES = {"run_mayfly.py"}
+SOURCE_FILES = [
+    path.relative_to(ROOT).as_posix()
+    for folder in ("mayfly", "tests", "bench", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+]
 
 #: Pages to look things up in, and the list of pages.
 WITHOUT_EXAMPLE = {"ARCHITECTURE", "CONTRIBUTING", "GLOSSARY", "LIFETIME", "PERFORMANCE", "RULES"}
@@ -108,6 +115,18 @@ def test_links_lead_to_a_page_and_a_heading(page: Path) -> None:
         linked = (page.parent / file).resolve() if file else page
         assert linked.exists(), target
         assert not anchor or anchor in anchors(linked), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_files_of_the_source_that_a_page_names_are_there(page: Path) -> None:
+    """A file may be named by the end of its path: `commit.py`, `engine/commit.py`."""
+    named_files = set(re.findall(r"`([\w/]*\w\.py)`", page.read_text("utf-8"))) - READERS_FILES
+    missing = [
+        file
+        for file in sorted(named_files)
+        if not any(f"/{path}".endswith(f"/{file}") for path in SOURCE_FILES)
+    ]
+    assert not missing
 
 
 def test_the_contents_name_every_page_once() -> None:
