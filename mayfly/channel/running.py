@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from mayfly.channel.intake import Intake
 from mayfly.channel.links import Link, end_link
 from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
+from mayfly.channel.transmission_queue import OpenTransmissionQueue
 from mayfly.engine import Manager, find_channel
 from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.times import ms_of_seconds
@@ -39,7 +39,7 @@ class RunningChannel:
         self._definition = find_channel(manager, name)
         self._retries = Retries(self._definition)
         self._sender: Sender | None = None
-        self._intake: Intake | None = None
+        self._intake: OpenTransmissionQueue | None = None
         self._link: Link | None = None
         #: Held by whoever works; a wake in the midst of it leaves the work to that one.
         self._working = manager.runtime.lock("channel")
@@ -222,7 +222,7 @@ class RunningChannel:
             self._let_sender_go()
             self._let_queue_go()
         if self._intake is None:
-            self._intake = Intake(self._manager, transmission_queue)
+            self._intake = OpenTransmissionQueue(self._manager, transmission_queue)
         if self._sender is None:
             self._sender = Sender(self._manager, self._definition)
         self._link = self._connect(definition)

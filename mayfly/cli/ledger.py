@@ -40,9 +40,9 @@ from mayfly.lifetime.times import SECOND_MS
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from mayfly.lake.course import Course
     from mayfly.lake.part import LakePart
     from mayfly.lake.report import QueueReport
+    from mayfly.lake.timeline import Timeline
 
 __all__ = ["ledger", "pipeline_errors"]
 
@@ -185,12 +185,12 @@ def report(
             for file in plot:
                 check_plot_file(file)
     limit_ms = LATE_AFTER_MS if late_after_ms is None else late_after_ms
-    reports, course = _answers(lake, part, limit_ms, is_rescan=rescan, has_plot=bool(plot))
-    if plot and course is not None:
-        from mayfly.lake.plot import draw_course
+    reports, timeline = _answers(lake, part, limit_ms, is_rescan=rescan, has_plot=bool(plot))
+    if plot and timeline is not None:
+        from mayfly.lake.plot import draw_timeline
 
         for file in plot:
-            draw_course(course, file)
+            draw_timeline(timeline, file)
     if as_json:
         print_json([_for_json(row) for row in reports])
     else:
@@ -232,7 +232,7 @@ def verify(lake: Lake, *, until: UntilOption = None, as_json: JsonOption = False
 
 def _answers(
     lake: Path, part: LakePart, late_after_ms: int, *, is_rescan: bool, has_plot: bool
-) -> tuple[list[QueueReport], Course | None]:
+) -> tuple[list[QueueReport], Timeline | None]:
     """Return the reports of a lake, and what is drawn of it where there are lives."""
 
     def is_drawn(reports: list[QueueReport]) -> bool:
@@ -243,15 +243,15 @@ def _answers(
             from mayfly.lake import small
 
             reports = small.ledger_report(lake, part=part, late_after_ms=late_after_ms)
-            return reports, small.course_of(lake, part=part) if is_drawn(reports) else None
+            return reports, small.timeline_of(lake, part=part) if is_drawn(reports) else None
     with spark_session() as spark:
-        from mayfly.spark.course import course_of
         from mayfly.spark.report import ledger_report
+        from mayfly.spark.timeline import timeline_of
 
         reports = ledger_report(
             spark, lake, part=part, late_after_ms=late_after_ms, is_rescan=is_rescan
         )
-        return reports, course_of(spark, lake, part=part) if is_drawn(reports) else None
+        return reports, timeline_of(spark, lake, part=part) if is_drawn(reports) else None
 
 
 def _check_server(url: str, token_file: Path | None, qmgr: str | None) -> None:

@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 from mayfly.connection.interface import OnDone, UnderWay
 from mayfly.connection.objects import OpenObjects
 from mayfly.connection.values import Delivery, Property, PutResult, Settlement
-from mayfly.engine import GetRequest, Match, Message, PutRequest, Session, bury
-from mayfly.engine.face.programs import ANY, Later, TopicHandle, UnitOfWork, with_properties
+from mayfly.engine import GetRequest, Match, Message, PutRequest, Session, put_dead_letter
+from mayfly.engine.face.programs import ANY, Completion, TopicHandle, UnitOfWork, with_properties
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -108,7 +108,7 @@ class LocalCalls:
         properties: Sequence[Property] = (),
     ) -> UnderWay:
         """MQPUT to a queue or a topic."""
-        later = Later()
+        completion = Completion()
         try:
             self._core.background.check_room()
             target = self._objects.find(handle)
@@ -117,19 +117,19 @@ class LocalCalls:
             if properties:
                 descriptor, body = with_properties(self._core, descriptor, body, properties)
             request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
-            result = target.put(body, request, options, later=later)
+            result = target.put(body, request, options, completion=completion)
         except MQError as error:
             return self._tell(on_done, error)
-        return self._end(later, on_done, result)
+        return self._end(completion, on_done, result)
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:
         """MQCMIT."""
-        later = Later()
+        completion = Completion()
         try:
-            self._session.commit(later)
+            self._session.commit(completion)
         except MQError as error:
             return self._tell(on_done, error)
-        return self._end(later, on_done, None)
+        return self._end(completion, on_done, None)
 
     def settle(
         self,
@@ -141,7 +141,7 @@ class LocalCalls:
         on_done: OnDone[None] | None = None,
     ) -> UnderWay:
         """Settle deliveries."""
-        later = Later()
+        completion = Completion()
         try:
             if within:
                 self._move(deliveries, settlement, within)
@@ -149,14 +149,14 @@ class LocalCalls:
                 self._session.deliveries.settle(
                     deliveries,
                     settlement,
-                    bury=partial(self._bury, reason),
-                    later=None if on_done is None else later,
+                    put_dead_letter=partial(self._put_dead_letter, reason),
+                    completion=None if on_done is None else completion,
                 )
         except MQError as error:
             if on_done is None:
                 raise
             return self._tell(on_done, error)
-        return _DECIDED if on_done is None else self._end(later, on_done, None)
+        return _DECIDED if on_done is None else self._end(completion, on_done, None)
 
     def _move(self, deliveries: Iterable[int], settlement: Settlement, within: int) -> None:
         session = _sessions.get(within)
@@ -167,20 +167,20 @@ class LocalCalls:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{settlement.value} within a unit of work")
         self._session.deliveries.move_into(session.unit_of_work, deliveries)
 
-    def _bury(self, reason: int, unit_of_work: UnitOfWork, message: Message) -> None:
+    def _put_dead_letter(self, reason: int, unit_of_work: UnitOfWork, message: Message) -> None:
         if not reason:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, "a dead letter has a reason, not 0")
-        bury(self._core, self._session.beside(unit_of_work), message, reason)
+        put_dead_letter(self._core, self._session.beside(unit_of_work), message, reason)
 
-    def _end(self, later: Later, on_done: OnDone[_T], result: _T) -> UnderWay:
+    def _end(self, completion: Completion, on_done: OnDone[_T], result: _T) -> UnderWay:
         def end(error: MQError | None) -> None:
             on_done(result if error is None else error)
 
-        self._core.background.end_later(later, end)
+        self._core.background.end_with(completion, end)
         return _DECIDED
 
     def _tell(self, on_done: OnDone[_T], error: MQError) -> UnderWay:
-        self._core.background.end_later(Later(), lambda _none: on_done(error))
+        self._core.background.end_with(Completion(), lambda _none: on_done(error))
         return _DECIDED
 
 

@@ -12,7 +12,7 @@ from typing import Self
 
 from mayfly.dead_letter.dead_letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.moving import carry_out
-from mayfly.dead_letter.rule_progress import Course, Returns
+from mayfly.dead_letter.rule_progress import Returns, RuleState
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
 from mayfly.engine import (
     GetRequest,
@@ -98,7 +98,7 @@ class DeadLetterHandler:
             self._session.close()
             raise
         #: Letters to be tried again, and those that are left alone, by their position.
-        self._waiting: dict[int, Course] = {}
+        self._waiting: dict[int, RuleState] = {}
         self._settled: set[int] = set()
         self._returns = Returns(table.retry_interval_ms)
         self._stopped = threading.Event()
@@ -195,7 +195,7 @@ class DeadLetterHandler:
         """Forget letters that are not there any more; a pass has come to ``end``, or seen all."""
         known = [*self._waiting, *self._settled]
         gone = {k for k in known if k not in present and (end is None or k < end)}
-        self._waiting = {k: course for k, course in self._waiting.items() if k not in gone}
+        self._waiting = {k: state for k, state in self._waiting.items() if k not in gone}
         self._settled -= gone
 
     def _next_pass_ms(self) -> int:
@@ -214,29 +214,29 @@ class DeadLetterHandler:
 
     def _handle(self, message: Message) -> None:
         position, now_ms = position_of(message), self._manager.now_ms()
-        course = self._waiting.get(position)
-        if position in self._settled or (course is not None and course.due_ms > now_ms):
+        state = self._waiting.get(position)
+        if position in self._settled or (state is not None and state.due_ms > now_ms):
             return
         self._busy_ms = now_ms
         letter = dead_letter_of(message)
-        if course is None:
-            course = Course() if letter is None else self._returns.course_of(letter, now_ms)
-            if course.due_ms > now_ms:
-                self._waiting[position] = course
+        if state is None:
+            state = RuleState() if letter is None else self._returns.progress_of(letter, now_ms)
+            if state.due_ms > now_ms:
+                self._waiting[position] = state
                 return
         self._waiting.pop(position, None)
-        outcome = Outcome.WITHOUT_HEADER if letter is None else self._follow(course, letter)
+        outcome = Outcome.WITHOUT_HEADER if letter is None else self._follow(state, letter)
         if outcome is not Outcome.FAILED:
             self.counts[outcome] += 1
             if outcome in _STAYS:
                 self._settled.add(position)
         else:
-            self._waiting[position] = course
+            self._waiting[position] = state
 
-    def _follow(self, course: Course, letter: DeadLetter) -> Outcome:
+    def _follow(self, state: RuleState, letter: DeadLetter) -> Outcome:
         """Try the rules from where a letter has come to; FAILED when it is to be tried again."""
         rules = self._table.rules
-        for index in range(course.rule_index, len(rules)):
+        for index in range(state.rule_index, len(rules)):
             rule = rules[index]
             if not rule.matches(letter):
                 continue
@@ -244,11 +244,11 @@ class DeadLetterHandler:
             outcome = self._attempt(rule, letter)
             if outcome not in _ATTEMPTS:
                 return outcome
-            course.count(index, rule, self._passed_ms + self._table.retry_interval_ms)
+            state.count(index, rule, self._passed_ms + self._table.retry_interval_ms)
             if outcome is not Outcome.FAILED:
-                self._returns.note(letter, course, sequence, self._manager.now_ms())
+                self._returns.note(letter, state, sequence, self._manager.now_ms())
                 return outcome
-            if course.rule_index == index:
+            if state.rule_index == index:
                 return outcome
         return Outcome.LEFT
 

@@ -15,7 +15,7 @@ LIMIT = 100_000
 
 
 @dataclass(slots=True)
-class Course:
+class RuleState:
     """How far a letter has come in the rules, and when it goes on (epoch ms)."""
 
     rule_index: int = 0
@@ -33,7 +33,7 @@ class Course:
 
 
 class _Sent(NamedTuple):
-    course: Course
+    state: RuleState
     until_ms: int
     sequence: int
 
@@ -51,8 +51,8 @@ class Returns:
         """Return how many are remembered."""
         return len(self._sent)
 
-    def note(self, letter: DeadLetter, course: Course, sequence: int, now_ms: int) -> None:
-        """Remember the course of a letter that was put elsewhere.
+    def note(self, letter: DeadLetter, state: RuleState, sequence: int, now_ms: int) -> None:
+        """Remember the state of a letter that was put elsewhere.
 
         ``sequence`` is a sequence number of its queue from before: a letter with a lower one is
         another letter.
@@ -61,16 +61,16 @@ class Returns:
         self._sent.pop(identity, None)
         while self._sent and self._is_first_over(now_ms):
             self._sent.popitem(last=False)
-        self._sent[identity] = _Sent(course, now_ms + self._kept_ms, sequence)
+        self._sent[identity] = _Sent(state, now_ms + self._kept_ms, sequence)
 
-    def course_of(self, letter: DeadLetter, now_ms: int) -> Course:
+    def progress_of(self, letter: DeadLetter, now_ms: int) -> RuleState:
         """Return that of a letter that has come back, else a new one."""
         identity = _identity(letter)
         sent = self._sent.get(identity)
         if sent is None or arrival_number(letter.message) < sent.sequence:
-            return Course()
+            return RuleState()
         del self._sent[identity]
-        return Course() if sent.until_ms <= now_ms else sent.course
+        return RuleState() if sent.until_ms <= now_ms else sent.state
 
     def _is_first_over(self, now_ms: int) -> bool:
         first = next(iter(self._sent.values()))

@@ -18,7 +18,13 @@ from mayfly.engine.delay.schedule import AuditEntry, Receipt, Schedule, Schedule
 from mayfly.engine.delivery import Identifier, new_message_id, stored_id
 from mayfly.engine.expiry_scan import scan_every
 from mayfly.engine.finding.search import Match
-from mayfly.engine.forwarding import bury, bury_reply, forward, put_reply, report_exception
+from mayfly.engine.forwarding import (
+    forward,
+    put_dead_letter,
+    put_dead_letter_reply,
+    put_reply,
+    report_exception,
+)
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.home import check_manager_name, folder_in_home
@@ -79,8 +85,8 @@ __all__ = [
     "Signal",
     "wait_for",
     # A message that was got moves on, its life running on, or is answered.
-    "bury",
-    "bury_reply",
+    "put_dead_letter",
+    "put_dead_letter_reply",
     "forward",
     "put_reply",
     "report_exception",

@@ -56,7 +56,7 @@ class Callbacks:
                 self._is_calling = False
 
 
-class Later:
+class Completion:
     """What a verb has left to be made durable, and what follows in memory when it is."""
 
     __slots__ = ("finish", "job", "transaction")
@@ -89,16 +89,16 @@ class Background:
             said = f"{MOST_PUTS_UNDER_WAY} puts are on their way to the disk"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
 
-    def end_later(self, later: Later, on_end: OnEnd) -> None:
+    def end_with(self, completion: Completion, on_end: OnEnd) -> None:
         """Tell ``on_end`` when what a verb has left is durable, or has failed; without the lock."""
-        transaction = later.transaction
-        tell = partial(self._tell, later.finish, on_end)
-        if later.job is not None:
-            self.do(later.job)
+        transaction = completion.transaction
+        tell = partial(self._tell, completion.finish, on_end)
+        if completion.job is not None:
+            self.do(completion.job)
             self._hand_over(None, tell)
         elif transaction is None:
             tell(None)
-        elif transaction.unit.is_durable() or transaction.elsewhere:
+        elif transaction.unit.is_durable() or transaction.parts:
             self._hand_over(transaction, tell)
         else:
             # Nothing of it syncs.

@@ -43,7 +43,7 @@ class Committer:
     """Runs the engine transactions of one queue manager; the lock guards what it keeps."""
 
     #: Made by the queue manager before anything can happen.
-    on_arrival: OnArrival
+    arrival_hook: OnArrival
     #: Of a queue-sharing group and its members only.
     across: Across | None = None
 
@@ -66,7 +66,7 @@ class Committer:
         Raises MQRC_STORAGE_MEDIUM_FULL (nothing changed), MQRC_CONNECTION_BROKEN (outcome unknown,
         the queue manager stops) or MQRC_Q_MGR_STOPPING (nothing changed).
         """
-        if self.across is not None and any(transaction.elsewhere for transaction in transactions):
+        if self.across is not None and any(transaction.parts for transaction in transactions):
             self.across.run(transactions)
             return
         state = self._state
@@ -95,12 +95,12 @@ class Committer:
 
         Non-persistent messages take this short way; the caller runs what is deferred afterwards.
         """
-        if transaction.unit.is_durable() or transaction.effects or transaction.elsewhere:
+        if transaction.unit.is_durable() or transaction.effects or transaction.parts:
             return False
         offered: dict[int, LocalQueue] = {}
         self._take_effect(transaction, offered)
-        if self.on_arrival.arrived:
-            self.on_arrival.look_at_arrivals()
+        if self.arrival_hook.arrived:
+            self.arrival_hook.look_at_arrivals()
         for queue in offered.values():
             self._state.waits.offer(queue.number)
         return True
@@ -144,8 +144,8 @@ class Committer:
     def offer(self, returned: Sequence[Found]) -> None:
         """Let triggers look at messages that can be seen again, then give them to who waits."""
         for queue, row, _side in returned:
-            self.on_arrival.note(queue, [row.k])
-        self.on_arrival.look_at_arrivals()
+            self.arrival_hook.note(queue, [row.k])
+        self.arrival_hook.look_at_arrivals()
         for number in {queue.number for queue, _row, _side in returned}:
             self._state.waits.offer(number)
 
@@ -154,10 +154,10 @@ class Committer:
         assert self._state.engine_lock.is_held()
         offered: dict[int, LocalQueue] = {}
         self._take_back(transaction, offered)
-        self.on_arrival.look_at_arrivals()
+        self.arrival_hook.look_at_arrivals()
         for queue in offered.values():
             self._state.waits.offer(queue.number)
-        for home, part in transaction.elsewhere.items():
+        for home, part in transaction.parts.items():
             assert self.across is not None
             self.across.take_back(home, part)
         self._state.engine_lock.tell()
@@ -203,7 +203,7 @@ class Committer:
                 else:
                     self._take_back(transaction, offered)
             # Before a get that waits takes away what counts.
-            self.on_arrival.look_at_arrivals()
+            self.arrival_hook.look_at_arrivals()
             for queue in offered.values():
                 state.waits.offer(queue.number)
             if state.store.group.is_broken and not state.is_stopped:
@@ -248,23 +248,23 @@ class Committer:
         if state.marks.marked:
             state.marks.forget(row.k for _queue, row, _side in transaction.departures)
         for moving in transaction.moves:
-            self.on_arrival.note(moving.target, moving.new_keys)
+            self.arrival_hook.note(moving.target, moving.new_keys)
             if waits.is_waited_on(moving.target.number):
                 offered[moving.target.number] = moving.target
         for unclaiming in transaction.ended_claims:
-            self.on_arrival.note(unclaiming.queue, unclaiming.keys)
+            self.arrival_hook.note(unclaiming.queue, unclaiming.keys)
             if any(count for count, _key in unclaiming.returned):
                 offered[unclaiming.queue.number] = unclaiming.queue
         for queue, row, _side in transaction.arrivals:
             if queue.trigger is not None:
-                self.on_arrival.note(queue, [row.k])
+                self.arrival_hook.note(queue, [row.k])
             if not queue.is_staging and waits.is_waited_on(queue.number):
                 offered[queue.number] = queue
 
     def _take_back(self, transaction: Transaction, offered: dict[int, LocalQueue]) -> None:
         for queue, row, _side in effect.take_back(self._state, transaction):
-            self.on_arrival.note(queue, [row.k])
+            self.arrival_hook.note(queue, [row.k])
             offered[queue.number] = queue
         for queue, keys, _volatile_count in transaction.claims:
-            self.on_arrival.note(queue, keys)
+            self.arrival_hook.note(queue, keys)
             offered[queue.number] = queue

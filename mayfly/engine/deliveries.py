@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import count
 from typing import NamedTuple
 
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetResult, Getter
 from mayfly.engine.message import Message, message_of
@@ -97,8 +97,8 @@ class Deliveries:
         numbers: Iterable[int],
         settlement: Settlement,
         *,
-        bury: Callable[[UnitOfWork, Message], None],
-        later: Later | None = None,
+        put_dead_letter: Callable[[UnitOfWork, Message], None],
+        completion: Completion | None = None,
     ) -> None:
         """Settle some as one; ``bury`` puts a message on the dead-letter queue in a unit of work.
 
@@ -114,7 +114,7 @@ class Deliveries:
             letters = self.new_unit()
             try:
                 for unit in units:
-                    bury(letters, self._message(unit))
+                    put_dead_letter(letters, self._message(unit))
             except BaseException:
                 letters.backout()
                 self._hold_again(taken)
@@ -122,9 +122,9 @@ class Deliveries:
             units.append(letters)
         held = units[0] if len(units) == 1 else self._joined(units)
         if settlement in (Settlement.TAKEN, Settlement.DEAD_LETTERED):
-            held.commit(later)
-        elif settlement is Settlement.BACKED_OUT and later is not None:
-            later.job = held.backout
+            held.commit(completion)
+        elif settlement is Settlement.BACKED_OUT and completion is not None:
+            completion.job = held.backout
         else:
             held.backout(counts=settlement is Settlement.BACKED_OUT)
 

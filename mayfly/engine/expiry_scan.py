@@ -71,30 +71,30 @@ class ExpiryScan:
         group = self._core.group
         return [self._core] if group is None else [self._core, group]
 
-    def _earliest(self, holder: Core, persistence: int, now_ms: int) -> int | None:
+    def _earliest(self, requester: Core, persistence: int, now_ms: int) -> int | None:
         """Return the earliest deadline that a scan could find, None when there is none.
 
         Whoever lets a message be seen again need not say so: clocks ask again by themselves.
         """
-        messages = holder.messages(persistence)
+        messages = requester.messages(persistence)
         found = earliest_deadlines(messages, 1)
-        if found and found[0][0] <= now_ms and found[0][1] in holder.hidden:
+        if found and found[0][0] <= now_ms and found[0][1] in requester.hidden:
             found = earliest_deadlines(messages, _LOOKED_BEHIND)
-            if len(found) < _LOOKED_BEHIND or any(key not in holder.hidden for _, key in found):
-                found = [(ms, key) for ms, key in found if key not in holder.hidden]
+            if len(found) < _LOOKED_BEHIND or any(key not in requester.hidden for _, key in found):
+                found = [(ms, key) for ms, key in found if key not in requester.hidden]
         return found[0][0] if found else None
 
-    def _discard(self, holder: Core, persistence: int) -> int:
+    def _discard(self, requester: Core, persistence: int) -> int:
         core, discarded, after = self._core, 0, _START
         while True:
             with core.engine_lock:
                 now_ms = core.now_ms()
-                rows = holder.messages(persistence).expired(now_ms, after, _BATCH)
+                rows = requester.messages(persistence).expired(now_ms, after, _BATCH)
                 found: list[Found] = []
                 for row in rows:
-                    queue = holder.registry.by_number(queue_number_of(row.k))
+                    queue = requester.registry.by_number(queue_number_of(row.k))
                     # What is locked, got in a unit of work, or on its way out is left alone (X9).
-                    if queue is not None and row.k not in holder.hidden:
+                    if queue is not None and row.k not in requester.hidden:
                         found.append((queue, row, persistence))
                 transactions = [discard_expired(core, found, now_ms)] if found else []
             if transactions:

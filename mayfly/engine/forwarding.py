@@ -52,7 +52,7 @@ def forward(
         handle.close()
 
 
-def bury(core: Core, session: Session, message: Message, reason: int) -> None:
+def put_dead_letter(core: Core, session: Session, message: Message, reason: int) -> None:
     """Put a message on the dead-letter queue behind an MQDLH, in the session's unit of work (Q1).
 
     The header names the queue it was got from, and the program of the session. Raises as
@@ -93,7 +93,7 @@ def put_reply(session: Session, name: str, user: str, body: bytes, request: PutR
     put(core, path, body, request, context=session.context, unit_of_work=session.unit_of_work)
 
 
-def bury_reply(
+def put_dead_letter_reply(
     session: Session, body: bytes, request: PutRequest, reason: int, target: str
 ) -> None:
     """Put a reply that its ``target`` does not take on the dead-letter queue, in the unit of work.

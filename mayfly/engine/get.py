@@ -10,13 +10,13 @@ from mayfly.engine.disposal import discard_expired, original_of, send_report
 from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY, Match
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
-from mayfly.engine.holder import Holder
 from mayfly.engine.holding import messages
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.properties.views import View, seen_as
 from mayfly.engine.queues import Found, LocalQueue
 from mayfly.engine.remote.wrapping import extended, seen_in_transit
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UncommittedPut, UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
@@ -78,7 +78,7 @@ def get(
     path: Path,
     request: GetRequest,
     unit_of_work: UnitOfWork | None,
-    holder: Holder,
+    requester: Requester,
     *,
     place: SelectorProgress | None = None,
 ) -> GetResult:
@@ -93,20 +93,20 @@ def get(
     becomes of the unit of work (E9, E14).
     """
     place = place_for(place, core, path.queue, request.match)
-    getter = Getter(core, path, request, unit_of_work, holder, place=place)
+    getter = Getter(core, path, request, unit_of_work, requester, place=place)
     return obtain(core, getter)
 
 
 def obtain(core: Core, getter: Getter) -> GetResult:
     """Let a getter take its message, waiting for it if asked to; raises as :func:`get`."""
-    path, holder, place = getter.path, getter.holder, getter.place
+    path, requester, place = getter.path, getter.requester, getter.place
     is_over = False
     while not is_over:
         waiter = None
         with core.engine_lock:
             core.check_running()
-            if holder.is_ended:
-                raise holder.error()
+            if requester.is_ended:
+                raise requester.error()
             outcome = getter.take(in_parts=True)
             if (
                 outcome is not None
@@ -116,14 +116,14 @@ def obtain(core: Core, getter: Getter) -> GetResult:
                 outcome = outcome[0], None
             is_over = not getter.is_cut
             if is_over and outcome is None and getter.may_wait():
-                waiter = _enqueue(core, path.queue, getter, holder)
+                waiter = _enqueue(core, path.queue, getter, requester)
         if waiter is None:
             core.committer.run_deferred()
         else:
-            outcome = _outcome_of(core, path.queue, waiter, holder)
+            outcome = _outcome_of(core, path.queue, waiter, requester)
             is_over = outcome is not None
         if place is not None and not is_over:
-            place.scout(holder)
+            place.scout(requester)
     if outcome is None:
         raise mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message for this get on {path.name}")
     result, transaction = outcome
@@ -132,16 +132,16 @@ def obtain(core: Core, getter: Getter) -> GetResult:
     return result
 
 
-def _enqueue(core: Core, queue: LocalQueue, getter: Getter, holder: Holder) -> Waiter:
-    waiter = Waiter(getter.attempt, getter.until_ms, holder, takes_any=getter.takes_any)
-    holder.wait(queue, waiter)
+def _enqueue(core: Core, queue: LocalQueue, getter: Getter, requester: Requester) -> Waiter:
+    waiter = Waiter(getter.attempt, getter.until_ms, requester, takes_any=getter.takes_any)
+    requester.wait(queue, waiter)
     if getter.until_ms is not None:
         core.must_wake = True
     return waiter
 
 
 def _outcome_of(
-    core: Core, queue: LocalQueue, waiter: Waiter, holder: Holder
+    core: Core, queue: LocalQueue, waiter: Waiter, requester: Requester
 ) -> tuple[GetResult, Transaction | None] | None:
     """Run what is deferred, then wait; interrupted or closed meanwhile, this get takes no message.
 
@@ -152,9 +152,9 @@ def _outcome_of(
         core.committer.run_deferred()
         outcome: tuple[GetResult, Transaction | None] | None = waiter.wait(core)
         with core.engine_lock:
-            if not holder.is_ended:
+            if not requester.is_ended:
                 return outcome
-            if outcome is not None and outcome[1] is None and not holder.is_backed_out:
+            if outcome is not None and outcome[1] is None and not requester.is_backed_out:
                 return outcome
             _take_back(core, waiter)
     except MQError:
@@ -166,7 +166,7 @@ def _outcome_of(
         core.committer.run_deferred()
         raise
     core.committer.run_deferred()
-    raise holder.error()
+    raise requester.error()
 
 
 def _take_back(core: Core, waiter: Waiter) -> None:
@@ -184,7 +184,7 @@ class Getter:
         path: Path,
         request: GetRequest,
         unit_of_work: UnitOfWork | None,
-        holder: Holder,
+        requester: Requester,
         *,
         place: SelectorProgress | None = None,
     ) -> None:
@@ -195,7 +195,7 @@ class Getter:
         self.path = path
         self._request = request
         self._unit_of_work = unit_of_work
-        self.holder = holder
+        self.requester = requester
         self.place = place
         self.takes_any = request.match is ANY
         #: Whether the last take has not come to the end of the queue, so that it is to be repeated.
@@ -249,8 +249,8 @@ class Getter:
         if self.takes_any:
             # All before it was looked at, and is hidden.
             messages.pass_over(queue, persistence, row.k)
-        if self.holder.locked is not None:
-            self.holder.forget_lock(row.k)
+        if self.requester.locked is not None:
+            self.requester.forget_lock(row.k)
         return result, take_row(
             core, (queue, row, persistence), self._request, unit_of_work, now_ms
         )
@@ -270,7 +270,7 @@ class Getter:
             now_ms,
             before=before,
             in_parts=in_parts,
-            holder=self.holder,
+            requester=self.requester,
         )
         if self.is_cut:
             own = None
@@ -283,7 +283,7 @@ class Getter:
             for _queue, row, persistence in expired:
                 if self.takes_any:
                     messages.pass_over(queue, persistence, row.k)
-                self.holder.forget_lock(row.k)
+                self.requester.forget_lock(row.k)
             core.committer.deferred.append(discard_expired(core, expired, now_ms))
         return alive, own if alive is None else None
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, SupportsIndex
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.browsing.browse import Cursor
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
@@ -20,7 +20,7 @@ from mayfly.engine.groups.handle_gets import GroupGets
 from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.groups.put_order import PutOrder
 from mayfly.engine.objects.registry import Path
-from mayfly.engine.opened import OpenQueue, OpenQueues, drop_ownerless
+from mayfly.engine.open_handles import OpenQueue, OpenQueues, drop_ownerless
 from mayfly.engine.properties.views import OPTIONS as PROPERTY_OPTIONS
 from mayfly.engine.properties.views import View, view_of
 from mayfly.engine.put import PutRequest, PutResult, put
@@ -105,7 +105,7 @@ class Handle:
         #: How far the selector was asked by gets.
         self._place: SelectorProgress | None = None
         self._cursor = Cursor(
-            core, path, opened.holder, co_operates=bool(self.options & c.MQOO_CO_OP)
+            core, path, opened.requester, co_operates=bool(self.options & c.MQOO_CO_OP)
         )
 
     @property
@@ -145,7 +145,7 @@ class Handle:
         options: int = c.MQPMO_NONE,
         context: SupportsIndex = c.MQHO_NONE,
         *,
-        later: Later | None = None,
+        completion: Completion | None = None,
     ) -> PutResult:
         """MQPUT with MQPMO options; raises the reason codes of ``put.put``, C8, P10 and P6.
 
@@ -174,7 +174,7 @@ class Handle:
             request,
             context=self._owner.context,
             unit_of_work=self._owner.unit_of_work if options & c.MQPMO_SYNCPOINT else None,
-            later=later,
+            completion=completion,
         )
 
     def _put_in_order(self, body: bytes, request: PutRequest, options: int) -> PutResult:
@@ -258,8 +258,8 @@ class Handle:
         if token is not None and not options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR):
             self._cursor.check_mark(key_of_token(token))
         if groups is None and (options & GROUPING or request.match.group_id is not None):
-            owner, holder = self._owner, self.opened.holder
-            groups = GroupGets(self._core, holder, owner.unit_of_work, self._cursor)
+            owner, requester = self._owner, self.opened.requester
+            groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
             self._groups = groups
         if groups is None:
             return self._get_plainly(request, options)
@@ -280,19 +280,19 @@ class Handle:
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
         if options & c.MQGMO_MSG_UNDER_CURSOR:
             return self._cursor.get_under_cursor(request, unit_of_work)
-        path, holder = self.path, self.opened.holder
+        path, requester = self.path, self.opened.requester
         self._place = place_for(self._place, self._core, path.queue, request.match)
-        return get(self._core, path, request, unit_of_work, holder, place=self._place)
+        return get(self._core, path, request, unit_of_work, requester, place=self._place)
 
     def source(self) -> Source:
         """Return the queue for a wait on several at once; it is got from under syncpoint."""
         self._check_open()
         match = ANY if self._selector is None else ANY.narrowed(self._selector)
-        path, holder, unit_of_work = self.path, self.opened.holder, self._owner.unit_of_work
+        path, requester, unit_of_work = self.path, self.opened.requester, self._owner.unit_of_work
         self._place = place = place_for(self._place, self._core, path.queue, match)
         request = GetRequest(match, c.MQWI_UNLIMITED)
-        getter = Getter(self._core, path, request, unit_of_work, holder, place=place)
-        return Source(self._core, getter, holder, place)
+        getter = Getter(self._core, path, request, unit_of_work, requester, place=place)
+        return Source(self._core, getter, requester, place)
 
     def getter(self, request: GetRequest, options: int, unit_of_work: UnitOfWork | None) -> Getter:
         """Return a destructive get that a callback ends, into a unit of work of its own or none.
@@ -314,9 +314,9 @@ class Handle:
             accept_truncated=bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
         )
         # It has a place of its own: several may wait on one handle.
-        path, holder = self.path, self.opened.holder
+        path, requester = self.path, self.opened.requester
         place = place_for(None, self._core, path.queue, request.match)
-        return Getter(self._core, path, request, unit_of_work, holder, place=place)
+        return Getter(self._core, path, request, unit_of_work, requester, place=place)
 
     def unlock(self) -> int:
         """MQGMO_UNLOCK: release the browse lock; returns MQRC_NO_MSG_LOCKED or 0 (B6)."""

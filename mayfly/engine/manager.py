@@ -24,15 +24,15 @@ from mayfly.engine.core import Core
 from mayfly.engine.counting import Counts, Verification, counts, verify
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.delivery import Identifier
+from mayfly.engine.end_non_persistent import end_non_persistent
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.home import check_manager_name
 from mayfly.engine.interrupted import count_interrupted
-from mayfly.engine.losing import lose_volatile
 from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up
 from mayfly.engine.objects.definitions import stored_definitions
+from mayfly.engine.open_handles import drop_ownerless
 from mayfly.engine.open_managers import OpenManagers
-from mayfly.engine.opened import drop_ownerless
 from mayfly.engine.own_time import OwnTime, follow_wall, own_time, say_when_ahead
 from mayfly.engine.pubsub.retained import load_retained
 from mayfly.engine.pubsub.subscription_administration import end_expired, load_subscriptions
@@ -95,7 +95,7 @@ class Manager(Core):
         self.store = Store(folder, self.engine_lock, self.now_ms, runtime)
         self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())
         say_when_ahead(self)
-        self.triggering = self.committer.on_arrival = Triggering(self)
+        self.triggering = self.committer.arrival_hook = Triggering(self)
         self._delay_processor = DelayProcessor(self)
         self._expiry_scan, self._books = ExpiryScan(self), Bookkeeping(self)
         #: What pipelines read from queues, and write to them, in bulk and exactly once.
@@ -341,8 +341,8 @@ class Manager(Core):
             ]
         # Sessions that were dropped just before are backed out like the others.
         steps.insert(0, partial(drop_ownerless, self))
-        steps += [self.triggering.close, partial(lose_volatile, self), self.store.write_balances]
-        steps.append(self._books.stored_time.write)
+        steps += [self.triggering.close, partial(end_non_persistent, self)]
+        steps += [self.store.write_balances, self._books.stored_time.write]
         for step in steps:
             try:
                 step()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.staging import (
     Delayed,
@@ -84,7 +84,7 @@ def put(
     *,
     context: Context,
     unit_of_work: UnitOfWork | None,
-    later: Later | None = None,
+    completion: Completion | None = None,
 ) -> PutResult:
     """Put a message; in a unit of work it is visible at its commit, else when this returns.
 
@@ -119,10 +119,10 @@ def put(
             transaction = None
     if transaction is None:
         core.committer.run_deferred()
-    elif later is None:
+    elif completion is None:
         core.committer.run(transaction)
     else:
-        later.transaction = transaction
+        completion.transaction = transaction
     return result_of(core, path, pending, request, (prepared, window))
 
 

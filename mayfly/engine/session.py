@@ -11,7 +11,7 @@ from typing import Self
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import alternate_authority, authority_of
 from mayfly.engine.browsing.browse import Cursor
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.deliveries import Deliveries
@@ -24,7 +24,7 @@ from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import create_dynamic_queue
 from mayfly.engine.objects.handle import DefinitionHandle, open_definition
 from mayfly.engine.objects.registry import Path, topic_alias
-from mayfly.engine.opened import OpenQueues, drop_ownerless
+from mayfly.engine.open_handles import OpenQueues, drop_ownerless
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.topic_verbs import TopicVerbs
 from mayfly.engine.put import PutRequest, put
@@ -146,7 +146,7 @@ class Session(TopicVerbs):
             self._check_exclusive(path)
         request = GetRequest(_match(msg_id, correl_id, selector), wait_ms)
         try:
-            return get(self._core, path, request, unit_of_work, self._opened.holder).message
+            return get(self._core, path, request, unit_of_work, self._opened.requester).message
         except NoMessage:
             return None
 
@@ -163,7 +163,7 @@ class Session(TopicVerbs):
         path = self._core.registry.resolve(queue)
         if self.authority is not None:
             self.authority.check_queue(queue, words.BROWSE)
-        cursor = Cursor(self._core, path, self._opened.holder)
+        cursor = Cursor(self._core, path, self._opened.requester)
         request = GetRequest(_match(msg_id, correl_id, selector))
         while self._usable() is not None:
             try:
@@ -187,10 +187,10 @@ class Session(TopicVerbs):
     def _unit_in_use(self) -> UnitOfWork | None:
         return self.unit_of_work if self._usable() else None
 
-    def commit(self, later: Later | None = None) -> None:
+    def commit(self, completion: Completion | None = None) -> None:
         """Commit the unit of work; raises as UnitOfWork.commit, which takes ``later``."""
         self._usable()
-        self.unit_of_work.commit(later)
+        self.unit_of_work.commit(completion)
 
     def leads_to_topic(self, queue: str) -> bool:
         """Tell whether a queue here is the alias of a topic: what is put to it is published."""
@@ -242,10 +242,10 @@ class Session(TopicVerbs):
             owns_queue = created is not None
             opened = self._opened.open(path.queue, options, owns_queue=owns_queue)
         core.committer.run_deferred()
-        if self._opened.holder.is_ended:
+        if self._opened.requester.is_ended:
             # Another thread closes the session, and may have closed all handles before this one.
             self._opened.close(opened)
-            raise self._opened.holder.error()
+            raise self._opened.requester.error()
         # A handle keeps its session; the other way round it could only be collected, not dropped.
         owner = Owner(self.context, self.unit_of_work, self.close_handle, self._opened, authority)
         return Handle(core, path, opened, owner, selector=compiled)

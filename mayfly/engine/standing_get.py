@@ -60,7 +60,7 @@ class StandingGet:
         for place, getter in enumerate(self._getters):
             try:
                 core.check_running()
-                getter.holder.check()
+                getter.requester.check()
                 outcome = getter.take(in_parts=True)
             except MQError as error:
                 self._decide(error)
@@ -82,12 +82,12 @@ class StandingGet:
             waiter = Waiter(
                 getter.attempt,
                 getter.until_ms,
-                getter.holder,
+                getter.requester,
                 takes_any=getter.takes_any,
                 on_decided=partial(self._end_wait, place),
             )
             self._waiters.append(waiter)
-            getter.holder.wait(getter.path.queue, waiter)
+            getter.requester.wait(getter.path.queue, waiter)
             if getter.until_ms is not None:
                 self._core.must_wake = True
 
@@ -114,7 +114,7 @@ class StandingGet:
             core.committer.run_deferred()
             for getter in self._getters:
                 if getter.place is not None:
-                    getter.place.scout(getter.holder)
+                    getter.place.scout(getter.requester)
         except MQError as error:
             with core.engine_lock:
                 if not self._is_decided:

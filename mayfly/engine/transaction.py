@@ -55,9 +55,9 @@ class Transaction:
         "claims",
         "departures",
         "effects",
-        "elsewhere",
         "ended_claims",
         "moves",
+        "parts",
         "staged",
         "unit",
     )
@@ -76,12 +76,12 @@ class Transaction:
         #: this leads to is run before whoever runs this one may go on.
         self.effects: list[Callable[[], Transaction | None]] = []
         #: What of it changes stores of other members of a queue-sharing group, by whose it is.
-        self.elsewhere = _NOWHERE
+        self.parts = _NOWHERE
 
     def at(self, home: QueueOwner) -> Transaction:
         """Return the part that changes the store of another member of the group."""
-        part = self.elsewhere.get(home)
+        part = self.parts.get(home)
         if part is None:
             part = Transaction()
-            self.elsewhere = {**self.elsewhere, home: part}
+            self.parts = {**self.parts, home: part}
         return part

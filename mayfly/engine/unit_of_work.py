@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import discard_late
 from mayfly.engine.holding import messages, puts
@@ -126,7 +126,7 @@ class UnitOfWork(Hold):
         for queue, row, persistence in transaction.arrivals:
             # It is reserved already.
             self._add(UncommittedPut(queue, row, bool(persistence)))
-        for home, part in transaction.elsewhere.items():
+        for home, part in transaction.parts.items():
             self.at(home).adopt(part)
 
     def take(self, queue: LocalQueue, row: StoredMessage, persistence: int) -> None:
@@ -200,7 +200,7 @@ class UnitOfWork(Hold):
         if done_count + operation_count > limit:
             raise mq_error(rc.MQRC_SYNCPOINT_LIMIT_REACHED, f"MAXUMSGS is {limit}")
 
-    def commit(self, later: Later | None = None) -> None:
+    def commit(self, completion: Completion | None = None) -> None:
         """Make puts visible and gets final, durably together.
 
         A put that has expired meanwhile reaches no queue: with the commit it is discarded, and the
@@ -221,14 +221,17 @@ class UnitOfWork(Hold):
                 if part.is_empty:
                     continue
                 ending.append((part, part._locked()))
-                transaction.elsewhere = {**transaction.elsewhere, home: part._work()}
+                transaction.parts = {**transaction.parts, home: part._work()}
                 late += part._late
                 part._clear()
             if late:
                 discard_late(core, transaction, late, core.now_ms())
         undo, self._undo = self._undo, {}
-        if later is not None:
-            later.transaction, later.finish = transaction, partial(self._end_commit, ending, undo)
+        if completion is not None:
+            completion.transaction, completion.finish = (
+                transaction,
+                partial(self._end_commit, ending, undo),
+            )
             return
         try:
             core.committer.run(transaction)

@@ -10,8 +10,8 @@ from typing import Any
 from mayfly.engine.core import Core
 from mayfly.engine.finding.selector_progress import SelectorProgress
 from mayfly.engine.get import Getter
-from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message
+from mayfly.engine.requester import Requester
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
@@ -38,12 +38,12 @@ class Source:
     """An open queue as one of those that a thread waits on; messages are got under syncpoint."""
 
     def __init__(
-        self, core: Core, getter: Getter, holder: Holder, place: SelectorProgress | None
+        self, core: Core, getter: Getter, requester: Requester, place: SelectorProgress | None
     ) -> None:
         """Take a get in a unit of work; Handle.source makes it."""
         self._core = core
         self._getter = getter
-        self._holder = holder
+        self._holder = requester
         self._place = place
 
     @property

@@ -10,7 +10,15 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from mayfly.engine import Arrivals, Handle, Manager, Message, Session, bury, manager_definition
+from mayfly.engine import (
+    Arrivals,
+    Handle,
+    Manager,
+    Message,
+    Session,
+    manager_definition,
+    put_dead_letter,
+)
 from mayfly.engine.face.transit import PUBLICATIONS, Neighbours, definitions_if_free, when_woken
 from mayfly.hierarchy.announcements import REQUESTS, Announcement, read_announcement
 from mayfly.hierarchy.announcing import Announcer
@@ -262,7 +270,7 @@ class Hierarchy:
         name = self._manager.name
         _LOG.warning("announcement at %s: %s refused: %s", name, message, error)
         try:
-            bury(self._manager, session, message, error.reason)
+            put_dead_letter(self._manager, session, message, error.reason)
         except MQError as failure:
             _LOG.warning("announcement at %s: %s dropped: %s", name, message, failure)
 

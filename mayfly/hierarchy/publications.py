@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from mayfly.engine import GetRequest, Handle, Manager, Message, Session, bury, forward
+from mayfly.engine import GetRequest, Handle, Manager, Message, Session, forward, put_dead_letter
 from mayfly.engine.face.transit import PUBLICATIONS, publish_from_neighbour
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -84,7 +84,7 @@ class Publications:
         """Dead-letter what cannot be published, else put it aside if that is worth it."""
         manager, session = self._manager, self._session
         try:
-            bury(manager, session, message, error.reason)
+            put_dead_letter(manager, session, message, error.reason)
         except MQError as failure:
             is_persistent = message.descriptor.persistence == c.MQPER_PERSISTENT
             if is_persistent and error.reason != rc.MQRC_LOOPING_PUBLICATION:

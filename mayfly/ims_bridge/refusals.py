@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine import Manager, Message, Session, bury, report_exception
+from mayfly.engine import Manager, Message, Session, put_dead_letter, report_exception
 from mayfly.mqi import constants as c
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
@@ -42,5 +42,5 @@ def refuse(manager: Manager, session: Session, message: Message, feedback: int) 
     if message.descriptor.report & c.MQRO_DISCARD_MSG:
         _LOG.warning("%s is discarded, Feedback %d", message, feedback)
     else:
-        bury(manager, session, message, feedback)
+        put_dead_letter(manager, session, message, feedback)
     report_exception(manager, session, message, feedback)

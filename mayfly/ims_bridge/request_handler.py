@@ -9,9 +9,9 @@ from mayfly.engine import (
     GetRequest,
     Manager,
     Message,
-    bury_reply,
     forward,
     full_name,
+    put_dead_letter_reply,
     put_reply,
 )
 from mayfly.ims_bridge.refusals import ImsNak, refuse
@@ -124,7 +124,7 @@ class RequestHandler:
                 # That is no fault of the reply queue.
                 raise
             _LOG.warning("the reply to %s cannot go to %r: %s", message, target, error)
-            bury_reply(self._session, body, request, error.reason, target)
+            put_dead_letter_reply(self._session, body, request, error.reason, target)
 
 
 def _checked(answer: object) -> bytes | None:

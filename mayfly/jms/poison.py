@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine import Handle, Manager, Message, Session, bury, forward, report_exception
+from mayfly.engine import (
+    Handle,
+    Manager,
+    Message,
+    Session,
+    forward,
+    put_dead_letter,
+    report_exception,
+)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -42,7 +50,7 @@ def move_away(manager: Manager, session: Session, handle: Handle, message: Messa
 
 def _dead_letter(manager: Manager, session: Session, message: Message) -> None:
     try:
-        bury(manager, session, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+        put_dead_letter(manager, session, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
     except MQError as error:
         raise mq_error(
             rc.MQRC_BACKOUT_THRESHOLD_REACHED,

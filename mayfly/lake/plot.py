@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 from matplotlib.figure import Figure
 from plotly.subplots import make_subplots
 
-from mayfly.lake.course import Course, QueueShare
 from mayfly.lake.errors import PlotError
+from mayfly.lake.timeline import QueueShare, Timeline
 from mayfly.lifetime.spelling import spelled_duration
 from mayfly.mqi.delay_header import STAGING_QUEUE
 
@@ -33,26 +33,26 @@ def check_plot_file(file: Path) -> None:
         raise PlotError(f"{file} ends in none of {', '.join((_PAGE, *_IMAGES))}")
 
 
-def draw_course(course: Course, file: Path) -> None:
-    """Draw the course of a lake's lives; raises PlotError for a wrong ending."""
+def draw_timeline(timeline: Timeline, file: Path) -> None:
+    """Draw the timeline of a lake's lives; raises PlotError for a wrong ending."""
     check_plot_file(file)
     if file.suffix == _PAGE:
-        _page(course).write_html(file, config={"displaylogo": False})
+        _page(timeline).write_html(file, config={"displaylogo": False})
     else:
-        _image(course).savefig(file)
+        _image(timeline).savefig(file)
 
 
-def _title(course: Course) -> str:
-    total = sum(float(counts.sum()) for counts in course.ended.values())
-    share = 100 * float(course.ended["expired"].sum()) / total
-    first, last = course.starts[0], course.starts[-1] + np.timedelta64(course.step_ms, "ms")
-    unit = "s" if course.step_ms < _MINUTE_MS else "m"
+def _title(timeline: Timeline) -> str:
+    total = sum(float(counts.sum()) for counts in timeline.ended.values())
+    share = 100 * float(timeline.ended["expired"].sum()) / total
+    first, last = timeline.starts[0], timeline.starts[-1] + np.timedelta64(timeline.step_ms, "ms")
+    unit = "s" if timeline.step_ms < _MINUTE_MS else "m"
     span = " to ".join(str(moment.astype(f"datetime64[{unit}]")) for moment in (first, last))
     return f"{total:,.0f} lives, {share:.1f} % expired; {span.replace('T', ' ')} UTC"
 
 
-def _titles(course: Course) -> tuple[str, str, str]:
-    step = spelled_duration(course.step_ms)
+def _titles(timeline: Timeline) -> tuple[str, str, str]:
+    step = spelled_duration(timeline.step_ms)
     per = f"per {_ONE.get(step, step)}"
     return (
         f"Lives that ended, {per}",
@@ -61,11 +61,11 @@ def _titles(course: Course) -> tuple[str, str, str]:
     )
 
 
-def _staged(course: Course) -> str:
+def _staged(timeline: Timeline) -> str:
     """Return the line about the staging queue, whose lives go on in others."""
-    if not course.staged:
+    if not timeline.staged:
         return ""
-    ends = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in course.staged.items())
+    ends = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in timeline.staged.items())
     return f"Counted apart: {STAGING_QUEUE}, where delayed messages live first: {ends}"
 
 
@@ -73,26 +73,26 @@ def _label(share: QueueShare) -> str:
     return f"{share.expired_percent:.1f} %: {share.expired:,} of {share.lives:,}"
 
 
-def _page(course: Course) -> go.Figure:
-    figure = make_subplots(rows=3, cols=1, subplot_titles=_titles(course), vertical_spacing=0.11)
+def _page(timeline: Timeline) -> go.Figure:
+    figure = make_subplots(rows=3, cols=1, subplot_titles=_titles(timeline), vertical_spacing=0.11)
     # In the middle of their step, as the bars of the image are.
-    middles = course.starts + np.timedelta64(course.step_ms // 2, "ms")
-    for name, counts in course.ended.items():
+    middles = timeline.starts + np.timedelta64(timeline.step_ms // 2, "ms")
+    for name, counts in timeline.ended.items():
         bars = go.Bar(
-            x=middles, y=counts, width=course.step_ms * 0.9, name=name, marker_color=_COLORS[name]
+            x=middles, y=counts, width=timeline.step_ms * 0.9, name=name, marker_color=_COLORS[name]
         )
         figure.add_trace(bars, row=1, col=1)
     for name, (color, width) in _LINES.items():
         trace = go.Scatter(
             x=middles,
-            y=course.waited_s[name],
+            y=timeline.waited_s[name],
             name=name,
             mode="lines+markers",
             line={"color": color, "width": width},
             marker={"size": width + 2},
         )
         figure.add_trace(trace, row=2, col=1)
-    queues = course.queues[::-1]
+    queues = timeline.queues[::-1]
     shares = go.Bar(
         x=[share.expired_percent for share in queues],
         y=[share.queue for share in queues],
@@ -104,15 +104,15 @@ def _page(course: Course) -> go.Figure:
     )
     figure.add_trace(shares, row=3, col=1)
     figure.update_yaxes(rangemode="tozero")
-    begin, end = _ends(course)
+    begin, end = _ends(timeline)
     for row in (1, 2):
         figure.update_xaxes(range=[begin, end], matches="x", row=row)
         figure.update_yaxes(title=_UNITS[row - 1], row=row)
-    figure.update_xaxes(title=_UNITS[2], range=[0, _percent_end(course)], row=3)
+    figure.update_xaxes(title=_UNITS[2], range=[0, _percent_end(timeline)], row=3)
     place = {"xref": "paper", "yref": "paper", "x": 0, "y": -0.1, "xanchor": "left"}
-    figure.add_annotation(text=_staged(course), showarrow=False, **place)
+    figure.add_annotation(text=_staged(timeline), showarrow=False, **place)
     return figure.update_layout(
-        title=_title(course),
+        title=_title(timeline),
         template="plotly_white",
         barmode="stack",
         height=1100,
@@ -120,35 +120,37 @@ def _page(course: Course) -> go.Figure:
     )
 
 
-def _image(course: Course) -> Figure:
+def _image(timeline: Timeline) -> Figure:
     figure = Figure(figsize=(16, 13), dpi=120, layout="constrained")
     ended, waited, share = figure.subplots(3, 1)
     waited.sharex(ended)
-    step, width = (np.timedelta64(ms, "ms") for ms in (course.step_ms, course.step_ms * 9 // 10))
-    below = np.zeros(len(course.starts))
-    for name, counts in course.ended.items():
+    step, width = (
+        np.timedelta64(ms, "ms") for ms in (timeline.step_ms, timeline.step_ms * 9 // 10)
+    )
+    below = np.zeros(len(timeline.starts))
+    for name, counts in timeline.ended.items():
         color = _COLORS[name]
-        ended.bar(course.starts, counts, width, below, align="edge", color=color, label=name)
+        ended.bar(timeline.starts, counts, width, below, align="edge", color=color, label=name)
         below = below + counts
     for name, (color, line_width) in _LINES.items():
         marker_size = line_width + 2
         waited.plot(
-            course.starts + step // 2,
-            course.waited_s[name],
+            timeline.starts + step // 2,
+            timeline.waited_s[name],
             marker="o",
             color=color,
             linewidth=line_width,
             markersize=marker_size,
             label=name,
         )
-    ended.set_xlim(*_ends(course))
-    percents = [one.expired_percent for one in course.queues]
-    bars = share.barh([one.queue for one in course.queues], percents, color=_COLORS["expired"])
-    share.bar_label(bars, [_label(one) for one in course.queues], padding=6)
+    ended.set_xlim(*_ends(timeline))
+    percents = [one.expired_percent for one in timeline.queues]
+    bars = share.barh([one.queue for one in timeline.queues], percents, color=_COLORS["expired"])
+    share.bar_label(bars, [_label(one) for one in timeline.queues], padding=6)
     share.invert_yaxis()
-    share.set_xlim(0, _percent_end(course))
+    share.set_xlim(0, _percent_end(timeline))
     share.set_xlabel(_UNITS[2])
-    for axes, title in zip((ended, waited, share), _titles(course), strict=True):
+    for axes, title in zip((ended, waited, share), _titles(timeline), strict=True):
         axes.set_title(title, fontsize=12)
         axes.grid(color="#e6e9ed", linewidth=0.8)
         axes.set_axisbelow(True)
@@ -157,16 +159,16 @@ def _image(course: Course) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_ylabel(unit)
         axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0)
-    figure.suptitle(_title(course), fontsize=17, x=0.01, ha="left", weight="bold")
-    figure.supxlabel(_staged(course), fontsize=11, x=0.01, ha="left")
+    figure.suptitle(_title(timeline), fontsize=17, x=0.01, ha="left", weight="bold")
+    figure.supxlabel(_staged(timeline), fontsize=11, x=0.01, ha="left")
     return figure
 
 
-def _ends(course: Course) -> tuple[np.datetime64, np.datetime64]:
+def _ends(timeline: Timeline) -> tuple[np.datetime64, np.datetime64]:
     """Return the beginning of the first step and the end of the last one."""
-    return course.starts[0], course.starts[-1] + np.timedelta64(course.step_ms, "ms")
+    return timeline.starts[0], timeline.starts[-1] + np.timedelta64(timeline.step_ms, "ms")
 
 
-def _percent_end(course: Course) -> float:
+def _percent_end(timeline: Timeline) -> float:
     """Return the end of the axis of the shares, with room for a label behind the longest bar."""
-    return 1.25 * max([share.expired_percent for share in course.queues] + [1.0])
+    return 1.25 * max([share.expired_percent for share in timeline.queues] + [1.0])

@@ -17,7 +17,6 @@ import duckdb
 import pyarrow.parquet as pq
 
 from mayfly.bulk.schema import LEDGER
-from mayfly.lake.course import PLOT_RANKS, Course, course_from, step_between
 from mayfly.lake.errors import LakeError, PlotError
 from mayfly.lake.export import FORMATS, ID_NAMES, check_export, wanted
 from mayfly.lake.files import Lease, Snapshot, check_complete, existing_lake, move_in
@@ -25,6 +24,7 @@ from mayfly.lake.measures import IS_LIFE, LATE_AFTER_MS
 from mayfly.lake.part import EVERYTHING, LakePart
 from mayfly.lake.queries import SPAN, STAGED, WORST_QUEUES, course_of_lives, report_of_queues
 from mayfly.lake.report import QueueReport, reports_of
+from mayfly.lake.timeline import PLOT_RANKS, Timeline, course_from, step_between
 from mayfly.lifetime.life import LifeRecord
 
 #: Up to this size, some two million lives, a question takes at most two seconds on two cores. For
@@ -56,8 +56,8 @@ def ledger_report(
         return reports_of(_rows(ledger, report_of_queues(_percentiles, late_after_ms)))
 
 
-def course_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Course:
-    """Return the course to draw; raises LakeError, or PlotError without any lives."""
+def timeline_of(lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Timeline:
+    """Return the timeline to draw; raises LakeError, or PlotError without any lives."""
     with _ledger(lake_path, part) as ledger:
         if ledger is None:
             raise PlotError(f"no lives in {lake_path}")

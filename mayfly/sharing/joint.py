@@ -40,7 +40,7 @@ class Joint:
         failure: MQError | None = None
         for place, transaction in enumerate(transactions):
             try:
-                if transaction.elsewhere:
+                if transaction.parts:
                     _JointWork(self._group, core, transaction).run(self)
                 else:
                     core.committer.run(transaction)
@@ -162,10 +162,10 @@ class _JointWork:
     def __init__(self, group: Manager, core: Manager, transaction: Transaction) -> None:
         """Take a transaction of ``core`` apart. The group takes part in whatever its members do."""
         self._group = group
-        others = cast("dict[Manager, Transaction]", transaction.elsewhere)
+        others = cast("dict[Manager, Transaction]", transaction.parts)
         ordered = sorted({**others, core: transaction}.items(), key=lambda part: part[0].name)
         self._parts: dict[Manager, Transaction] = {group: Transaction(), **dict(ordered)}
-        transaction.elsewhere = {}
+        transaction.parts = {}
         #: The intent of each member, when there are any.
         self._numbers: dict[Manager, int] = {}
 

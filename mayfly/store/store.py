@@ -16,6 +16,7 @@ from mayfly.lifetime.life import LifeRecord
 from mayfly.mqi.errors import MQError
 from mayfly.runtime import EngineLock, Lock, Runtime
 from mayfly.store.book import Book
+from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.claimed import ClaimedMessages
 from mayfly.store.damage import damaged, is_damage
 from mayfly.store.database import DATABASE_FILE, Database
@@ -24,7 +25,6 @@ from mayfly.store.disk_room import DiskRoom
 from mayfly.store.group_commit import GroupCommit
 from mayfly.store.held_gets import HeldGets
 from mayfly.store.ledger import Ledger
-from mayfly.store.log_keeper import LogKeeper
 from mayfly.store.retention import Retention
 from mayfly.store.sequence import Sequence
 from mayfly.store.stages import StageTable, insert_bulk
@@ -95,10 +95,10 @@ class Store:
         self.unsettled_since_ms: int | None = None
         reserved = self._database.read_meta("sequence", 0)
         self.sequence = Sequence(reserved, self.group.commit, self._runtime)
-        self._log_keeper: LogKeeper | None = None
+        self._log_keeper: Checkpointer | None = None
         if self._log is not None and ballast is not None:
             self._database.write_first_identity()
-            self._log_keeper = LogKeeper(self._database, self._log, ballast, self._runtime)
+            self._log_keeper = Checkpointer(self._database, self._log, ballast, self._runtime)
 
     def _guard(self, name: str) -> Lock:
         """Return what guards a connection: on disk a lock of its own, in memory the lock."""

@@ -12,7 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine import GetRequest, Manager, Message, bury
+from mayfly.engine import GetRequest, Manager, Message, put_dead_letter
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
 from mayfly.trigger_monitor.messages import trigger_message_of
@@ -178,7 +178,7 @@ class TriggerMonitor:
         """Put a trigger message on the dead-letter queue; where that fails, it is lost (T9)."""
         _LOG.warning("%s: %s", message, why)
         try:
-            bury(self._manager, self._session, message, feedback)
+            put_dead_letter(self._manager, self._session, message, feedback)
             outcome = Outcome.DEAD_LETTERED
         except ConnectionBroken:
             raise

@@ -17,7 +17,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.runtime.clocks import SystemClock
 from mayfly.testing import VirtualClock
 from tests.cli.conftest import COMMAND, Invoke, environment
-from tests.dead_letter.scene import PLAIN, bury
+from tests.dead_letter.scene import PLAIN, put_dead_letter
 from tests.spec.scene import DEAD, STAGING, put_md
 
 WAIT_SECONDS = 60
@@ -32,8 +32,8 @@ def letters(queue: Invoke, home: Path) -> Invoke:
     queue("mqsc", "QM1", "-c", f"ALTER QMGR DEADQ({DEAD})")
     moment = VirtualClock(SystemClock().now_ms())
     with QueueManager("QM1", home / "QM1", clock=moment) as manager:
-        bury(manager, body=b"hello", life_ms=3_600_000)
-        bury(manager, target="NOWHERE", reason=c.MQFB_APPL_CANNOT_BE_STARTED)
+        put_dead_letter(manager, body=b"hello", life_ms=3_600_000)
+        put_dead_letter(manager, target="NOWHERE", reason=c.MQFB_APPL_CANNOT_BE_STARTED)
         with manager.session() as session:
             put_md(session, DEAD, b"bare", PLAIN)
     return queue
@@ -136,7 +136,7 @@ def test_list_as_json_is_json_where_nothing_is_dead_lettered(queue: Invoke) -> N
 
 def test_redrive_ends_though_a_letter_comes_back_at_once(letters: Invoke, home: Path) -> None:
     with QueueManager("QM1", home / "QM1") as manager:
-        bury(manager, target=STAGING)
+        put_dead_letter(manager, target=STAGING)
     answer = letters("dlq", "redrive", "QM1", "--where", "DESTQ(SYSTEM*)")
     assert (answer.exit_code, answer.stdout) == (0, "1 redriven, 2 left, 1 without header\n")
     assert depths(letters, DEAD) == [4]

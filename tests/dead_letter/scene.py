@@ -22,7 +22,7 @@ LETTER = ORIGINAL._replace(
 PLAIN = Descriptor(persistence=c.MQPER_PERSISTENT, format="MQSTR")
 
 
-def bury(
+def put_dead_letter(
     qm: QueueManager, descriptor: Descriptor = PLAIN, body: bytes = b"x", **more: Any
 ) -> bytes:
     """Put a dead letter as an application does and return its MsgId; ``more`` as bury_in."""
@@ -47,7 +47,7 @@ def bury_in(
 
 def bury_whole(qm: QueueManager, **more: Any) -> None:
     """Put a dead letter with every field of its descriptor set."""
-    bury(qm, LETTER, BODY, msg_id=MSG_ID, correl_id=CORREL_ID, **more)
+    put_dead_letter(qm, LETTER, BODY, msg_id=MSG_ID, correl_id=CORREL_ID, **more)
 
 
 def handler(qm: QueueManager, rules: str, **more: Any) -> DeadLetterHandler:

@@ -8,7 +8,7 @@ from pathlib import Path
 from mayfly import QueueManager
 from mayfly.dead_letter import Outcome, parse_rules
 from mayfly.dead_letter.rules import NUMBERS, TEXTS, Action
-from tests.dead_letter.scene import bury
+from tests.dead_letter.scene import put_dead_letter
 
 DOCS = (Path(__file__).parents[2] / "docs/DEAD_LETTERS.md").read_text("utf-8")
 
@@ -20,7 +20,7 @@ def test_the_table_is_one() -> None:
 
 
 def test_the_program_runs(qm: QueueManager) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     [code] = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
     exec(compile(code, "docs/DEAD_LETTERS.md", "exec"), {"qm": qm})
     assert qm.curdepth("Q1") == 1

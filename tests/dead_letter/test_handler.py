@@ -8,15 +8,24 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.dead_letter import DeadLetterHandler, dead_letter_of, parse_rules
-from mayfly.dead_letter.rule_progress import LIMIT, Course, Returns
-from mayfly.engine import bury as engine_bury
+from mayfly.dead_letter.rule_progress import LIMIT, Returns, RuleState
+from mayfly.engine import put_dead_letter as engine_bury
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQUS_TRANSMISSION
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.structures import DLH
 from mayfly.testing import VirtualClock
-from tests.dead_letter.scene import LETTER, PLAIN, bury, bury_whole, handled, handler, named, on
+from tests.dead_letter.scene import (
+    LETTER,
+    PLAIN,
+    bury_whole,
+    handled,
+    handler,
+    named,
+    on,
+    put_dead_letter,
+)
 from tests.spec.remote_scene import embedded
 from tests.spec.report_scene import BODY, CORREL_ID, MSG_ID
 from tests.spec.scene import (
@@ -56,7 +65,7 @@ def test_Q1_retry_restores_what_the_header_keeps_and_Q2_all_else_stays(qm: Queue
 def test_Q2_put_date_and_time_stay_those_of_the_first_put(
     qm: QueueManager, clock: VirtualClock
 ) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     clock.advance(90_000_000)
     handled(qm, RETRY)
     [message] = on(qm, "Q1")
@@ -110,7 +119,7 @@ def test_forward_goes_where_rule_header_or_descriptor_say(
 def test_E21_redriven_letter_expires_at_its_original_deadline(
     qm: QueueManager, clock: VirtualClock, action: str, after_ms: int, present: int
 ) -> None:
-    bury(qm, life_ms=10_000)
+    put_dead_letter(qm, life_ms=10_000)
     clock.advance(6_000)
     handled(qm, action)
     [message] = on(qm, "Q1")
@@ -123,8 +132,8 @@ def test_E21_redriven_letter_expires_at_its_original_deadline(
 def test_E21_unlimited_stays_unlimited_and_a_cap_of_the_target_still_lowers(
     qm: QueueManager,
 ) -> None:
-    bury(qm)
-    bury(qm, target="CAPPED")
+    put_dead_letter(qm)
+    put_dead_letter(qm, target="CAPPED")
     local(qm, "CAPPED", CAPEXPRY=50)
     assert handled(qm, RETRY) == {"redriven": 2}
     assert on(qm, "Q1")[0].expire_at_ms is None
@@ -135,7 +144,7 @@ def test_E21_unlimited_stays_unlimited_and_a_cap_of_the_target_still_lowers(
 def test_Q3_E19_expired_letter_reaches_no_rule_and_its_report_is_sent(
     qm: QueueManager, clock: VirtualClock, at_ms: int, redriven: int
 ) -> None:
-    bury(qm, EXPIRY_REPORT, life_ms=2_000, msg_id=MSG_ID)
+    put_dead_letter(qm, EXPIRY_REPORT, life_ms=2_000, msg_id=MSG_ID)
     clock.advance(at_ms)
     assert handled(qm, RETRY) == ({"redriven": 1} if redriven else {})
     assert (qm.curdepth(DEAD), qm.curdepth("Q1"), qm.curdepth(REPLIES)) == (
@@ -153,7 +162,7 @@ def test_Q3_letter_that_expires_while_it_waits_to_be_tried_again_is_reported_onc
     qm: QueueManager, clock: VirtualClock
 ) -> None:
     alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
-    bury(qm, EXPIRY_REPORT, life_ms=60_000)
+    put_dead_letter(qm, EXPIRY_REPORT, life_ms=60_000)
     with handler(qm, "ACTION(RETRY) RETRY(5)") as working:
         assert named(working.run_once()) == {"failed": 1}
         clock.advance(60_000)
@@ -163,7 +172,7 @@ def test_Q3_letter_that_expires_while_it_waits_to_be_tried_again_is_reported_onc
 
 
 def test_discard_ends_one_life_and_sends_nothing(qm: QueueManager) -> None:
-    bury(qm, LETTER._replace(report=c.MQRO_COD | c.MQRO_EXPIRATION | c.MQRO_EXCEPTION))
+    put_dead_letter(qm, LETTER._replace(report=c.MQRO_COD | c.MQRO_EXPIRATION | c.MQRO_EXCEPTION))
     with handler(qm, "ACTION(DISCARD)") as working:
         assert named(working.run_once()) == {"discarded": 1}
         assert named(working.run_once()) == {}
@@ -172,7 +181,7 @@ def test_discard_ends_one_life_and_sends_nothing(qm: QueueManager) -> None:
 
 
 def test_ignore_leaves_it_and_the_rules_below_are_not_tried(qm: QueueManager) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     with handler(qm, "ACTION(IGNORE)\nACTION(DISCARD)") as working:
         assert named(working.run_once()) == {"ignored": 1}
         assert named(working.run_once()) == {}
@@ -184,7 +193,7 @@ def test_letters_that_no_rule_takes_are_left_and_the_first_rule_that_does_wins(
     qm: QueueManager,
 ) -> None:
     for target in ("Q1", "Q2", "OTHER"):
-        bury(qm, target=target)
+        put_dead_letter(qm, target=target)
     rules = "DESTQ(Q1) ACTION(DISCARD)\nDESTQ(Q?) ACTION(RETRY)"
     assert handled(qm, rules) == {"discarded": 1, "redriven": 1, "left": 1}
     assert (qm.curdepth("Q1"), qm.curdepth("Q2"), qm.curdepth(DEAD)) == (0, 1, 1)
@@ -194,7 +203,7 @@ def test_retry_is_tried_n_times_every_interval_then_the_next_rule_has_it(
     qm: QueueManager, clock: VirtualClock
 ) -> None:
     alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
-    bury(qm)
+    put_dead_letter(qm)
     rules = "RETRYINT(10)\nACTION(RETRY) RETRY(3)\nDESTQ(Q2) ACTION(DISCARD)\nACTION(FWD) FWDQ(Q2)"
     with handler(qm, rules) as working:
         assert named(working.run_once()) == {"failed": 1}
@@ -211,7 +220,7 @@ def test_retry_is_tried_n_times_every_interval_then_the_next_rule_has_it(
 
 def test_each_rule_has_attempts_of_its_own(qm: QueueManager, clock: VirtualClock) -> None:
     alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
-    bury(qm)
+    put_dead_letter(qm)
     rules = "ACTION(RETRY) RETRY(2)\nACTION(FWD) FWDQ(Q1) RETRY(2)\nACTION(DISCARD)"
     with handler(qm, rules) as working:
         assert named(working.run_once()) == {"failed": 1}
@@ -223,7 +232,7 @@ def test_each_rule_has_attempts_of_its_own(qm: QueueManager, clock: VirtualClock
 
 def test_retry_succeeds_at_a_later_attempt(qm: QueueManager, clock: VirtualClock) -> None:
     alter(qm, "Q1", MAXDEPTH=0)
-    bury(qm, life_ms=100_000)
+    put_dead_letter(qm, life_ms=100_000)
     with handler(qm, "ACTION(RETRY) RETRY(2)") as working:
         assert named(working.run_once()) == {"failed": 1}
         assert dict(working.failures) == {rc.MQRC_Q_FULL: 1}
@@ -236,7 +245,7 @@ def test_retry_succeeds_at_a_later_attempt(qm: QueueManager, clock: VirtualClock
 def test_letter_whose_rules_have_all_failed_stays_and_is_not_tried_again(
     qm: QueueManager, clock: VirtualClock
 ) -> None:
-    bury(qm, target="NOWHERE")
+    put_dead_letter(qm, target="NOWHERE")
     with handler(qm, RETRY) as working:
         assert named(working.run_once()) == {"failed": 1, "left": 1}
         clock.advance(120_000)
@@ -262,7 +271,7 @@ def test_what_cannot_be_put_stays_with_the_reason(
     qm: QueueManager, rules: str, letter: dict[str, Any], reason: int
 ) -> None:
     alias(qm, "ROUND", DEAD)
-    bury(qm, **letter)
+    put_dead_letter(qm, **letter)
     with handler(qm, rules) as working:
         assert named(working.run_once()) == {"failed": 1, "left": 1}
         assert dict(working.failures) == {reason: 1}
@@ -288,7 +297,9 @@ def test_E21_E23_letter_for_another_queue_manager_travels_with_what_is_left(
     is_whole: bool,
 ) -> None:
     local(qm, "QM2", USAGE=MQUS_TRANSMISSION)
-    bury(qm, LETTER._replace(reply_to_q_mgr="QM2"), BODY, life_ms=10_000, msg_id=MSG_ID, **letter)
+    put_dead_letter(
+        qm, LETTER._replace(reply_to_q_mgr="QM2"), BODY, life_ms=10_000, msg_id=MSG_ID, **letter
+    )
     clock.advance(6_000)
     assert handled(qm, rules) in ({"redriven": 1}, {"forwarded": 1})
     [travelling] = on(qm, "QM2")
@@ -306,7 +317,7 @@ def test_PUTAUT_CTX_asks_for_the_transmission_queue_of_another_queue_manager(
 ) -> None:
     local(qm, "QM2", USAGE=MQUS_TRANSMISSION)
     qm.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('anna') AUTHADD(CONNECT)")
-    bury(qm, PLAIN._replace(user_identifier="anna"), target_manager="QM2")
+    put_dead_letter(qm, PLAIN._replace(user_identifier="anna"), target_manager="QM2")
     with handler(qm, "ACTION(RETRY) PUTAUT(CTX)") as working:
         assert named(working.run_once()) == {"failed": 1, "left": 1}
         assert dict(working.failures) == {rc.MQRC_NOT_AUTHORIZED: 1}
@@ -316,7 +327,7 @@ def test_PUTAUT_CTX_asks_for_the_transmission_queue_of_another_queue_manager(
 
 
 def test_Q2_letter_without_context_stays_without(qm: QueueManager, clock: VirtualClock) -> None:
-    bury(qm, PLAIN, options=c.MQPMO_NO_CONTEXT)
+    put_dead_letter(qm, PLAIN, options=c.MQPMO_NO_CONTEXT)
     clock.advance(5_000)
     assert handled(qm, RETRY) == {"redriven": 1}
     [message] = on(qm, "Q1")
@@ -344,11 +355,11 @@ def test_Q1_header_of_the_other_byte_order_is_read(qm: QueueManager) -> None:
 def test_letters_of_one_msg_id_are_told_apart(qm: QueueManager, clock: VirtualClock) -> None:
     """By their queue, by when they came here, and by the hundredth of a second of their put."""
     for target in ("Q1", "OTHER", "Q1"):
-        bury(qm, target=target, msg_id=MSG_ID)
+        put_dead_letter(qm, target=target, msg_id=MSG_ID)
     with handler(qm, "DESTQ(OTHER) ACTION(IGNORE)\nACTION(RETRY)") as working:
         assert named(working.run_once()) == {"redriven": 2, "ignored": 1}
         clock.advance(10)
-        bury(qm, msg_id=MSG_ID)
+        put_dead_letter(qm, msg_id=MSG_ID)
         assert named(working.run_once()) == {"redriven": 1}
 
 
@@ -368,7 +379,7 @@ def test_Q4_letter_of_the_delay_processor_is_redriven_at_once(
 
 
 def test_COA_comes_from_where_the_letter_is_redriven_to(qm: QueueManager) -> None:
-    bury(qm, LETTER._replace(report=c.MQRO_COA))
+    put_dead_letter(qm, LETTER._replace(report=c.MQRO_COA))
     assert qm.curdepth(REPLIES) == 0
     assert handled(qm, RETRY) == {"redriven": 1}
     [report] = on(qm, REPLIES)
@@ -379,7 +390,7 @@ def test_COA_is_backed_out_with_an_attempt_that_fails(
     qm: QueueManager, clock: VirtualClock
 ) -> None:
     alter(qm, "Q1", MAXDEPTH=0)
-    bury(qm, LETTER._replace(report=c.MQRO_COA))
+    put_dead_letter(qm, LETTER._replace(report=c.MQRO_COA))
     assert handled(qm, RETRY) == {"failed": 1, "left": 1}
     assert (qm.curdepth(REPLIES), qm.curdepth(DEAD)) == (0, 1)
 
@@ -387,8 +398,8 @@ def test_COA_is_backed_out_with_an_attempt_that_fails(
 def test_letter_that_comes_back_at_once_is_of_the_next_pass(qm: QueueManager) -> None:
     """Without a delay header the delay processor gives it back, in the middle of the pass."""
     for _ in range(2):
-        bury(qm, target=STAGING)
-    bury(qm, target="NOWHERE")
+        put_dead_letter(qm, target=STAGING)
+    put_dead_letter(qm, target="NOWHERE")
     with handler(qm, f"{RETRY} RETRY(2)") as working:
         assert named(working.run_once()) == {"redriven": 2, "failed": 1}
         assert qm.curdepth(DEAD) == 3
@@ -409,7 +420,7 @@ def test_a_letter_that_comes_back_has_used_up_an_attempt_and_waits_RETRYINT(
     qm: QueueManager, clock: VirtualClock
 ) -> None:
     """A catch-all RETRY would send round for ever what its queue's program refuses at once."""
-    bury(qm)
+    put_dead_letter(qm)
     with handler(qm, f"RETRYINT(5)\n{RETRY} RETRY(3)\nDESTQ(Q1) ACTION(FWD) FWDQ(Q2)") as working:
         for _ in range(2):
             assert named(working.run_once()) == {"redriven": 1}
@@ -427,7 +438,7 @@ def test_a_letter_that_comes_back_has_used_up_an_attempt_and_waits_RETRYINT(
 def test_a_letter_that_comes_back_after_twice_RETRYINT_is_a_new_one(
     qm: QueueManager, clock: VirtualClock, passed_ms: int, outcome: str
 ) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     with handler(qm, f"RETRYINT(5)\n{RETRY}") as working:
         assert named(working.run_once()) == {"redriven": 1}
         clock.advance(passed_ms)
@@ -436,7 +447,7 @@ def test_a_letter_that_comes_back_after_twice_RETRYINT_is_a_new_one(
 
 
 def test_a_letter_that_comes_back_for_another_reason_is_a_new_one(qm: QueueManager) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     with handler(qm, f"REASON(MQFB_IMS_ERROR) ACTION(DISCARD)\n{RETRY}") as working:
         assert named(working.run_once()) == {"redriven": 1}
         assert refuse(qm, c.MQFB_IMS_ERROR) == 1
@@ -449,26 +460,26 @@ def test_letters_that_were_put_elsewhere_are_remembered_for_twice_RETRYINT_only(
     with handler(qm, f"RETRYINT(5)\n{RETRY}") as working:
         for passed_ms, count in ((0, 1), (9_999, 2), (1, 2), (10_000, 1)):
             clock.advance(passed_ms)
-            bury(qm)
+            put_dead_letter(qm)
             assert named(working.run_once()) == {"redriven": 1}
             assert len(working._returns) == count
 
 
 @pytest.mark.slow
 def test_no_more_letters_are_remembered_than_memory_has_room_for(qm: QueueManager) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     letter = dead_letter_of(on(qm, DEAD)[0])
     assert letter is not None
     returns = Returns(1_000)
     for reason in range(LIMIT + 10):
         one = letter._replace(header={**letter.header, "Reason": reason})
-        returns.note(one, Course(), 1, START_MS)
+        returns.note(one, RuleState(), 1, START_MS)
     assert len(returns) == LIMIT
 
 
 def test_letter_without_a_delay_header_goes_to_the_staging_queue_once(qm: QueueManager) -> None:
     """What the delay processor has refused it would refuse again, for ever."""
-    bury(qm, target=STAGING)
+    put_dead_letter(qm, target=STAGING)
     with handler(qm, f"WAIT(NO)\n{RETRY}\nACTION(FWD) FWDQ(&DESTQ) HEADER(NO)") as working:
         working.run()
         assert named(working.counts) == {"redriven": 1, "failed": 2, "left": 1}
@@ -481,10 +492,10 @@ def test_attempts_are_remembered_of_letters_a_pass_has_not_come_to(
 ) -> None:
     """Letters of higher priority come back before one that is to be tried again."""
     rules = f"RETRYINT(1)\nREASON(MQRC_HEADER_ERROR) ACTION(DISCARD)\n{RETRY} RETRY(3)"
-    bury(qm, target="NOWHERE")
+    put_dead_letter(qm, target="NOWHERE")
     with handler(qm, rules) as working:
         assert named(working.run_once()) == {"failed": 1}
-        bury(qm, PLAIN._replace(priority=9), target=STAGING)
+        put_dead_letter(qm, PLAIN._replace(priority=9), target=STAGING)
         assert named(working.run_once()) == {"redriven": 1, "discarded": 1}
         for outcome in ({"failed": 1}, {"failed": 1, "left": 1}, {}):
             clock.advance(1_000)
@@ -492,7 +503,7 @@ def test_attempts_are_remembered_of_letters_a_pass_has_not_come_to(
 
 
 def test_letter_that_another_holds_is_not_touched(qm: QueueManager) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     with qm.session(transacted=True) as other:
         assert other.get(DEAD) is not None
         assert handled(qm, RETRY) == {}
@@ -501,7 +512,7 @@ def test_letter_that_another_holds_is_not_touched(qm: QueueManager) -> None:
 
 
 def test_letter_that_another_takes_meanwhile_is_put_nowhere(qm: QueueManager) -> None:
-    bury(qm, LETTER._replace(report=c.MQRO_COA))
+    put_dead_letter(qm, LETTER._replace(report=c.MQRO_COA))
     with handler(qm, RETRY) as working:
         message = working._browse(c.MQGMO_BROWSE_FIRST)
         assert message is not None
@@ -509,7 +520,7 @@ def test_letter_that_another_takes_meanwhile_is_put_nowhere(qm: QueueManager) ->
             other.get(DEAD)
         working._handle(message)
         assert named(working.counts) == {"gone": 1}
-        bury(qm)
+        put_dead_letter(qm)
         assert named(working.run_once()) == {"redriven": 1}
     assert (qm.curdepth("Q1"), qm.curdepth(REPLIES)) == (1, 0)
 
@@ -519,8 +530,8 @@ def test_PUTAUT_CTX_puts_with_the_authority_of_whose_message_it_is(qm: QueueMana
         "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('anna') AUTHADD(CONNECT)\n"
         "SET AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('anna') AUTHADD(PUT)"
     )
-    bury(qm, PLAIN._replace(user_identifier="anna"))
-    bury(qm, PLAIN._replace(user_identifier="berta"))
+    put_dead_letter(qm, PLAIN._replace(user_identifier="anna"))
+    put_dead_letter(qm, PLAIN._replace(user_identifier="berta"))
     rules = "ACTION(RETRY) PUTAUT(CTX)"
     with handler(qm, rules) as working:
         assert named(working.run_once()) == {"redriven": 1, "failed": 1, "left": 1}
@@ -534,7 +545,7 @@ def test_handler_that_cannot_open_its_queue_leaves_no_session_behind(qm: QueueMa
         handler(qm, "ACTION(RETRY)", queue="NOWHERE")
     assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
     # The error keeps the handler, and that its session.
-    assert all(session._opened.holder.is_ended for session in qm._sessions)
+    assert all(session._opened.requester.is_ended for session in qm._sessions)
 
 
 def test_handler_of_a_user_needs_authority_on_the_queue(qm: QueueManager) -> None:
@@ -544,7 +555,7 @@ def test_handler_of_a_user_needs_authority_on_the_queue(qm: QueueManager) -> Non
 
 
 def test_queue_is_the_one_named_else_that_of_the_table_else_DEADQ(qm: QueueManager) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     table = parse_rules(f"INPUTQ(Q2)\n{RETRY}")
     with DeadLetterHandler(qm, table) as working:
         assert named(working.run_once()) == {}
@@ -556,7 +567,7 @@ def test_queue_is_the_one_named_else_that_of_the_table_else_DEADQ(qm: QueueManag
 
 
 def test_gets_inhibited_end_the_handler_and_lose_nothing(qm: QueueManager) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     with handler(qm, RETRY) as working:
         alter(qm, DEAD, GET=c.MQQA_GET_INHIBITED)
         with refused(rc.MQRC_GET_INHIBITED):

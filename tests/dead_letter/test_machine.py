@@ -18,11 +18,11 @@ from hypothesis.stateful import (
 )
 
 from mayfly import QueueManager
-from mayfly.engine import bury as engine_bury
+from mayfly.engine import put_dead_letter as engine_bury
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from tests.dead_letter.scene import PLAIN, bury, handler, named
+from tests.dead_letter.scene import PLAIN, handler, named, put_dead_letter
 from tests.examples import examples
 from tests.spec.scene import DEAD, STAGING, alter, alter_manager, local
 
@@ -83,7 +83,7 @@ class Model:
     arrived: Counter[str] = field(default_factory=Counter)
     put_count: int = 0
 
-    def bury(
+    def put_dead_letter(
         self,
         target: str,
         priority: int,
@@ -104,10 +104,12 @@ class Model:
         letters, self.on_its_way = self.on_its_way, []
         for one, course in sorted(letters, key=lambda sent: sent[0].place[0]):
             if one.expire_at_ms is None or one.expire_at_ms > self.now_ms:
-                back = self.bury("BACK", -one.place[0], one.expire_at_ms, origin=one.origin)
+                back = self.put_dead_letter(
+                    "BACK", -one.place[0], one.expire_at_ms, origin=one.origin
+                )
                 self.returned[back.place[1]] = course
 
-    def course_of(self, number: int) -> Course:
+    def timeline_of(self, number: int) -> Course:
         """Return that of a letter; one that has come back late is as new."""
         if number not in self.courses:
             course = self.returned.pop(number, None)
@@ -135,7 +137,7 @@ class Model:
 
     def handle(self, letter: Letter) -> None:
         number = letter.place[1]
-        course = self.course_of(number)
+        course = self.timeline_of(number)
         if number in self.settled or course.due_ms > self.now_ms:
             return
         for index, (target, action, attempts) in enumerate(self.rules):
@@ -175,7 +177,7 @@ class Model:
         if target == "BACK":
             return True
         if target == STAGING:
-            self.bury(STAGING, -letter.place[0], letter.expire_at_ms, is_refused=True)
+            self.put_dead_letter(STAGING, -letter.place[0], letter.expire_at_ms, is_refused=True)
         else:
             self.arrived[target] += 1
         return True
@@ -211,13 +213,13 @@ class HandlerMachine(RuleBasedStateMachine):
         dies=st.booleans(),
         count=st.integers(1, 3),
     )
-    def bury(self, name: str, priority: int, count: int, *, dies: bool) -> None:
+    def put_dead_letter(self, name: str, priority: int, count: int, *, dies: bool) -> None:
         for _ in range(count):
             life_ms = LIFE_MS if dies else None
             descriptor = PLAIN._replace(priority=priority)
-            msg_id = bury(self.manager, descriptor, target=name, life_ms=life_ms)
+            msg_id = put_dead_letter(self.manager, descriptor, target=name, life_ms=life_ms)
             end_ms = self.model.now_ms + LIFE_MS if dies else None
-            self.ids[self.model.bury(name, priority, end_ms).place[1]] = msg_id
+            self.ids[self.model.put_dead_letter(name, priority, end_ms).place[1]] = msg_id
 
     @rule(ms=st.sampled_from((1, INTERVAL_MS - 1, INTERVAL_MS, LIFE_MS)))
     def time_passes(self, ms: int) -> None:

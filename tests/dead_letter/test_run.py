@@ -11,7 +11,16 @@ from mayfly.dead_letter import Outcome
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.testing import VirtualClock
-from tests.dead_letter.scene import PLAIN, bury, handled, handler, named, on, settled, started
+from tests.dead_letter.scene import (
+    PLAIN,
+    handled,
+    handler,
+    named,
+    on,
+    put_dead_letter,
+    settled,
+    started,
+)
 from tests.spec.scene import DEAD, JOIN_SECONDS, START_MS, Running, alter, alter_manager, refused
 
 RETRY = "ACTION(RETRY)"
@@ -26,8 +35,8 @@ def step(qm: QueueManager, clock: VirtualClock, running: Running, ms: int) -> No
 
 
 def test_WAIT_NO_ends_when_nothing_is_left_to_do(qm: QueueManager) -> None:
-    bury(qm)
-    bury(qm, target="NOWHERE")
+    put_dead_letter(qm)
+    put_dead_letter(qm, target="NOWHERE")
     with handler(qm, f"WAIT(NO)\n{RETRY}") as working:
         working.run()
         assert named(working.counts) == {"redriven": 1, "failed": 1, "left": 1}
@@ -35,7 +44,7 @@ def test_WAIT_NO_ends_when_nothing_is_left_to_do(qm: QueueManager) -> None:
 
 def test_WAIT_NO_stays_for_what_is_to_be_tried_again(qm: QueueManager, clock: VirtualClock) -> None:
     alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
-    bury(qm)
+    put_dead_letter(qm)
     with handler(qm, f"WAIT(NO) RETRYINT(10)\n{RETRY} RETRY(3)") as working:
         running = started(qm, working)
         for failed in (1, 2):
@@ -56,7 +65,7 @@ def test_WAIT_n_ends_when_nothing_new_came_for_n_seconds(
     with handler(qm, rules) as working:
         running = started(qm, working)
         step(qm, clock, running, 29_999)
-        bury(qm)
+        put_dead_letter(qm)
         assert settled(qm, running)
         assert qm.curdepth("Q1") == 1
         step(qm, clock, running, 29_999)
@@ -73,7 +82,7 @@ def test_WAIT_YES_takes_new_letters_at_once_and_ends_when_stopped(
     with handler(qm, RETRY) as working:
         running = started(qm, working)
         for count in (1, 2):
-            bury(qm)
+            put_dead_letter(qm)
             assert settled(qm, running)
             assert working.counts[Outcome.REDRIVEN] == count
         step(qm, clock, running, 600_000)
@@ -82,17 +91,17 @@ def test_WAIT_YES_takes_new_letters_at_once_and_ends_when_stopped(
         running.finish()
         assert running.error is None
         working.run()
-    bury(qm)
+    put_dead_letter(qm)
     assert qm.curdepth(DEAD) == 1
 
 
 def test_letter_of_higher_priority_than_those_left_alone_is_found_at_the_next_pass(
     qm: QueueManager, clock: VirtualClock
 ) -> None:
-    bury(qm, target="OTHER")
+    put_dead_letter(qm, target="OTHER")
     with handler(qm, "DESTQ(OTHER) ACTION(IGNORE)\nACTION(RETRY)") as working:
         running = started(qm, working)
-        bury(qm, PLAIN._replace(priority=9))
+        put_dead_letter(qm, PLAIN._replace(priority=9))
         step(qm, clock, running, 60_000)
         assert settled(qm, running)
         assert named(working.counts) == {"ignored": 1, "redriven": 1}
@@ -105,11 +114,11 @@ def test_all_that_has_failed_is_tried_again_in_one_pass_every_RETRYINT(
 ) -> None:
     """A pass for each letter of a thousand would go through the queue a thousand times."""
     alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
-    bury(qm)
+    put_dead_letter(qm)
     with handler(qm, f"RETRYINT(10)\n{RETRY} RETRY(9)") as working:
         running = started(qm, working)
         step(qm, clock, running, 9_999)
-        bury(qm)
+        put_dead_letter(qm)
         assert settled(qm, running)
         assert working.counts[Outcome.FAILED] == 2
         for failed in (4, 6):
@@ -125,7 +134,7 @@ def test_only_letters_that_stay_are_remembered(qm: QueueManager, clock: VirtualC
     with handler(qm, f"RETRYINT(999999999)\nDESTQ(Q2) ACTION(IGNORE)\n{RETRY}") as working:
         running = started(qm, working)
         for target in ("Q2", "Q1", "Q1", "Q1"):
-            bury(qm, target=target)
+            put_dead_letter(qm, target=target)
             assert settled(qm, running)
         assert named(working.counts) == {"redriven": 3, "ignored": 1}
         assert len(working._settled) == 1
@@ -137,7 +146,7 @@ def test_two_handlers_at_once_redrive_each_letter_once(qm: QueueManager) -> None
     count = 80
     alter(qm, "Q1", MAXDEPTH=1_000)
     for _ in range(count):
-        bury(qm)
+        put_dead_letter(qm)
     handlers = [handler(qm, f"WAIT(NO)\n{RETRY}") for _ in range(2)]
     threads = [Thread(target=working.run) for working in handlers]
     for thread in threads:
@@ -155,7 +164,7 @@ def test_stop_in_the_middle_leaves_each_letter_in_one_place(qm: QueueManager) ->
     count = 60
     alter(qm, "Q1", MAXDEPTH=1_000)
     for _ in range(count):
-        bury(qm)
+        put_dead_letter(qm)
     with handler(qm, RETRY) as working:
         running = Running(working.run)
         while working.counts[Outcome.REDRIVEN] < 5:
@@ -183,14 +192,14 @@ def test_queue_manager_that_closes_ends_a_handler_with_its_reason() -> None:
 
 def test_attempts_of_another_handler_are_not_counted(qm: QueueManager, clock: VirtualClock) -> None:
     alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
-    bury(qm)
+    put_dead_letter(qm)
     for _ in range(2):
         assert handled(qm, "ACTION(RETRY) RETRY(2)") == {"failed": 1}
     assert on(qm, DEAD)[0].backout_count == 0
 
 
 def test_run_once_after_stop_does_nothing(qm: QueueManager) -> None:
-    bury(qm)
+    put_dead_letter(qm)
     with handler(qm, RETRY) as working:
         working.stop()
         assert named(working.run_once()) == {}

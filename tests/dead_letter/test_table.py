@@ -12,7 +12,7 @@ from mayfly import QueueManager
 from mayfly.dead_letter import Action, RuleTableError, parse_patterns, parse_rules
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from tests.dead_letter.scene import LETTER, bury, handled
+from tests.dead_letter.scene import LETTER, handled, put_dead_letter
 
 
 def test_control_data_comes_first_and_has_defaults() -> None:
@@ -109,7 +109,7 @@ def test_defaults_of_a_rule() -> None:
     ],
 )
 def test_pattern_takes_a_letter_or_not(qm: QueueManager, pattern: str, is_taken: bool) -> None:
-    bury(qm, LETTER)
+    put_dead_letter(qm, LETTER)
     expected = {"discarded": 1} if is_taken else {"left": 1}
     assert handled(qm, f"{pattern} ACTION(DISCARD)") == expected
 
@@ -121,7 +121,7 @@ def test_text_pattern_is_as_long_as_its_field_and_stars_do_not_count() -> None:
 
 
 def test_reason_may_be_a_feedback_and_a_sign_in_a_name_stands_for_itself(qm: QueueManager) -> None:
-    bury(qm, reason=c.MQFB_APPL_CANNOT_BE_STARTED, target="A.B")
+    put_dead_letter(qm, reason=c.MQFB_APPL_CANNOT_BE_STARTED, target="A.B")
     assert handled(qm, "DESTQ(A?C) ACTION(DISCARD)") == {"left": 1}
     assert handled(qm, "DESTQ('A[.]B') ACTION(DISCARD)") == {"left": 1}
     rules = "REASON(MQFB_APPL_CANNOT_BE_STARTED) DESTQ(A.B) ACTION(DISCARD)"
@@ -129,7 +129,7 @@ def test_reason_may_be_a_feedback_and_a_sign_in_a_name_stands_for_itself(qm: Que
 
 
 def test_blanks_at_the_end_of_a_text_do_not_count_those_before_it_do(qm: QueueManager) -> None:
-    bury(qm, LETTER._replace(user_identifier=" carl    "))
+    put_dead_letter(qm, LETTER._replace(user_identifier=" carl    "))
     assert handled(qm, "USERID('carl') ACTION(DISCARD)") == {"left": 1}
     assert handled(qm, "USERID('?carl?') ACTION(DISCARD)") == {"left": 1}
     assert handled(qm, "USERID(' c*l ') ACTION(DISCARD)") == {"discarded": 1}
@@ -161,7 +161,7 @@ def test_pattern_of_many_signs_is_matched_at_once() -> None:
 
 
 def test_blank_pattern_takes_what_is_blank(qm: QueueManager) -> None:
-    bury(qm, target_manager="")
+    put_dead_letter(qm, target_manager="")
     assert handled(qm, "DESTQM(' ') REPLYQ(' ') ACTION(RETRY)") == {"redriven": 1}
 
 

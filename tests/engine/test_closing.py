@@ -18,13 +18,13 @@ import pytest
 from mayfly import MQError, QueueManager
 from mayfly.engine import GetRequest, PutRequest, Session
 from mayfly.engine.disposal import discard_expired
+from mayfly.engine.end_non_persistent import end_non_persistent
 from mayfly.engine.face.administration import QMODEL
 from mayfly.engine.get import Getter
-from mayfly.engine.holder import Holder
 from mayfly.engine.holding import messages
-from mayfly.engine.losing import lose_volatile
 from mayfly.engine.objects import administration
 from mayfly.engine.queues import VOLATILE
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -128,7 +128,7 @@ def test_a_backout_that_the_close_overtakes_finds_its_messages_ended(tmp_path: P
     session = qm.session(transacted=True)
     assert [session.get("Q1") is not None for _ in range(2)] == [True, True]
     qm.is_closing = True
-    lose_volatile(qm)
+    end_non_persistent(qm)
     session.unit_of_work.backout()
     queue = qm.registry.queue("Q1")
     assert (queue.depth, queue.locked, queue.present) == (1, 0, [0, 1])
@@ -180,7 +180,7 @@ def test_a_get_under_way_when_the_end_comes_is_refused_and_its_message_kept(
     session = qm.session()
     session.put("Q1", b"kept", persistent=persistent)
     with qm.engine_lock:
-        getter = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None, Holder(qm))
+        getter = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None, Requester(qm))
         outcome = getter.take()
     assert outcome is not None
     work = outcome[1]
@@ -382,8 +382,8 @@ def test_a_child_forked_while_another_thread_holds_the_lock_is_told_at_once(
             holding.set()
             done.wait(JOIN_SECONDS)
 
-    holder = threading.Thread(target=hold)
-    holder.start()
+    requester = threading.Thread(target=hold)
+    requester.start()
     assert holding.wait(JOIN_SECONDS)
 
     def child() -> None:
@@ -407,7 +407,7 @@ def test_a_child_forked_while_another_thread_holds_the_lock_is_told_at_once(
 
     status = in_child(child)
     done.set()
-    holder.join(JOIN_SECONDS)
+    requester.join(JOIN_SECONDS)
     assert status == 0
     for parent in (session, other):
         parent.put("Q1", b"parent", persistent=True)

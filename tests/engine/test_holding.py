@@ -276,16 +276,16 @@ def message_in(scene: Scene, state: State) -> tuple[Found, Hold | None]:
     return found, scene.unit.unit_of_work
 
 
-def happen(scene: Scene, found: Found, event: Event, holder: Hold | None) -> None:
+def happen(scene: Scene, found: Found, event: Event, requester: Hold | None) -> None:
     """Let an event happen to a message, as the engine does."""
     if event is Event.GET_UNDER_SYNCPOINT:
         messages.hold(found, Hold())
-    elif event in (Event.BACKOUT, Event.BACKOUT_DELAYED) and holder is None:
+    elif event in (Event.BACKOUT, Event.BACKOUT_DELAYED) and requester is None:
         messages.give_back(found, scene.unit.unit_of_work)
     elif event is Event.WITHDRAW:
         puts.withdraw_own(found[0])
     else:
-        messages.end(scene.qm, Transaction(), found, event, scene.qm.now_ms(), by=holder)
+        messages.end(scene.qm, Transaction(), found, event, scene.qm.now_ms(), by=requester)
 
 
 STORED = State.DELAYED, State.AVAILABLE, State.LOCKED
@@ -296,12 +296,12 @@ MISSING = [(s, e) for s in STORED for e in Event if e not in NEXT[s]]
 def test_a_pair_that_the_table_lacks_stops_at_that_place(
     scene: Scene, state: State, event: Event
 ) -> None:
-    found, holder = message_in(scene, state)
+    found, requester = message_in(scene, state)
     queue = found[0]
     assert messages.state_of(queue, found[1].k) is state
     before = queue.depth, queue.locked, dict(scene.qm.hidden)
     with scene.qm.engine_lock, pytest.raises(TransitionError):
-        happen(scene, found, event, holder)
+        happen(scene, found, event, requester)
     assert (queue.depth, queue.locked, scene.qm.hidden) == before
     scene.unit.backout()
 

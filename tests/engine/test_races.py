@@ -16,9 +16,9 @@ from mayfly.engine import GetRequest, PutRequest
 from mayfly.engine.delay import staging_order
 from mayfly.engine.face.administration import QLOCAL
 from mayfly.engine.get import Getter
-from mayfly.engine.holder import Holder
 from mayfly.engine.objects import administration
 from mayfly.engine.put import put
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import KIND_BALANCE, LEDGER_COLUMNS
 from mayfly.mqi import constants as c
@@ -92,7 +92,9 @@ def test_a_delete_waits_for_a_get_that_is_on_its_way_to_the_disk(
         session = qm.session()
         session.put("Q1", b"taken", persistent=persistent)
         with qm.engine_lock:
-            outcome = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None, Holder(qm)).take()
+            outcome = Getter(
+                qm, qm.registry.resolve("Q1"), GetRequest(), None, Requester(qm)
+            ).take()
         assert outcome is not None
         assert isinstance(outcome[1], Transaction)
         deleting = Running(lambda: delete(qm, "Q1"))

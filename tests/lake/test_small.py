@@ -16,10 +16,10 @@ import pytest
 
 from mayfly.cli.progress import seconds_told
 from mayfly.lake import small
-from mayfly.lake.course import STEPS_MS, QueueShare, step_between
 from mayfly.lake.errors import LakeError, PartError, PlotError
 from mayfly.lake.part import LakePart, part_between
-from mayfly.lake.plot import draw_course
+from mayfly.lake.plot import draw_timeline
+from mayfly.lake.timeline import STEPS_MS, QueueShare, step_between
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from tests.bulk.books import START_MS, life
 from tests.lake.made import small_lake
@@ -130,24 +130,24 @@ def test_a_lake_is_small_up_to_a_size_of_its_part(lake: Path) -> None:
 
 
 def test_the_course_is_in_steps_that_suit_the_time(lake: Path) -> None:
-    course = small.course_of(lake)
+    timeline = small.timeline_of(lake)
     begin = np.datetime64(START_MS, "ms")
-    assert course.step_ms == 5_000
-    assert [(moment - begin).astype(int) for moment in course.starts] == [0, 120_000, 180_000]
-    assert course.ended["got"].tolist() == [2, 1, 1]
-    assert course.ended["expired"].tolist() == [1, 0, 0]
-    assert course.waited_s["p50"].tolist() == [0.25, 120.0, 174.0]
-    course = small.course_of(lake, part=LakePart(until_ms=START_MS + 5_000))
-    assert course.step_ms == 1_000
-    assert course.ended["got"].tolist() == [1, 0, 1]
-    assert np.isnan(course.waited_s["p99"][1])
+    assert timeline.step_ms == 5_000
+    assert [(moment - begin).astype(int) for moment in timeline.starts] == [0, 120_000, 180_000]
+    assert timeline.ended["got"].tolist() == [2, 1, 1]
+    assert timeline.ended["expired"].tolist() == [1, 0, 0]
+    assert timeline.waited_s["p50"].tolist() == [0.25, 120.0, 174.0]
+    timeline = small.timeline_of(lake, part=LakePart(until_ms=START_MS + 5_000))
+    assert timeline.step_ms == 1_000
+    assert timeline.ended["got"].tolist() == [1, 0, 1]
+    assert np.isnan(timeline.waited_s["p99"][1])
 
 
 def test_the_staging_queue_is_counted_apart(lake: Path) -> None:
-    course = small.course_of(lake)
-    assert course.queues == (QueueShare("Q1", 3, 1), QueueShare("Q2", 2, 0))
-    assert course.staged == {"released": 1}
-    assert sum(counts.sum() for counts in course.ended.values()) == 5
+    timeline = small.timeline_of(lake)
+    assert timeline.queues == (QueueShare("Q1", 3, 1), QueueShare("Q2", 2, 0))
+    assert timeline.staged == {"released": 1}
+    assert sum(counts.sum() for counts in timeline.ended.values()) == 5
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_a_step_is_the_shortest_that_leaves_120_of_them(
 
 
 def test_pictures_say_units_and_numbers(lake: Path, tmp_path: Path) -> None:
-    course = small.course_of(lake)
+    timeline = small.timeline_of(lake)
     page, image, drawing = (tmp_path / f"report.{kind}" for kind in ("html", "png", "svg"))
     for file in (page, image, drawing):
-        draw_course(course, file)
+        draw_timeline(timeline, file)
     text = page.read_text("utf-8")
     assert image.read_bytes().startswith(b"\x89PNG")
     assert drawing.read_text("utf-8").startswith("<?xml")
@@ -185,9 +185,9 @@ def test_pictures_say_units_and_numbers(lake: Path, tmp_path: Path) -> None:
     ):
         assert said in text
     with pytest.raises(PlotError, match=r"report\.gif ends in none of"):
-        draw_course(course, tmp_path / "report.gif")
+        draw_timeline(timeline, tmp_path / "report.gif")
     with pytest.raises(PlotError, match="no lives"):
-        small.course_of(lake, part=part_between(None, None, ["NONE"]))
+        small.timeline_of(lake, part=part_between(None, None, ["NONE"]))
 
 
 # The export

@@ -33,7 +33,7 @@ from mayfly.servers import flight as flight_server
 from mayfly.servers.flight import FlightServer
 from mayfly.testing import VirtualClock
 from tests.bulk.books import TOKEN, kept_books
-from tests.dead_letter.scene import bury
+from tests.dead_letter.scene import put_dead_letter
 from tests.spec.scene import DEAD
 
 START_MS = 1_700_000_000_000
@@ -353,8 +353,8 @@ def test_a_handler_works_there_and_tells_what_it_did(
     manager: QueueManager, served: ServedQueueManager
 ) -> None:
     manager.mqsc(f"DEFINE QLOCAL({DEAD})\nALTER QMGR DEADQ({DEAD})")
-    bury(manager)
-    bury(manager, target="NOWHERE")
+    put_dead_letter(manager)
+    put_dead_letter(manager, target="NOWHERE")
     with served.letter_handler("ACTION(RETRY)") as handler:
         assert handler.queue == DEAD
         handler.run_once()
@@ -371,7 +371,7 @@ def test_a_handler_that_waits_ends_when_it_is_stopped(
     manager.mqsc(f"DEFINE QLOCAL({DEAD})\nALTER QMGR DEADQ({DEAD})")
     for is_stopped in (True, False):
         with served.letter_handler("WAIT(YES)\nACTION(RETRY)") as handler:
-            bury(manager)
+            put_dead_letter(manager)
             if is_stopped:
                 runner = threading.Thread(target=handler.run)
                 runner.start()

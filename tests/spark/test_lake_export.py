@@ -12,13 +12,13 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from mayfly.lake.course import QueueShare
 from mayfly.lake.errors import ExportError, PlotError
 from mayfly.lake.part import part_between
-from mayfly.lake.plot import draw_course
+from mayfly.lake.plot import draw_timeline
+from mayfly.lake.timeline import QueueShare
 from mayfly.lifetime.life import State
-from mayfly.spark.course import course_of
 from mayfly.spark.export import export_lives
+from mayfly.spark.timeline import timeline_of
 from tests.bulk.books import START_MS, life
 from tests.spark.lakes import balance, write_lake
 
@@ -109,7 +109,7 @@ def test_the_course_is_by_the_hour_with_the_worst_queue_first(
     spark: SparkSession, lake: Path
 ) -> None:
     write_lake(lake, [life(7, "Q2", ended_ms=START_MS + 8 * 3_600_000)], 7, date="2023-11-15")
-    course = course_of(spark, lake)
+    course = timeline_of(spark, lake)
     names = ["2023-11-14T22", "2023-11-14T23", "2023-11-15T00", "2023-11-15T06"]
     hours = np.array(names, "datetime64[ms]")
     assert (course.step_ms, course.starts.tolist()) == (3_600_000, hours.tolist())
@@ -124,12 +124,12 @@ def test_pictures_are_made_by_the_ending_of_the_name(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:
     page, image = tmp_path / "report.html", tmp_path / "report.png"
-    course = course_of(spark, lake)
-    draw_course(course, page)
-    draw_course(course, image)
+    course = timeline_of(spark, lake)
+    draw_timeline(course, page)
+    draw_timeline(course, image)
     assert "5 lives, 20.0 % expired" in page.read_text("utf-8")
     assert image.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(PlotError, match=r"report\.gif ends in none of"):
-        draw_course(course, tmp_path / "report.gif")
+        draw_timeline(course, tmp_path / "report.gif")
     with pytest.raises(PlotError, match="no lives"):
-        course_of(spark, lake, part=part_between(None, None, ["NONE"]))
+        timeline_of(spark, lake, part=part_between(None, None, ["NONE"]))

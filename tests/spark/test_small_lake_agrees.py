@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from mayfly.lake import small
 from mayfly.lake.part import EVERYTHING, LakePart, part_between
-from mayfly.spark.course import course_of
 from mayfly.spark.export import export_lives
 from mayfly.spark.report import QueueReport, ledger_report
+from mayfly.spark.timeline import timeline_of
 from tests.bulk.books import START_MS
 from tests.lake.made import varied_lake
 
@@ -48,7 +48,7 @@ def test_reports_are_the_same(spark: SparkSession, tmp_path: Path, part: LakePar
 def test_courses_are_the_same(spark: SparkSession, tmp_path: Path, within_ms: int) -> None:
     lake = varied_lake(tmp_path, 2, within_ms=within_ms)
     part = LakePart(until_ms=START_MS - START_MS % 3_600_000 + 2 * 3_600_000)
-    found, expected = small.course_of(lake, part=part), course_of(spark, lake, part=part)
+    found, expected = small.timeline_of(lake, part=part), timeline_of(spark, lake, part=part)
     assert found.step_ms == expected.step_ms < 3_600_000
     assert found.starts.tolist() == expected.starts.tolist()
     assert (found.queues, found.staged) == (expected.queues, expected.staged)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import Session, bury, forward
+from mayfly.engine import Session, forward, put_dead_letter
 from mayfly.engine.face.administration import QALIAS
 from mayfly.engine.objects import administration
 from mayfly.engine.pubsub.retained import RETAINED_QUEUE
@@ -156,7 +156,7 @@ def _bury(qm: QueueManager, session: Session, life_ms: int | None) -> None:
     with qm.session(transacted=True) as other:
         message = other.get("Q1")
         assert message is not None
-        bury(qm, other, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+        put_dead_letter(qm, other, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
 
 
 #: What dead-letters a message, and how long after its put.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Message, Session, bury, forward, report_exception
+from mayfly.engine import Message, Session, forward, put_dead_letter, report_exception
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.structures import DLH, XQH
@@ -72,21 +72,21 @@ def test_Q2_it_is_the_same_message_elsewhere(
     assert (moved.put_ms, moved.backout_count) == (START_MS + 90_000_000, 0)
 
 
-@pytest.mark.parametrize("by", ["forward", "bury"])
+@pytest.mark.parametrize("by", ["forward", "put_dead_letter"])
 @pytest.mark.parametrize(("after_ms", "present"), [(-1, 1), (0, 0), (1, 0)])
 def test_E21_its_life_runs_on_to_the_same_deadline(
     qm: QueueManager, session: Session, clock: VirtualClock, by: str, after_ms: int, present: int
 ) -> None:
     message = put_and_get(qm, session, life_ms=10_000)
     clock.advance(6_000)
-    if by == "bury":
-        bury(qm, session, message, rc.MQRC_Q_FULL)
+    if by == "put_dead_letter":
+        put_dead_letter(qm, session, message, rc.MQRC_Q_FULL)
     else:
         forward(qm, session, "Q2", message)
     session.commit()
     clock.advance(4_000 + after_ms)
     with qm.session() as looking:
-        assert len(list(looking.browse(DEAD if by == "bury" else "Q2"))) == present
+        assert len(list(looking.browse(DEAD if by == "put_dead_letter" else "Q2"))) == present
 
 
 def test_E21_what_ends_at_this_very_moment_is_put_and_expires_a_millisecond_later(
@@ -120,7 +120,7 @@ def test_a_message_without_context_gets_none(
     message = put_and_get(qm, session, descriptor=V2, options=c.MQPMO_NO_CONTEXT)
     clock.advance(5_000)
     forward(qm, session, "Q2", message)
-    bury(qm, session, message, rc.MQRC_Q_FULL)
+    put_dead_letter(qm, session, message, rc.MQRC_Q_FULL)
     for name in ("Q2", DEAD):
         moved = session.get(name)
         assert moved is not None
@@ -140,7 +140,7 @@ def test_no_correl_id_stays_none(qm: QueueManager, session: Session) -> None:
 def test_G8_a_backout_leaves_it_where_it_was(qm: QueueManager, session: Session) -> None:
     message = put_and_get(qm, session, descriptor=WHOLE._replace(report=c.MQRO_EXCEPTION))
     forward(qm, session, "Q2", message)
-    bury(qm, session, message, rc.MQRC_Q_FULL)
+    put_dead_letter(qm, session, message, rc.MQRC_Q_FULL)
     assert report_exception(qm, session, message, rc.MQRC_Q_FULL)
     session.backout()
     assert [qm.curdepth(name) for name in ("Q1", "Q2", DEAD, REPLIES)] == [1, 0, 0, 0]
@@ -151,7 +151,7 @@ def test_Q1_a_dead_letter_says_why_from_where_and_by_whom(
 ) -> None:
     message = put_and_get(qm, session)
     clock.advance(5_000)
-    bury(qm, session, message, c.MQFB_APPL_CANNOT_BE_STARTED)
+    put_dead_letter(qm, session, message, c.MQFB_APPL_CANNOT_BE_STARTED)
     dead = session.get(DEAD)
     assert dead is not None
     header = DLH.unpack(dead.body)
@@ -212,7 +212,7 @@ def test_without_a_dead_letter_queue_nothing_is_buried(qm: QueueManager, session
     alter_manager(qm, DEADQ="")
     message = put_and_get(qm, session)
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
-        bury(qm, session, message, rc.MQRC_Q_FULL)
+        put_dead_letter(qm, session, message, rc.MQRC_Q_FULL)
 
 
 def test_an_exception_report_that_nobody_takes_is_told(qm: QueueManager, session: Session) -> None:

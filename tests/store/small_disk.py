@@ -12,7 +12,7 @@ from pathlib import Path
 from mayfly import MQError, QueueManager
 from mayfly.runtime import Files
 from mayfly.store.ballast import BALLAST_FILE, Ballast
-from mayfly.store.log_keeper import LogKeeper
+from mayfly.store.checkpointer import Checkpointer
 from mayfly.testing import VirtualClock
 
 BODY = os.urandom(40_000)
@@ -105,5 +105,5 @@ def main(folder: Path) -> None:
 
 
 if sys.argv[2] == "late":
-    LogKeeper._checkpoint = lambda *_: None  # type: ignore[method-assign]  # a busy machine
+    Checkpointer._checkpoint = lambda *_: None  # type: ignore[method-assign]  # a busy machine
 main(Path(sys.argv[1]))

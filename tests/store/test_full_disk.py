@@ -12,7 +12,7 @@ import pytest
 from mayfly import MQError
 from mayfly.mqi import reasons as rc
 from mayfly.store.ballast import BALLAST_BYTES, BALLAST_FILE, Ballast
-from mayfly.store.log_keeper import LogKeeper
+from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
 from tests.facts import wait_until
@@ -232,7 +232,7 @@ def test_checkpoint_that_finds_the_disk_full_gives_the_ballast_up(
     tmp_path: Path, disk: TightDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log has room, and what is in it would find none in the database."""
-    monkeypatch.setattr(LogKeeper, "PAGES_BEFORE_CHECKPOINT", 200)
+    monkeypatch.setattr(Checkpointer, "PAGES_BEFORE_CHECKPOINT", 200)
     store = with_ballast(tmp_path)
     # There is no room for it meanwhile.
     monkeypatch.setattr(Ballast, "comes_back", lambda _self, _owed_bytes: False)

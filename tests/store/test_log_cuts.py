@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mayfly.store.log_keeper import LogKeeper
+from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.store import Store
 from mayfly.store.units import Unit
 from tests.store.cuts import CutDisk, cut, cut_disk, files_of
@@ -80,7 +80,7 @@ def check(folder: Path, allowed: list[list[bytes]]) -> None:
 def test_log_that_a_power_cut_leaves_is_never_taken_for_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, checkpoint_pages: int
 ) -> None:
-    monkeypatch.setattr(LogKeeper, "PAGES_BEFORE_CHECKPOINT", checkpoint_pages)
+    monkeypatch.setattr(Checkpointer, "PAGES_BEFORE_CHECKPOINT", checkpoint_pages)
     random = Random(seed)
     opened(tmp_path / "0").close()
     before = files_of(tmp_path / "0")

@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mayfly.store.checkpointer import Checkpointer
 from mayfly.store.database import DATABASE_FILE
-from mayfly.store.log_keeper import LogKeeper
 from mayfly.store.store import Store
 from tests.spec.scene import Running
 from tests.store.scene import NUMBER, get_unit, held, new_row, opened, put_unit
@@ -34,9 +34,9 @@ def test_the_log_stays_bounded_under_constant_writing(tmp_path: Path) -> None:
     log = tmp_path / f"{DATABASE_FILE}-wal"
     for _ in range(2):
         most_pages = pages_until_the_log_begins_anew(store)
-        assert most_pages >= LogKeeper.PAGES_BEFORE_CHECKPOINT
+        assert most_pages >= Checkpointer.PAGES_BEFORE_CHECKPOINT
     length = log.stat().st_size
-    while store.wal_pages < LogKeeper.PAGES_BEFORE_CHECKPOINT // 2:
+    while store.wal_pages < Checkpointer.PAGES_BEFORE_CHECKPOINT // 2:
         store.commit([put_unit(store, new_row(store, bytes(100_000)))])
     assert log.stat().st_size == length
     store.close()

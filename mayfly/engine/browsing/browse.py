@@ -12,9 +12,9 @@ from mayfly.engine.finding.alive import look
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, GetResult, seen, take_row
-from mayfly.engine.holder import Holder
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
@@ -37,7 +37,7 @@ class Cursor:
     """The place of one browsing handle on its queue, before the first message at the start (B1)."""
 
     def __init__(
-        self, core: Core, path: Path, holder: Holder, *, co_operates: bool = False
+        self, core: Core, path: Path, requester: Requester, *, co_operates: bool = False
     ) -> None:
         """Begin before the first message; what is locked or marked, ``holder`` has.
 
@@ -45,8 +45,8 @@ class Cursor:
         """
         self._core = core
         self._path = path
-        self._holder = holder
-        self._marks = HandleMarks(core, path.queue, holder, co_operates=co_operates)
+        self._holder = requester
+        self._marks = HandleMarks(core, path.queue, requester, co_operates=co_operates)
         self._key: int | None = None
         #: How far the selector was asked behind the cursor.
         self._place: SelectorProgress | None = None
@@ -230,7 +230,7 @@ class Cursor:
             now_ms,
             before=None,
             in_parts=in_parts,
-            holder=self._holder,
+            requester=self._holder,
         )
         if place is not None:
             place.reach(reached, is_end=not self._is_cut)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mayfly.engine.browsing.marks import Marks, Unmarked
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetRequest
-from mayfly.engine.holder import Holder
 from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQMMBI_UNLIMITED
@@ -23,12 +23,14 @@ def marks_of(queue: LocalQueue) -> Marks:
 class HandleMarks:
     """The marks of one handle on its queue; all but :meth:`narrowed` is under the lock."""
 
-    def __init__(self, core: Core, queue: LocalQueue, holder: Holder, *, co_operates: bool) -> None:
+    def __init__(
+        self, core: Core, queue: LocalQueue, requester: Requester, *, co_operates: bool
+    ) -> None:
         """Begin with nothing marked; ``co_operates`` when it was opened with MQOO_CO_OP."""
         self._core = core
         self._queue = queue
         self._marks = marks_of(queue)
-        self._holder = holder
+        self._holder = requester
         self._co_operates = co_operates
         #: Made for the first browse of unmarked messages.
         self._unmarked: Unmarked | None = None
@@ -41,18 +43,18 @@ class HandleMarks:
 
     def change(self, found: Found, options: int) -> None:
         """Mark and unmark a message that is browsed now, by MQGMO options."""
-        core, marks, holder = self._core, self._marks, self._holder
+        core, marks, requester = self._core, self._marks, self._holder
         if options & c.MQGMO_MARK_BROWSE_HANDLE:
-            marks.mark(found, holder)
+            marks.mark(found, requester)
         if options & c.MQGMO_MARK_BROWSE_CO_OP:
             interval_ms = core.registry.queue_manager.markint
             is_unlimited = interval_ms == MQMMBI_UNLIMITED
             until_ms = None if is_unlimited else core.now_ms() + interval_ms
-            marks.mark_for_set(found, holder, until_ms)
+            marks.mark_for_set(found, requester, until_ms)
             # Somebody may wait for its lapse already.
             core.must_wake = True
         if options & c.MQGMO_UNMARK_BROWSE_HANDLE:
-            marks.unmark(found[1].k, holder)
+            marks.unmark(found[1].k, requester)
         if options & c.MQGMO_UNMARK_BROWSE_CO_OP:
             marks.unmark_for_set(found[1].k)
 

@@ -61,10 +61,10 @@ class Marks:
         """Count a handle that was opened with MQOO_CO_OP."""
         self._sets.setdefault(queue.number, _CoOperatingSet()).handle_count += 1
 
-    def leave(self, queue: LocalQueue, holder: object, *, co_operates: bool) -> None:
+    def leave(self, queue: LocalQueue, requester: object, *, co_operates: bool) -> None:
         """End the marks of a handle that is closed, and with the last one those of its set."""
-        for key in self._keys.pop(holder, ()):
-            self.marked[key].handles.discard(holder)
+        for key in self._keys.pop(requester, ()):
+            self.marked[key].handles.discard(requester)
             self._drop_bare(key)
         if co_operates:
             co_operating = self._sets[queue.number]
@@ -75,16 +75,16 @@ class Marks:
                     self.marked[key].marker = None
                     self._drop_bare(key)
 
-    def mark(self, found: Found, holder: object) -> None:
+    def mark(self, found: Found, requester: object) -> None:
         """Mark a message for one handle."""
-        self._marked(found).handles.add(holder)
-        self._keys.setdefault(holder, set()).add(found[1].k)
+        self._marked(found).handles.add(requester)
+        self._keys.setdefault(requester, set()).add(found[1].k)
 
-    def mark_for_set(self, found: Found, holder: object, until_ms: int | None) -> None:
+    def mark_for_set(self, found: Found, requester: object, until_ms: int | None) -> None:
         """Mark a message for the set of a handle, up to a moment or for ever; renews its mark."""
         queue, row, _side = found
         marked, co_operating = self._marked(found), self._sets[queue.number]
-        marked.marker, marked.until_ms = holder, until_ms
+        marked.marker, marked.until_ms = requester, until_ms
         co_operating.keys.add(row.k)
         if until_ms is not None:
             lapses = co_operating.lapses
@@ -93,12 +93,12 @@ class Marks:
                 lapses[:] = {lapse for lapse in lapses if self._stands(lapse)}
                 heapify(lapses)
 
-    def unmark(self, key: int, holder: object) -> None:
+    def unmark(self, key: int, requester: object) -> None:
         """End the mark of one handle on a message."""
         marked = self.marked.get(key)
-        if marked is not None and holder in marked.handles:
-            marked.handles.discard(holder)
-            self._keys[holder].discard(key)
+        if marked is not None and requester in marked.handles:
+            marked.handles.discard(requester)
+            self._keys[requester].discard(key)
             self._drop_bare(key)
             show(marked.queue, key, marked.persistence)
 
@@ -116,15 +116,15 @@ class Marks:
         for key in keys:
             marked = self.marked.pop(key, None)
             if marked is not None:
-                for holder in marked.handles:
-                    self._keys[holder].discard(key)
+                for requester in marked.handles:
+                    self._keys[requester].discard(key)
                 if marked.marker is not None:
                     self._sets[marked.queue.number].keys.discard(key)
 
-    def is_of_another(self, key: int, holder: object) -> bool:
+    def is_of_another(self, key: int, requester: object) -> bool:
         """Tell whether a message is marked for a set, and by another handle than this one."""
         marked = self.marked.get(key)
-        return marked is not None and marked.marker not in (None, holder)
+        return marked is not None and marked.marker not in (None, requester)
 
     def next_lapse_ms(self, is_waited_on: Callable[[int], bool]) -> int | None:
         """Return when the next mark lapses that somebody on its queue may wait for."""
@@ -183,7 +183,7 @@ class Unmarked:
         self,
         marks: Marks,
         queue: LocalQueue,
-        holder: object,
+        requester: object,
         now_ms: Callable[[], int],
         *,
         co_operates: bool,
@@ -191,7 +191,7 @@ class Unmarked:
         """Begin at the start of a queue."""
         self._marks = marks
         self._queue = queue
-        self._holder = holder
+        self._holder = requester
         self._now_ms = now_ms
         self._co_operates = co_operates
         self._first = queue.low

@@ -209,7 +209,7 @@ class ClaimedPage(NamedTuple):
         return len(self.columns.payload)
 
 
-class Holding(ABC):
+class QueueClaims(ABC):
     """Holds what consumers have claimed; a consumer's methods are called with its lock held."""
 
     def __init__(self, core: Core) -> None:

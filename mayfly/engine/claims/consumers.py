@@ -20,11 +20,11 @@ from mayfly.engine.claims.consumer import (
     ClaimedPage,
     ClaimError,
     Consumer,
-    Holding,
     Limit,
+    QueueClaims,
 )
-from mayfly.engine.claims.ordinary_queue import MovedRows
-from mayfly.engine.claims.staging_queue import DueRows
+from mayfly.engine.claims.ordinary_queue import OrdinaryQueueClaims
+from mayfly.engine.claims.staging_queue import StagingQueueClaims
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import DelayProcessor
 from mayfly.engine.objects.registry import check_name
@@ -45,8 +45,8 @@ class Claims:
     def __init__(self, core: Core, processor: DelayProcessor) -> None:
         """Begin without consumers; :meth:`load` brings those of the store."""
         self._core = core
-        self._moved = MovedRows(core)
-        self._due = DueRows(core, processor)
+        self._moved = OrdinaryQueueClaims(core)
+        self._due = StagingQueueClaims(core, processor)
         self._consumers: dict[str, Consumer] = {}
         self._attaching = core.runtime.lock("consumers")
 
@@ -302,6 +302,6 @@ class Claims:
             raise ClaimError(reasons.CONSUMER_UNKNOWN, f"there is no consumer {name!r}")
         return consumer
 
-    def _holding(self, queue: str) -> Holding:
+    def _holding(self, queue: str) -> QueueClaims:
         """Return what holds the claims of a local queue."""
         return self._due if queue == STAGING_QUEUE else self._moved

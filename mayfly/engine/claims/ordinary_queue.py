@@ -15,8 +15,8 @@ from mayfly.engine.claims.consumer import (
     CLAIM_ROWS_MAX,
     ClaimedPage,
     Consumer,
-    Holding,
     Limit,
+    QueueClaims,
 )
 from mayfly.engine.core import Core
 from mayfly.engine.disposal import discard_expired, original_of, send_report
@@ -40,7 +40,7 @@ _ANY_SEQUENCE = 2**SEQUENCE_BITS - 1
 _PAGE_ROWS = 1_000
 
 
-class _Walk:
+class _Walked:
     """What was met: keys to be claimed, those in memory with their rows, and expired messages."""
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ class _Walk:
 
 def _walk(
     core: Core, queue: LocalQueue, row_count: int, body_bytes: int, up_to_sequence: int
-) -> _Walk:
+) -> _Walked:
     """Look for up to ``row_count`` live messages and ``body_bytes``, one message at least.
 
     The caller hides what it finds before it lets go.
     """
     assert core.engine_lock.is_held()
-    found, now_ms = _Walk(), core.now_ms()
+    found, now_ms = _Walked(), core.now_ms()
     last = [queue.low, queue.low]
     keys = found.keys
     places: dict[int, int] = {}
@@ -177,7 +177,7 @@ def _give_back(core: Core, transaction: Transaction, queue: LocalQueue, rows: Ro
     many.give_back_claimed(transaction, Unclaiming(queue, rows.message_count, returned, keys))
 
 
-class MovedRows(Holding):
+class OrdinaryQueueClaims(QueueClaims):
     """Holds claimed messages in a table of their own, non-persistent ones too."""
 
     def queue(self, name: str) -> LocalQueue:
@@ -241,7 +241,7 @@ class MovedRows(Holding):
                 return None
 
     def _take(
-        self, consumer: Consumer, queue: LocalQueue, found: _Walk, now_ms: int
+        self, consumer: Consumer, queue: LocalQueue, found: _Walked, now_ms: int
     ) -> tuple[ClaimRow, Transaction]:
         row, transaction = consumer.row, Transaction()
         count = len(found.keys)

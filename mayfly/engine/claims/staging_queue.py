@@ -17,8 +17,8 @@ from mayfly.engine.claims.consumer import (
     CLAIM_ROWS_MAX,
     ClaimedPage,
     Consumer,
-    Holding,
     Limit,
+    QueueClaims,
 )
 from mayfly.engine.core import Core
 from mayfly.engine.delay.delay_processor import BATCH, DelayProcessor, DueOfSide
@@ -39,7 +39,7 @@ from mayfly.store.messages import limited
 _MARKS_KEPT = 64
 
 
-class DueRows(Holding):
+class StagingQueueClaims(QueueClaims):
     """Holds what is due on the staging queue for the pipelines that release it."""
 
     def __init__(self, core: Core, processor: DelayProcessor) -> None:

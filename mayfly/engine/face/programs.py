@@ -3,7 +3,7 @@
 Only ``mayfly.connection`` uses it; facades and servers stand on ``mayfly.connection``.
 """
 
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.counting import Counts
 from mayfly.engine.deliveries import Delivery, Settlement
 from mayfly.engine.finding.search import ANY
@@ -54,7 +54,7 @@ __all__ = [
     "subscribe_as",
     # Verbs that end by callback, and messages that are held until they are settled.
     "Delivery",
-    "Later",
+    "Completion",
     "Settlement",
     "UnitOfWork",
 ]

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import Match, in_order
-from mayfly.engine.holder import Holder
 from mayfly.engine.queues import Found, LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.lifetime.window import is_expired
 from mayfly.store.units import StoredMessage
 
@@ -39,7 +39,7 @@ def look(
     *,
     before: int | None,
     in_parts: bool,
-    holder: Holder | None,
+    requester: Requester | None,
 ) -> Look:
     """Look for the first message live now with ``low <= k < before`` that the holder may see.
 
@@ -51,7 +51,7 @@ def look(
     selects = None if match.selector is None else match.asker(core, queue, now_ms)
     expired: list[Found] = []
     reached, refused_count, refused_bytes = low, 0, 0
-    for row, persistence in in_order(core, queue, match, low, holder):
+    for row, persistence in in_order(core, queue, match, low, requester):
         if before is not None and before < row.k:
             break
         if selects is not None and not selects(row):

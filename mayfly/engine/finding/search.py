@@ -11,8 +11,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import of_given_id
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.finding.search_starts import MANY_HIDDEN, SearchStarts
-from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.selectors import MessageFields, Selector, compile_selector
 from mayfly.store.keys import id_hash, key_of_delayed_id, key_of_token, message_token, staging_id
@@ -94,7 +94,7 @@ def selector_of(text: str | None) -> Selector | None:
 
 
 def in_order(
-    core: Core, queue: LocalQueue, match: Match, low: int, holder: Holder | None = None
+    core: Core, queue: LocalQueue, match: Match, low: int, requester: Requester | None = None
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
@@ -104,17 +104,17 @@ def in_order(
     """
     assert core.engine_lock.is_held()
     if queue.is_staging and not (match.msg_id is None and match.correl_id is None):
-        return _shown_with(core, queue, match, low, holder)
-    return _stored(queue, match, low, holder)
+        return _shown_with(core, queue, match, low, requester)
+    return _stored(queue, match, low, requester)
 
 
 def _stored(
-    queue: LocalQueue, match: Match, low: int, holder: Holder | None
+    queue: LocalQueue, match: Match, low: int, requester: Requester | None
 ) -> Iterator[tuple[StoredMessage, int]]:
     volatile, persistent = queue.present
-    if holder is not None and holder.locked is not None:
+    if requester is not None and requester.locked is not None:
         sides = [_side(queue, persistence, match, low) for persistence in (VOLATILE, PERSISTENT)]
-        return _merged(_merged(*sides), _locked(holder.locked, match, low))
+        return _merged(_merged(*sides), _locked(requester.locked, match, low))
     if not persistent:
         return _side(queue, VOLATILE, match, low) if volatile else iter(())
     if not volatile:
@@ -123,13 +123,13 @@ def _stored(
 
 
 def _shown_with(
-    core: Core, queue: LocalQueue, match: Match, low: int, holder: Holder | None
+    core: Core, queue: LocalQueue, match: Match, low: int, requester: Requester | None
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield what the staging queue shows with these ids (D3), and what is damaged with its own."""
     shown_id = match.msg_id
     stored_id = None if shown_id is None else staging_id(shown_id)
-    delayed = _stored(queue, _as_delayed(core, match, stored_id), low, holder)
-    damaged = _stored(queue, match._replace(msg_id=stored_id), low, holder)
+    delayed = _stored(queue, _as_delayed(core, match, stored_id), low, requester)
+    damaged = _stored(queue, match._replace(msg_id=stored_id), low, requester)
     return _merged(
         (f for f in delayed if f[0].target is not None and shown_id in (None, f[0].shown_id)),
         (f for f in damaged if f[0].target is None),

@@ -7,8 +7,8 @@ from weakref import WeakSet
 from mayfly.engine.core import Core
 from mayfly.engine.finding.alive import REFUSALS, REFUSED_BYTES
 from mayfly.engine.finding.search import Match, in_order
-from mayfly.engine.holder import Holder
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.store.units import StoredMessage
 
 #: The one name whose value changes while a message lies on its queue and nothing happens to it.
@@ -81,7 +81,7 @@ class SelectorProgress:
         """Note how far a step has come, and whether the pass ends there."""
         self._key, self._is_passing = key, not is_end
 
-    def scout(self, holder: Holder) -> None:
+    def scout(self, requester: Requester) -> None:
         """Go on in a pass up to the next message that the selector takes, or to the end.
 
         The lock is held only to read messages, not while the selector is asked. Raises
@@ -92,8 +92,8 @@ class SelectorProgress:
         while self._is_passing and rows != []:
             with core.engine_lock:
                 core.check_running()
-                holder.check()
-                rows, now_ms = self._page(holder), core.now_ms()
+                requester.check()
+                rows, now_ms = self._page(requester), core.now_ms()
             selects = self.match.asker(core, self._queue, now_ms)
             for row in rows:
                 if selects(row):
@@ -101,10 +101,10 @@ class SelectorProgress:
                     return
                 self._key = row.k + 1
 
-    def _page(self, holder: Holder) -> list[StoredMessage]:
+    def _page(self, requester: Requester) -> list[StoredMessage]:
         rows: list[StoredMessage] = []
         body_bytes = 0
-        for row, _side in in_order(self._core, self._queue, self.match, self._key, holder):
+        for row, _side in in_order(self._core, self._queue, self.match, self._key, requester):
             rows.append(row)
             body_bytes += len(row.body)
             if len(rows) == REFUSALS or body_bytes >= REFUSED_BYTES:

@@ -8,9 +8,9 @@ from mayfly.engine.get import GetRequest, GetResult
 from mayfly.engine.groups.getter import GroupGetter, Where
 from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Entry
-from mayfly.engine.holder import Holder
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 
 
@@ -23,14 +23,14 @@ class GroupBrowser(GroupGetter):
         path: Path,
         request: GetRequest,
         cursor: Cursor,
-        holder: Holder,
+        requester: Requester,
         *,
         index: GroupIndex,
         where: Where,
         locks: bool,
     ) -> None:
         """Prepare a browse of a handle's cursor; ``locks`` for MQGMO_LOCK."""
-        super().__init__(core, path, request, None, holder, index=index, where=where)
+        super().__init__(core, path, request, None, requester, index=index, where=where)
         self._cursor = cursor
         self._locks = locks
 
@@ -43,5 +43,5 @@ class GroupBrowser(GroupGetter):
         if not result.stays:
             self._cursor.move_to(parts[0].key)
             if self._locks:
-                self.holder.lock((queue, rows[0], parts[0].persistence))
+                self.requester.lock((queue, rows[0], parts[0].persistence))
         return result, None

@@ -14,10 +14,10 @@ from mayfly.engine.groups.index import GroupIndex
 from mayfly.engine.groups.members import Completeness, Entry, extent_of, needed_by, returned_with
 from mayfly.engine.groups.position import Position
 from mayfly.engine.groups.reassembly import Whole, reassembled
-from mayfly.engine.holder import Holder
 from mayfly.engine.holding import messages
 from mayfly.engine.objects.registry import Path
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found, LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.lifetime.window import is_expired
@@ -50,13 +50,13 @@ class GroupGetter(Getter):
         path: Path,
         request: GetRequest,
         unit_of_work: UnitOfWork | None,
-        holder: Holder,
+        requester: Requester,
         *,
         index: GroupIndex,
         where: Where,
     ) -> None:
         """Prepare a get; the index knows what is there."""
-        super().__init__(core, path, request, unit_of_work, holder)
+        super().__init__(core, path, request, unit_of_work, requester)
         self.takes_any = False
         self._index = index
         self._where = where
@@ -120,7 +120,7 @@ class GroupGetter(Getter):
         for entry, row in zip(taken, rows, strict=False):
             if entry.pending is None:
                 self._index.remove(entry)
-                self.holder.forget_lock(row.k)
+                self.requester.forget_lock(row.k)
                 transaction = self._take_row((queue, row, entry.persistence), transaction, now_ms)
             else:
                 assert self._unit_of_work is not None
@@ -196,7 +196,7 @@ class GroupGetter(Getter):
 
     def _note_seen(self, entry: Entry, needed: list[Entry]) -> None:
         """Note that messages are there; not when this holder alone may see one of them."""
-        if entry.group is None or len(needed) < 2 or self.holder.locked is not None:
+        if entry.group is None or len(needed) < 2 or self.requester.locked is not None:
             return
         ends = [each.expire_at_ms for each in needed if each.expire_at_ms is not None]
         seen = Completeness(self._index.moment, min(ends, default=None))
@@ -242,13 +242,13 @@ class GroupGetter(Getter):
         stored: tuple[list[Entry], list[Entry]] = ([], [])
         are_there = True
         for entry in needed:
-            hider = hidden.get(entry.key, self.holder)
-            if hider is self.holder:
+            hider = hidden.get(entry.key, self.requester)
+            if hider is self.requester:
                 if entry.pending is None:
                     stored[entry.persistence].append(entry)
                 continue
             are_there = False
-            if isinstance(hider, Holder):
+            if isinstance(hider, Requester):
                 # Locked by a browse: its holder can see it, by this very index.
                 self._low = candidate.key + 1
             else:
@@ -310,7 +310,7 @@ class GroupGetter(Getter):
             return
         if has_found or self._core.settings.discard_on_empty:
             for _queue, row, _side in expired:
-                self.holder.forget_lock(row.k)
+                self.requester.forget_lock(row.k)
             self._core.committer.deferred.append(discard_expired(self._core, expired, now_ms))
         else:
             for _queue, row, _side in expired:

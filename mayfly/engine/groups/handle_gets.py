@@ -14,8 +14,8 @@ from mayfly.engine.groups.getter import GroupGetter, Where
 from mayfly.engine.groups.index import GroupIndex, index_of
 from mayfly.engine.groups.members import GROUPING, mode_of
 from mayfly.engine.groups.position import Position, position_after
-from mayfly.engine.holder import Holder
 from mayfly.engine.objects.registry import Path
+from mayfly.engine.requester import Requester
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -36,13 +36,13 @@ class GroupGets:
     def __init__(
         self,
         core: Core,
-        holder: Holder,
+        requester: Requester,
         unit_of_work: UnitOfWork,
         cursor: Cursor,
     ) -> None:
         """Begin outside of any group."""
         self._core = core
-        self._holder = holder
+        self._holder = requester
         self._unit = unit_of_work
         self._cursor = cursor
         self._index: GroupIndex | None = None
@@ -201,8 +201,8 @@ class GroupGets:
     def _getter(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupGetter:
         unit_of_work = self._unit if self._in_unit(options) else None
         index = self._index_of(path)
-        core, holder = self._core, self._holder
-        return GroupGetter(core, path, request, unit_of_work, holder, index=index, where=where)
+        core, requester = self._core, self._holder
+        return GroupGetter(core, path, request, unit_of_work, requester, index=index, where=where)
 
     def _browser(self, path: Path, request: GetRequest, options: int, where: Where) -> GroupBrowser:
         return GroupBrowser(

@@ -11,8 +11,8 @@ from mayfly.engine.core import Core
 from mayfly.engine.finding.search import Match
 from mayfly.engine.groups.members import Entry, Group, is_by_message
 from mayfly.engine.groups.position import feedback_of
-from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.engine.unit_of_work import UncommittedPut
 from mayfly.mqi.attribute_selectors import MQ_GROUP_ID_LENGTH
 from mayfly.mqi.descriptor import grouping_of
@@ -148,9 +148,9 @@ class GroupIndex:
         """Return the message with a key."""
         return self._entries.get(key)
 
-    def is_there(self, entry: Entry, holder: Holder | None) -> bool:
+    def is_there(self, entry: Entry, requester: Requester | None) -> bool:
         """Tell whether a message is on the queue still, and the holder may see it."""
-        if self.home.hidden.get(entry.key, holder) is not holder:
+        if self.home.hidden.get(entry.key, requester) is not requester:
             return False
         return bool(present(self.home.messages(entry.persistence), (entry.key,)))
 

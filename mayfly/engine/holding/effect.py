@@ -60,12 +60,14 @@ def take_back(owner: QueueOwner, transaction: Transaction) -> list[Found]:
             del hidden[row.k]
     for found in transaction.departures:
         queue, row, persistence = found
-        holder = hidden.get(row.k)
-        if holder is None or (isinstance(holder, Transaction) and holder is not transaction):
+        requester = hidden.get(row.k)
+        if requester is None or (
+            isinstance(requester, Transaction) and requester is not transaction
+        ):
             # The close of the queue manager has ended it, or is about to (messages.end_at_close).
             continue
-        if isinstance(holder, Hold):
-            if not holder.locks:
+        if isinstance(requester, Hold):
+            if not requester.locks:
                 continue
             queue.locked -= 1
         del hidden[row.k]

@@ -29,8 +29,8 @@ class Hold:
 
 def state_of(queue: LocalQueue, key: int) -> State:
     """Return the state of a message that the store has: it follows from who hides it."""
-    holder = queue.home.hidden.get(key)
-    if isinstance(holder, Hold) and holder.locks:
+    requester = queue.home.hidden.get(key)
+    if isinstance(requester, Hold) and requester.locks:
         return State.LOCKED
     return State.DELAYED if queue.is_staging else State.AVAILABLE
 
@@ -107,10 +107,10 @@ def end(
 def end_at_close(owner: QueueOwner, transaction: Transaction, found: Found, now_ms: int) -> None:
     """Add the end of a non-persistent message that a restart loses; whoever has it is gone."""
     queue, row, _side = found
-    holder = owner.hidden.pop(row.k, None)
-    if holder is not None:
+    requester = owner.hidden.pop(row.k, None)
+    if requester is not None:
         queue.depth += 1
-        queue.locked -= isinstance(holder, Hold)
+        queue.locked -= isinstance(requester, Hold)
     end(owner, transaction, found, Event.RESTART, now_ms)
 
 
@@ -147,19 +147,19 @@ def put_off(
     transaction.arrivals.append((queue, row, persistence))
 
 
-def lock_for_browse(found: Found, holder: object) -> None:
+def lock_for_browse(found: Found, requester: object) -> None:
     """Hide a message from everybody but the handle that has browsed it (B5)."""
     queue, row, _side = found
     if row.k in queue.home.hidden:
         raise not_free(queue, row.k)
-    queue.home.hidden[row.k] = holder
+    queue.home.hidden[row.k] = requester
     queue.browse_locked += 1
 
 
-def unlock(found: Found, holder: object) -> None:
+def unlock(found: Found, requester: object) -> None:
     """End the lock of a browse; nobody is told, as the message may leave at the same moment."""
     queue, row, _side = found
-    unhide(queue, row.k, holder)
+    unhide(queue, row.k, requester)
     queue.browse_locked -= 1
 
 
@@ -189,6 +189,6 @@ def unhide(queue: LocalQueue, key: int, by: object) -> None:
 
 def not_free(queue: LocalQueue, key: int) -> TransitionError:
     """Return the error for a message that somebody else hides, or nobody."""
-    holder = queue.home.hidden.get(key)
-    who = "nobody" if holder is None else type(holder).__name__
+    requester = queue.home.hidden.get(key)
+    who = "nobody" if requester is None else type(requester).__name__
     return TransitionError(f"message {key} of {queue.name} is held by {who}, and not as expected")

@@ -46,7 +46,7 @@ def withdraw_from_unit(queue: LocalQueue) -> None:
 def withdraw_all(transaction: Transaction) -> None:
     """Take back all that a transaction would have put; what it would have taken stays hidden."""
     withdraw_here(transaction)
-    for part in transaction.elsewhere.values():
+    for part in transaction.parts.values():
         withdraw_all(part)
 
 

@@ -8,7 +8,7 @@ from mayfly.engine.authority.checks import UserAuthority
 from mayfly.engine.authority.profiles import SELF
 from mayfly.engine.core import Core
 from mayfly.engine.objects.named import find_named
-from mayfly.engine.opened import OpenObject, OpenQueues
+from mayfly.engine.open_handles import OpenObject, OpenQueues
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error

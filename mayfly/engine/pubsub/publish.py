@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mayfly.engine.attributes.of_queues import QueueDefinition
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import (
     Ids,
@@ -81,7 +81,7 @@ def publish(
     only_here: bool = False,
     alias: QueueDefinition | None = None,
     journey: Journey = HERE,
-    later: Later | None = None,
+    completion: Completion | None = None,
 ) -> PublishResult:
     """Publish to all who subscribe now; in a unit of work they see it at its commit.
 
@@ -112,10 +112,10 @@ def publish(
         is_done = unit_of_work is not None or core.committer.run_at_once(transaction)
     if is_done:
         core.committer.run_deferred()
-    elif later is None:
+    elif completion is None:
         core.committer.run(transaction)
     else:
-        later.transaction = transaction
+        completion.transaction = transaction
     return fan_out.result()
 
 

@@ -22,7 +22,6 @@ from mayfly.engine.delivery import (
     size_on,
 )
 from mayfly.engine.disposal import as_given, discard_expired
-from mayfly.engine.holder import Holder
 from mayfly.engine.holding import messages, puts
 from mayfly.engine.objects.administration import enter_queue
 from mayfly.engine.pubsub.copies import copy_row, prepared_for
@@ -30,6 +29,7 @@ from mayfly.engine.pubsub.proxies import Journey, enveloped, is_proxy
 from mayfly.engine.pubsub.subscriptions import Subscription
 from mayfly.engine.pubsub.topic_strings import has_wildcards, levels_of, matches
 from mayfly.engine.queues import PERSISTENT, VOLATILE, Found
+from mayfly.engine.requester import Requester
 from mayfly.engine.transaction import Transaction
 from mayfly.lifetime.life import Event
 from mayfly.lifetime.times import put_date, put_time
@@ -222,7 +222,7 @@ def _found(core: Core, place: tuple[int, int]) -> Found | None:
     """
     key, persistence = place
     queue = core.registry.by_name(RETAINED_QUEUE)
-    if queue is None or not isinstance(core.hidden.get(key), Holder | None):
+    if queue is None or not isinstance(core.hidden.get(key), Requester | None):
         return None
     row = core.messages(persistence).row(key)
     return None if row is None else (queue, row, persistence)
@@ -231,7 +231,7 @@ def _found(core: Core, place: tuple[int, int]) -> Found | None:
 def _removal(core: Core, found: Found) -> Transaction:
     row, now_ms = found[1], core.now_ms()
     locker = core.hidden.get(row.k)
-    if isinstance(locker, Holder):
+    if isinstance(locker, Requester):
         locker.forget_lock(row.k)
     if is_expired(row.expire_at_ms, now_ms):
         return discard_expired(core, [found], now_ms)

@@ -40,7 +40,7 @@ from mayfly.mqi.errors import MQError, mq_error
 if TYPE_CHECKING:
     from mayfly.engine.core import Core
     from mayfly.engine.message import Message
-    from mayfly.engine.opened import OpenQueues
+    from mayfly.engine.open_handles import OpenQueues
 
 
 class SubscribeRequest(NamedTuple):
@@ -273,9 +273,9 @@ def resume(session: Subscriber, opened: OpenQueues, name: str) -> OpenSubscripti
 def _open(session: Subscriber, opened: OpenQueues, subscription: Subscription) -> OpenSubscription:
     hold, handle = opened.hold(subscription), None
     try:
-        if opened.holder.is_ended:
+        if opened.requester.is_ended:
             # Another thread closes the session, and may have closed all it held before this.
-            raise opened.holder.error()
+            raise opened.requester.error()
         if subscription.is_managed:
             options = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
             if session.authority is not None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from operator import index
 from typing import TYPE_CHECKING, NamedTuple, Protocol, SupportsIndex
 
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.message import Message
-from mayfly.engine.opened import OpenObject
+from mayfly.engine.open_handles import OpenObject
 from mayfly.engine.pubsub.publish import PublishResult
 from mayfly.engine.put import PutRequest, PutResult
 from mayfly.engine.verb_options import check_put_options, with_options
@@ -73,7 +73,7 @@ class Publisher(Protocol):
         only_here: bool = False,
         alias: str = "",
         check: Callable[[str], None] | None = None,
-        later: Later | None = None,
+        completion: Completion | None = None,
     ) -> PublishResult:
         """Publish with a descriptor."""
 
@@ -114,7 +114,7 @@ class TopicHandle:
         options: int = c.MQPMO_NONE,
         context: SupportsIndex = c.MQHO_NONE,
         *,
-        later: Later | None = None,
+        completion: Completion | None = None,
     ) -> PutResult:
         """MQPUT to the topic, with MQPMO options; the queue of the result is empty.
 
@@ -143,7 +143,7 @@ class TopicHandle:
             only_here=bool(options & c.MQPMO_SCOPE_QMGR),
             alias=self._target.alias,
             check=self._target.check,
-            later=later,
+            completion=completion,
         )
         warning = result.warning
         if options & c.MQPMO_WARN_IF_NO_SUBS_MATCHED and not result.matched_count:

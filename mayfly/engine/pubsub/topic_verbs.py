@@ -10,11 +10,11 @@ from typing import cast
 from mayfly.engine.attributes.of_topics import PRIORITY_AS_PUBLISHED
 from mayfly.engine.authority import words
 from mayfly.engine.authority.checks import UserAuthority, alternate_authority
-from mayfly.engine.callbacks import Later
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Identifier, bytes_of, stored_id
 from mayfly.engine.descriptors import Context
-from mayfly.engine.opened import OpenQueues
+from mayfly.engine.open_handles import OpenQueues
 from mayfly.engine.properties.putting import with_mapping
 from mayfly.engine.pubsub.proxies import HERE, Journey
 from mayfly.engine.pubsub.publish import PublishResult, publish
@@ -107,7 +107,7 @@ class TopicVerbs(ABC):
         alias: str = "",
         check: Callable[[str], None] | None = None,
         journey: Journey = HERE,
-        later: Later | None = None,
+        completion: Completion | None = None,
     ) -> PublishResult:
         """MQPUT to a topic with a descriptor of the publisher's own.
 
@@ -140,7 +140,7 @@ class TopicVerbs(ABC):
             only_here=only_here,
             alias=through,
             journey=journey,
-            later=later,
+            completion=completion,
         )
 
     def open_topic(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from mayfly.engine.core import Core
-from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.engine.triggering.trigger import Trigger
 from mayfly.mqi.descriptor import unpack_descriptor
 from mayfly.store.keys import MAX_PRIORITY, order_key
@@ -71,7 +71,7 @@ def _end_key(queue: LocalQueue, trigger: Trigger) -> int:
 
 def _is_there(core: Core, key: int) -> bool:
     hider = core.hidden.get(key)
-    return hider is None or isinstance(hider, Holder)
+    return hider is None or isinstance(hider, Requester)
 
 
 def _on_the_way(core: Core, queue: LocalQueue) -> Iterator[int]:

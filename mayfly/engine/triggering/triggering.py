@@ -36,8 +36,8 @@ _STAY_OFF = (
 
 def triggering_of(core: Core) -> Triggering:
     """Return the triggers of a queue manager."""
-    assert isinstance(core.committer.on_arrival, Triggering)
-    return core.committer.on_arrival
+    assert isinstance(core.committer.arrival_hook, Triggering)
+    return core.committer.arrival_hook
 
 
 class Triggering:

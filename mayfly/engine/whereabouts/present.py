@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
-from mayfly.engine.holder import Holder
 from mayfly.engine.queues import PERSISTENT, VOLATILE, LocalQueue
 from mayfly.engine.remote.resolution import full_name
 from mayfly.engine.remote.wrapping import embedded_or_none
+from mayfly.engine.requester import Requester
 from mayfly.engine.session import Session
 from mayfly.engine.shipments import Shipment
 from mayfly.engine.transaction import Transaction
@@ -112,7 +112,7 @@ class Present:
                 if owner in parts_of(session.unit_of_work):
                     return _unit_of(session)
             return "an open unit of work"
-        if isinstance(owner, Holder):
+        if isinstance(owner, Requester):
             return _BROWSE
         return _CHANNEL if isinstance(owner, Shipment) else _WRITING
 

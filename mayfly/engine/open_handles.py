@@ -1,4 +1,4 @@
-"""What the handles of a session hold on their queues, and how it ends with or without the session.
+"""The open handles of a session: what each one holds on its queue, and how that ends.
 
 Nothing here knows the session or a Handle, so that it does not keep a dropped session alive.
 """
@@ -10,12 +10,12 @@ from itertools import count
 
 from mayfly.engine.browsing.marking import marks_of
 from mayfly.engine.core import Core
-from mayfly.engine.holder import Holder
 from mayfly.engine.message import Message
 from mayfly.engine.objects.dynamic import drop_dynamic_queue
 from mayfly.engine.pubsub.subscription_administration import drop_doomed, forget_subscription
 from mayfly.engine.pubsub.subscriptions import Subscription, SubscriptionHandle
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.requester import Requester
 from mayfly.engine.status import AsyncPuts
 from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.engine.unit_of_work import UnitOfWork
@@ -33,7 +33,6 @@ class OpenQueue:
     """One open handle as its queue knows it."""
 
     __slots__ = (
-        "holder",
         "is_input",
         "is_open",
         "is_output",
@@ -41,6 +40,7 @@ class OpenQueue:
         "options",
         "owns_queue",
         "queue",
+        "requester",
         "saved",
     )
 
@@ -49,7 +49,7 @@ class OpenQueue:
         self.queue = queue
         self.options = options
         self.owns_queue = owns_queue
-        self.holder = Holder(core)
+        self.requester = Requester(core)
         self.is_open = True
         self.is_input = bool(options & _INPUT)
         self.is_output = bool(options & c.MQOO_OUTPUT)
@@ -93,7 +93,7 @@ class OpenQueues:
         #: Sessions of one connection have the same one: publications of either are its own.
         self.connection: object = self
         #: Who gets without a handle.
-        self.holder = Holder(core)
+        self.requester = Requester(core)
 
     def __len__(self) -> int:
         """Return how many handles are open."""
@@ -132,8 +132,8 @@ class OpenQueues:
             drop_dynamic_queue(self._core, opened.queue, options, is_owner=opened.owns_queue)
         except MQError:
             with self._core.engine_lock:
-                if not self.holder.is_ended:
-                    opened.holder.resume()
+                if not self.requester.is_ended:
+                    opened.requester.resume()
             raise
         self._let_go(opened)
         self._core.committer.run_deferred()
@@ -167,8 +167,8 @@ class OpenQueues:
         """Open what is no queue for a handle; raises MQRC_HANDLE_NOT_AVAILABLE."""
         with self._core.engine_lock:
             self.check_room()
-            if self.holder.is_ended:
-                raise self.holder.error()
+            if self.requester.is_ended:
+                raise self.requester.error()
             opened = OpenObject(options)
             self._objects.add(opened)
             return opened
@@ -212,8 +212,8 @@ class OpenQueues:
         """Let nothing be got any more; all gets that wait end with MQRC_HCONN_ERROR."""
         with self._core.engine_lock:
             self._unit_of_work.is_ended = True
-            for holder in (self.holder, *(opened.holder for opened in self._all)):
-                holder.end(
+            for requester in (self.requester, *(opened.requester for opened in self._all)):
+                requester.end(
                     rc.MQRC_HCONN_ERROR, "the session was closed", is_backed_out=is_backed_out
                 )
 
@@ -258,20 +258,22 @@ class OpenQueues:
 
     def _end_waits(self, opened: OpenQueue) -> None:
         with self._core.engine_lock:
-            opened.holder.end(rc.MQRC_HOBJ_ERROR, f"the handle of {opened.queue.name} was closed")
+            opened.requester.end(
+                rc.MQRC_HOBJ_ERROR, f"the handle of {opened.queue.name} was closed"
+            )
 
     def _let_go(self, opened: OpenQueue) -> None:
         queue = opened.queue
         with self._core.engine_lock:
             self._end_waits(opened)
             opened.is_open = False
-            opened.holder.release_lock()
+            opened.requester.release_lock()
             # The end of the queue manager and that of the session may meet here.
             if opened in self._all:
                 self._all.discard(opened)
                 co_operates = bool(opened.options & c.MQOO_CO_OP)
                 marks = marks_of(queue)
-                marks.leave(queue, opened.holder, co_operates=co_operates)
+                marks.leave(queue, opened.requester, co_operates=co_operates)
                 queue.input_count -= opened.is_input
                 queue.output_count -= opened.is_output
                 if queue.exclusive_holder is opened:

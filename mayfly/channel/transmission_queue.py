@@ -7,7 +7,7 @@ from mayfly.engine import Arrivals, Manager
 from mayfly.engine.face.transit import open_transmission_queue
 
 
-class Intake(Arrivals):
+class OpenTransmissionQueue(Arrivals):
     """Holds a queue open and notes when something arrives on it."""
 
     def __init__(self, manager: Manager, name: str) -> None:

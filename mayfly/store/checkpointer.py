@@ -25,7 +25,7 @@ _MOST_PASSES = 10
 _PAGES_ON_A_FULL_DISK = 1_000
 
 
-class LogKeeper:
+class Checkpointer:
     """Moves the write-ahead log into the database, and lengthens it, beside the commit path.
 
     A checkpoint beside writers leaves the frames written meanwhile, so the log would grow for ever;

@@ -1,4 +1,4 @@
-"""What a close ends: lives of non-persistent messages, which a restart does not keep."""
+"""The lives of non-persistent messages end with a close, because a restart does not keep them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mayfly.engine.transaction import Transaction
 _BATCH = 5_000
 
 
-def lose_volatile(core: Core) -> None:
+def end_non_persistent(core: Core) -> None:
     """Record the end of non-persistent messages, if there will be a restart to miss them."""
     if core.store.folder is None:
         return
     for queue in core.registry.queues():
-        while queue.present[VOLATILE] and _lose_batch(core, queue):
+        while queue.present[VOLATILE] and _end_batch(core, queue):
             pass
 
 
-def _lose_batch(core: Core, queue: LocalQueue) -> bool:
+def _end_batch(core: Core, queue: LocalQueue) -> bool:
     with core.engine_lock:
         transaction, now_ms = Transaction(), core.now_ms()
         rows = core.store.volatile.in_order(queue.low, queue.high, _BATCH)

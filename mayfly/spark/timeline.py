@@ -1,4 +1,4 @@
-"""The course of a lake's lives, by Spark: from stored sketches, or from the rows of some hours."""
+"""The timeline of a lake by Spark: from stored sketches, or from the rows of some hours."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mayfly.lake.course import PLOT_RANKS, Course, course_from, step_between
 from mayfly.lake.errors import PartError, PlotError
 from mayfly.lake.files import Lease, Snapshot, check_complete, existing_lake
 from mayfly.lake.part import DAY_MS, EVERYTHING, HOUR_MS, LakePart
 from mayfly.lake.queries import QUEUES_MAX, SPAN, STAGED, WORST_QUEUES, course_of_lives
+from mayfly.lake.timeline import PLOT_RANKS, Timeline, course_from, step_between
 from mayfly.lifetime.life import OUTCOMES, State
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.spark.lake import rows_of
@@ -22,8 +22,10 @@ from mayfly.spark.sketches import merged, sketch_lake, stored_cells
 _HOURS_FROM_SKETCHES = 6
 
 
-def course_of(spark: SparkSession, lake_path: str | Path, *, part: LakePart = EVERYTHING) -> Course:
-    """Return the course to draw; raises LakeError, PartError or, without any lives, PlotError."""
+def timeline_of(
+    spark: SparkSession, lake_path: str | Path, *, part: LakePart = EVERYTHING
+) -> Timeline:
+    """Return the timeline to draw; raises LakeError, PartError or, without any lives, PlotError."""
     lake = existing_lake(lake_path)
     if not part.is_of_whole_hours:
         raise PartError("sketches are by the hour: name whole hours")
@@ -48,7 +50,7 @@ def course_of(spark: SparkSession, lake_path: str | Path, *, part: LakePart = EV
         lease.close()
 
 
-def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> Course:
+def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> Timeline:
     check_complete(snapshot)
     ledger = rows_of(spark, part.files(snapshot.files)).where(part.condition())
 
@@ -60,7 +62,7 @@ def _from_rows(spark: SparkSession, snapshot: Snapshot, part: LakePart) -> Cours
     return course_from(step_ms, rows(by_step), rows(WORST_QUEUES), rows(STAGED))
 
 
-def _from_cells(cells: DataFrame, of_queues: DataFrame, step_ms: int) -> Course:
+def _from_cells(cells: DataFrame, of_queues: DataFrame, step_ms: int) -> Timeline:
     start = f.expr(f"start_ms div {step_ms} * {step_ms}")
     by_step = merged(of_queues.withColumn("start_ms", start), "start_ms")
     ranks = f.array(*map(f.lit, PLOT_RANKS.values()))

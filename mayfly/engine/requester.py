@@ -1,4 +1,4 @@
-"""Who gets and browses: a session or a handle, with what it has locked, until it is closed."""
+"""The party that gets and browses: a session or a handle, with its browse lock, until its close."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.store.units import StoredMessage
 
 
-class Holder:
-    """A session or a handle as the one who gets; whoever closes it ends the waits of its gets.
+class Requester:
+    """A session or a handle that gets messages; its close ends the waits of its gets.
 
-    Its browse lock hides a message from everybody else (B5). All of it is under the lock.
+    Its browse lock hides a message from everybody else (B5). Every method needs the engine lock.
     """
 
     __slots__ = ("_core", "_end", "_has_waited", "is_backed_out", "is_ended", "locked")

@@ -46,7 +46,7 @@ class QueueShare(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Course:
+class Timeline:
     """The ends of a lake's lives over time, and the queues that lost the largest share.
 
     ``starts`` are the beginnings of the steps, UTC; ``waited_s`` has NaN where none was got.
@@ -79,8 +79,8 @@ def step_between(
     return next(fitting, DAY_MS)
 
 
-def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> Course:
-    """Return a course from what was counted by step, by queue, and by outcome of the staged."""
+def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> Timeline:
+    """Return a timeline from what was counted by step, by queue, and by outcome of the staged."""
     counts = ("lives", State.GOT.value, State.EXPIRED.value)
     table = np.array([[row[name] for name in counts] for row in steps], dtype=np.float64).T
     lives, got, expired = table
@@ -89,7 +89,7 @@ def course_from(step_ms: int, steps: Rows, queues: Rows, staged: Rows) -> Course
     by_outcome = {row["outcome"]: int(row["lives"]) for row in staged}
     # Outcomes that this version does not know come last.
     codes = dict.fromkeys((*OUTCOME_CODES, *by_outcome))
-    return Course(
+    return Timeline(
         step_ms,
         np.array([row["start_ms"] for row in steps], dtype="datetime64[ms]"),
         {"got": got, "expired": expired, "other": lives - got - expired},
