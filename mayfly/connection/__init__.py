@@ -15,7 +15,7 @@ from mayfly.connection.interface import (
     UnderWay,
 )
 from mayfly.connection.local import LocalConnection
-from mayfly.connection.operating import Administration, ScheduleVerbs
+from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.values import (
     Delivery,
     GetResult,
@@ -32,6 +32,7 @@ from mayfly.connection.values import (
 __all__ = [
     "Administration",
     "Asynchronous",
+    "ClaimVerbs",
     "Connection",
     "Delivery",
     "GetResult",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from mayfly.connection.operating import Administration, ScheduleVerbs
+from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.values import (
     Delivery,
     GetResult,
@@ -182,6 +182,10 @@ class Connection(Protocol):
     @property
     def admin(self) -> Administration:
         """What an operator does; raises MQRC_NOT_AUTHORIZED for a user with limited authority."""
+
+    @property
+    def claims(self) -> ClaimVerbs:
+        """The claims of pipelines, which an operator may end; raises as :attr:`admin`."""
 
     def end_dropped(self, end: Callable[[], None]) -> None:
         """Run what ends an object that its program has dropped.

@@ -13,9 +13,10 @@ from mayfly.connection.interface import (
     Topics,
 )
 from mayfly.connection.local_calls import LocalCalls
+from mayfly.connection.local_claims import LocalClaims
 from mayfly.connection.local_topics import LocalTopics
 from mayfly.connection.objects import OpenObjects, not_open_here
-from mayfly.connection.operating import Administration, ScheduleVerbs
+from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.values import GetResult, Property, PutResult, Status
 from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session, full_name
 from mayfly.engine.face.programs import (
@@ -30,6 +31,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
+from mayfly.queue_manager import QueueManager
 
 #: Modules in the midst of which nothing is closed, but for those of facades.
 _OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
@@ -41,10 +43,10 @@ class LocalConnection:
     def __init__(
         self,
         session: Session,
-        admin: Administration,
+        manager: QueueManager,
         release: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take a session, which ends with it; ``release`` is called when it is closed."""
+        """Take a session of a queue manager, which ends with it; then ``release`` is called."""
         core = session.core
         self.name = core.name
         self.now_ms = core.now_ms
@@ -55,7 +57,7 @@ class LocalConnection:
         self.asynchronous: Asynchronous = calls
         self.number = calls.number
         self.schedule: ScheduleVerbs = session.schedule
-        self._core, self._session, self._admin, self._release = core, session, admin, release
+        self._core, self._session, self._manager, self._release = core, session, manager, release
         self._handles = objects.handles
 
     def open(
@@ -211,10 +213,14 @@ class LocalConnection:
     @property
     def admin(self) -> Administration:
         """What an operator does."""
-        if self._session.authority is not None:
-            said = "a user of limited authority administers nothing"
-            raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
-        return self._admin
+        self._check_operator()
+        return self._manager
+
+    @property
+    def claims(self) -> ClaimVerbs:
+        """The claims of pipelines."""
+        self._check_operator()
+        return LocalClaims(self._manager.claims)
 
     def end_dropped(self, end: Callable[[], None]) -> None:
         """Run what ends an object that its program has dropped, now or at the next verb."""
@@ -226,6 +232,11 @@ class LocalConnection:
                 return
             frame = frame.f_back
         end()
+
+    def _check_operator(self) -> None:
+        if self._session.authority is not None:
+            said = "a user of limited authority administers nothing"
+            raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
 
     def _opened_queue(self, handle: Handle) -> Opened:
         number, name = handle.number, handle.queue_name

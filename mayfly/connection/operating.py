@@ -1,4 +1,4 @@
-"""What an operator can do by a connection: change the schedule, and administer."""
+"""What an operator can do by a connection: change the schedule, end claims, and administer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Protocol
 
 from mayfly.connection.values import (
     AuditEntry,
+    ConsumerState,
     Counts,
+    OwnTime,
     Receipt,
     Scheduled,
     ScheduleFilter,
@@ -45,6 +47,21 @@ class ScheduleVerbs(Protocol):
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel everything a filter finds; yields the number done so far."""
 
+    def reschedule_all(
+        self,
+        where: ScheduleFilter,
+        *,
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        by_ms: int | None = None,
+    ) -> Iterator[int]:
+        """Give everything a filter finds another delivery time; yields the number done so far.
+
+        ``by_ms`` moves each message by so much. Raises MQRC_OPTIONS_ERROR unless exactly one of
+        the three is given, and MQRC_EXPIRY_ERROR for a time behind the expiry of a message (D7);
+        nothing is changed then.
+        """
+
     def release_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Let everything a filter finds go now; yields the number done so far."""
 
@@ -53,6 +70,31 @@ class ScheduleVerbs(Protocol):
 
     def now_ms(self) -> int:
         """Return the time by which messages are due: ms since 1970, UTC."""
+
+
+class ClaimVerbs(Protocol):
+    """What the consumers of pipelines have claimed from queues (docs/SPARK.md)."""
+
+    @property
+    def instance_id(self) -> str:
+        """The store of the queue manager, which a checkpoint names."""
+
+    def standings(self) -> list[ConsumerState]:
+        """Return the state of each consumer, by name."""
+
+    def end_written(self, consumer: str, until: int) -> int:
+        """End the claims up to a number: their messages are written; return how many there were.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME for a consumer that is not known, and MQRC_OBJECT_CHANGED
+        for claims that this store has not made: it was restored from an older copy.
+        """
+
+    def release(self, consumer: str) -> int:
+        """Give claimed messages back to their queue, counted; return how many there were.
+
+        The reader of the consumer is refused from now on. Raises MQRC_UNKNOWN_OBJECT_NAME,
+        MQRC_STORAGE_MEDIUM_FULL.
+        """
 
 
 class Administration(Protocol):
@@ -75,3 +117,16 @@ class Administration(Protocol):
 
     def delay_processor_status(self) -> str:
         """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""
+
+    def own_time(self) -> OwnTime:
+        """Return its own time beside the clock of its machine (docs/CLOCKS.md)."""
+
+    def follow_wall(self) -> OwnTime:
+        """Follow the clock of its machine forward; returns the times from before.
+
+        Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead of that clock, and
+        MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+        """
+
+    def run_due(self) -> None:
+        """Do all work that is due: on return, messages to be delivered by now are delivered."""

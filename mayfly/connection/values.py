@@ -4,9 +4,11 @@
 how long the text of an attribute is, padded.
 """
 
+from mayfly.contracts.claims import ConsumerState
 from mayfly.engine import (
     AuditEntry,
     Message,
+    OwnTime,
     Receipt,
     Scheduled,
     ScheduleFilter,
@@ -32,11 +34,13 @@ from mayfly.properties.folders import Property
 
 __all__ = [
     "AuditEntry",
+    "ConsumerState",
     "Counts",
     "Delivery",
     "GetResult",
     "Inquiry",
     "Message",
+    "OwnTime",
     "Property",
     "PropertyDescription",
     "PutResult",

@@ -1,0 +1,100 @@
+"""What an operator does by a connection: claims, own time, the schedule by filters, due work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mayfly import QueueManager
+from mayfly.connection import Connection
+from mayfly.connection.values import ConsumerState, Receipt, ScheduleFilter
+from mayfly.engine.face.bulk import ClaimLimit
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.testing import VirtualClock
+from tests.conftest import Connect
+from tests.connection.scene import PERSISTENT, put
+
+
+@pytest.fixture
+def connection(connect: Connect, queue_manager: QueueManager) -> Iterator[Connection]:
+    """A connection of the operator to ``QM1``, which has the queue ``Q1``."""
+    assert queue_manager.mqsc("DEFINE QLOCAL(Q1)").ok
+    connected: Connection = connect(queue_manager, None)
+    yield connected
+    connected.close(commit=False)
+
+
+@pytest.fixture
+def claimed(queue_manager: QueueManager, connection: Connection, queue: int) -> Connection:
+    """The consumer ``billing`` has two messages of ``Q1`` in a claim."""
+    for body in (b"one", b"two"):
+        put(connection, queue, body, descriptor=PERSISTENT)
+    epoch = queue_manager.claims.attach("billing", "Q1").epoch
+    queue_manager.claims.claim("billing", epoch, 0, ClaimLimit(10, 2**20))
+    return connection
+
+
+def reason_of(call: object, *args: object) -> int:
+    assert callable(call)
+    with pytest.raises(MQError) as raised:
+        call(*args)
+    return raised.value.reason
+
+
+def test_claims_are_shown_and_given_back_counted(
+    claimed: Connection, queue_manager: QueueManager, queue: int
+) -> None:
+    now_ms = queue_manager.now_ms()
+    assert claimed.claims.standings() == [ConsumerState("billing", "Q1", 1, 0, 1, 2, now_ms)]
+    assert claimed.claims.release("billing") == 2
+    message = claimed.get(queue).message
+    assert (message.body, message.backout_count) == (b"one", 1)
+
+
+def test_claims_that_are_written_are_ended(claimed: Connection) -> None:
+    assert claimed.claims.end_written("billing", 1) == 2
+    assert claimed.claims.release("billing") == 0
+    assert claimed.admin.curdepth("Q1") == 0
+
+
+def test_a_consumer_that_is_not_known_is_an_unknown_name(connection: Connection) -> None:
+    claims = connection.claims
+    assert reason_of(claims.release, "nobody") == rc.MQRC_UNKNOWN_OBJECT_NAME
+    assert reason_of(claims.end_written, "nobody", 1) == rc.MQRC_UNKNOWN_OBJECT_NAME
+
+
+def test_claims_that_this_store_has_not_made_are_refused(claimed: Connection) -> None:
+    assert reason_of(claimed.claims.end_written, "billing", 2) == rc.MQRC_OBJECT_CHANGED
+    assert [standing.message_count for standing in claimed.claims.standings()] == [2]
+
+
+def test_claims_are_an_operators(connect: Connect, queue_manager: QueueManager) -> None:
+    assert queue_manager.mqsc("SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('bob') AUTHADD(CONNECT)").ok
+    bob = connect(queue_manager, "bob")
+    assert reason_of(lambda: bob.claims) == rc.MQRC_NOT_AUTHORIZED
+    bob.close()
+
+
+def test_own_time_is_the_clocks(connection: Connection, clock: VirtualClock) -> None:
+    found = connection.admin.own_time()
+    assert (found.own_ms, found.difference_ms) == (clock.now_ms(), 0)
+    assert connection.admin.follow_wall() == found
+
+
+def test_all_that_a_filter_finds_is_rescheduled_and_delivered(
+    connection: Connection, clock: VirtualClock, queue: int
+) -> None:
+    for delay_ms in (1_000, 5_000):
+        put(connection, queue, b"", delay_ms=delay_ms)
+    start_ms = clock.now_ms()
+    schedule, everything = connection.schedule, ScheduleFilter("Q1")
+    assert list(schedule.reschedule_all(everything, by_ms=500)) == [2]
+    moments = [entry.deliver_at_ms - start_ms for entry in schedule.list(everything)]
+    assert moments == [1_500, 5_500]
+    [first, _] = schedule.list(everything)
+    assert schedule.release(first.msg_id) is Receipt.RELEASED
+    connection.admin.run_due()
+    assert connection.admin.counts("Q1").live == 1
+    assert reason_of(lambda: list(schedule.reschedule_all(everything))) == rc.MQRC_OPTIONS_ERROR
