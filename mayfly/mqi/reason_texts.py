@@ -21,6 +21,8 @@ WARNINGS = {
     "INCONSISTENT_CCSIDS": "Segments of the message differ in character set.",
     "INCONSISTENT_ENCODINGS": "Segments of the message differ in encoding.",
     "NO_SUBS_MATCHED": "The publication matched no subscription.",
+    "RECONNECTING": "The connection is broken and being made again.",
+    "RECONNECTED": "The connection has been made again.",
 }
 
 #: Codes of calls that have failed (MQCC_FAILED).
@@ -208,4 +210,20 @@ FAILURES = {
     "UNKNOWN_CHANNEL_NAME": "No channel of this name is defined.",
     "PROPERTIES_DISABLED": "Message properties are not enabled.",
     "HMSG_NOT_AVAILABLE": "No more message handles are available.",
+    "CONNECTION_STOPPING": "The connection is ending.",
+    "CD_ERROR": "The channel definition is not valid.",
+    "CLIENT_CONN_ERROR": "The fields that describe a client connection are not valid.",
+    "KEY_REPOSITORY_ERROR": "The key repository cannot be used.",
+    "SSL_INITIALIZATION_ERROR": "The TLS connection could not be set up.",
+    "JSSE_ERROR": "The TLS connection of a JMS program failed.",
+    "SSL_PEER_NAME_MISMATCH": "The certificate of the other side has not the name that is wanted.",
+    "SSL_PEER_NAME_ERROR": "The wanted name of a certificate is not valid.",
+    "CHANNEL_NOT_AVAILABLE": "The channel is stopped or has no instance left.",
+    "RECONNECT_QMID_MISMATCH": "The queue manager that answers is another one than before.",
+    "RECONNECT_INCOMPATIBLE": "A connection that reconnects does not take this option.",
+    "RECONNECT_FAILED": "What was open could not be opened again after reconnecting.",
+    "CALL_INTERRUPTED": "The connection broke in the midst of a call: its outcome is not known.",
+    "RECONNECT_Q_MGR_REQD": "This option is for those who reconnect to the same queue manager.",
+    "RECONNECT_TIMED_OUT": "No queue manager was reached before the time to reconnect had passed.",
+    "CCDT_URL_ERROR": "The address of the client channel definition table is not valid.",
 }

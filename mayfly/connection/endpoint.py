@@ -1,0 +1,167 @@
+"""Where a client connects to: addresses, channel, queue manager and TLS.
+
+An endpoint is a value. ``ccdt`` and ``choose`` make endpoints of tables, environment variables and
+URLs, a program makes one itself, and the remote connection tries its addresses in order.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+if TYPE_CHECKING:
+    import ssl
+
+DEFAULT_PORT = 1414
+#: What a channel definition says that says nothing: of MQCD and of IBM's JSON table.
+DEFAULT_HEARTBEAT_S = 300
+DEFAULT_SHARE_CONVERSATIONS = 10
+DEFAULT_MESSAGE_BYTES = 4_194_304
+
+_MOST_PORT = 65_535
+#: ``host``, ``host(1414)``, ``[2001:db8::1](1414)``; a host has no brackets, commas or blanks.
+_CONNECTION_NAME = re.compile(
+    r"(?:\[(?P<v6>[^][()\s]+)\]|(?P<host>[^][()\s]+))(?:\((?P<port>[^()]*)\))?"
+)
+#: A CipherSpec -> the TLS versions that it allows, lowest and highest; None is any.
+_ANY_CIPHER = {
+    "ANY": ("TLSv1_2", None),
+    "ANY_TLS12": ("TLSv1_2", "TLSv1_2"),
+    "ANY_TLS12_OR_HIGHER": ("TLSv1_2", None),
+    "ANY_TLS13": ("TLSv1_3", "TLSv1_3"),
+    "ANY_TLS13_OR_HIGHER": ("TLSv1_3", None),
+}
+
+
+class Address(NamedTuple):
+    """A host, by its name or number, and a port."""
+
+    host: str
+    port: int = DEFAULT_PORT
+
+    def __str__(self) -> str:
+        """Return it as in CONNAME."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}({self.port})"
+
+
+#: A path is that of a UNIX socket.
+AnyAddress: TypeAlias = Address | Path
+
+
+class Tls(NamedTuple):
+    """How a connection is encrypted, and whom the client trusts.
+
+    ``cipher`` is a CipherSpec. ``authorities`` is a PEM file of certificates that the client
+    trusts, None those of the machine; ``certificate`` a PEM file with the client's own certificate
+    and private key. With ``peer_name``, a pattern of a distinguished name (SSLPEER), the server is
+    known by that name; without one by the host name that the client has connected to.
+    """
+
+    cipher: str = "ANY_TLS12_OR_HIGHER"
+    authorities: Path | None = None
+    certificate: Path | None = None
+    peer_name: str = ""
+
+    def context(self) -> ssl.SSLContext:
+        """Return what Python makes such connections with.
+
+        Raises MQRC_KEY_REPOSITORY_ERROR for a file that is missing or no PEM file, and
+        MQRC_SSL_INITIALIZATION_ERROR for a CipherSpec that this OpenSSL does not have.
+        """
+        import ssl
+
+        try:
+            made = ssl.create_default_context(cafile=self.authorities)
+            made.check_hostname = not self.peer_name
+            if self.certificate is not None:
+                # An empty password: OpenSSL asks the terminal for that of a key that has one.
+                made.load_cert_chain(self.certificate, password="")
+        except (OSError, ssl.SSLError) as error:
+            files = [str(path) for path in (self.authorities, self.certificate) if path]
+            said = f"{' or '.join(files)}: {error}"
+            raise mq_error(rc.MQRC_KEY_REPOSITORY_ERROR, said) from error
+        _restrict(made, self.cipher)
+        return made
+
+
+class Endpoint(NamedTuple):
+    """A queue manager that listens somewhere, and the channel by which it is reached.
+
+    The addresses are tried in order. ``queue_manager`` blank takes the one that answers. ``tls``
+    None is a plain connection. ``heartbeat_s`` 0 sends no heartbeats.
+    """
+
+    addresses: tuple[AnyAddress, ...]
+    channel: str
+    queue_manager: str = ""
+    tls: Tls | None = None
+    heartbeat_s: int = DEFAULT_HEARTBEAT_S
+    share_conversations: int = DEFAULT_SHARE_CONVERSATIONS
+    max_message_bytes: int = DEFAULT_MESSAGE_BYTES
+
+    def __str__(self) -> str:
+        """Return channel and addresses as in MQSERVER."""
+        return f"{self.channel}/TCP/{','.join(map(str, self.addresses))}"
+
+
+def addresses_of(connection_name: str) -> tuple[Address, ...]:
+    """Return the addresses of a CONNAME: ``host``, ``host(1414)``, a list with commas.
+
+    An IPv6 number may stand in square brackets. Raises MQRC_HOST_NOT_AVAILABLE for what is none.
+    """
+    return tuple(_address(each.strip(), connection_name) for each in connection_name.split(","))
+
+
+def _address(text: str, whole: str) -> Address:
+    found = _CONNECTION_NAME.fullmatch(text)
+    if found is None:
+        raise _no_address(f"{text!r} is no host(port)", whole)
+    given = found["port"]
+    if given is None:
+        return Address(found["v6"] or found["host"])
+    if not (given.isascii() and given.isdigit() and 0 < int(given) <= _MOST_PORT):
+        raise _no_address(f"{given!r} is no port", whole)
+    return Address(found["v6"] or found["host"], int(given))
+
+
+def _no_address(said: str, whole: str) -> Exception:
+    return mq_error(rc.MQRC_HOST_NOT_AVAILABLE, f"connection name {whole!r}: {said}")
+
+
+def _restrict(context: ssl.SSLContext, cipher: str) -> None:
+    """Let a context use the versions and suites of a CipherSpec alone."""
+    import ssl
+
+    if cipher in _ANY_CIPHER:
+        lowest, highest = _ANY_CIPHER[cipher]
+        context.minimum_version = ssl.TLSVersion[lowest]
+        if highest:
+            context.maximum_version = ssl.TLSVersion[highest]
+        return
+    known = {suite["name"]: suite["protocol"] for suite in context.get_ciphers()}
+    if known.get(cipher) == "TLSv1.3":
+        # OpenSSL's list of suites has those of 1.3 whatever is set: the version is what counts.
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.set_ciphers(_openssl_name(cipher))
+    except ssl.SSLError as error:
+        said = f"CipherSpec {cipher!r} is not known here: {error}"
+        raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said) from error
+
+
+def _openssl_name(cipher: str) -> str:
+    """Return OpenSSL's name of a CipherSpec or cipher suite of TLS 1.2.
+
+    ``ECDHE_RSA_AES_256_GCM_SHA384`` and ``TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384`` are both
+    ``ECDHE-RSA-AES256-GCM-SHA384``; suites with an RSA key exchange are named by the rest alone.
+    """
+    name = cipher.removeprefix("TLS_").replace("_WITH_", "_").removeprefix("RSA_")
+    name = re.sub(r"AES_(128|256)", r"AES\1", name)
+    return name.replace("AES128_CBC", "AES128").replace("AES256_CBC", "AES256").replace("_", "-")
