@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from mayfly.bulk.client import check_url
+from mayfly.contracts.toml_tables import Table, read_tables, suggestion
 from mayfly.lifetime.life import State
 from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi.delay_header import STAGING_QUEUE
@@ -31,7 +31,6 @@ from mayfly.pipeline.parts import (
     Source,
     StagingSource,
 )
-from mayfly.pipeline.tables import Table, suggestion
 
 __all__ = ["AVAILABLE_NOW", "PipelineConfig", "load"]
 
@@ -57,11 +56,7 @@ def load(path: Path) -> PipelineConfig:
     Raises PipelineError, which names file, table, key and value, and OSError when the file cannot
     be read.
     """
-    try:
-        values = tomllib.loads(path.read_bytes().decode())
-    except (ValueError, RecursionError) as error:
-        raise PipelineError(path, "", f"is not TOML: {error}") from error
-    top = Table(values, path)
+    top = read_tables(path, PipelineError)
     sources = _parts(top, "source", SOURCES)
     # Messages of a staging source go to no sink.
     needs_sink = not all(isinstance(source, StagingSource) for source in sources)
