@@ -27,6 +27,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"store"}),
     frozenset({"engine"}),
     frozenset({"channel", "hierarchy", "sharing"}),
+    frozenset({"security"}),
     frozenset({"admin"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
     | frozenset({"connection", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}),
