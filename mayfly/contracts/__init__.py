@@ -1,1 +1,1 @@
-"""What crosses a process or a version: stored codes, wire rows, verbs, reasons, columns."""
+"""The contracts between processes and versions: stored codes, wire rows, reasons, columns."""

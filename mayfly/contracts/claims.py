@@ -40,7 +40,7 @@ VERBS = (
 
 
 class AttachRequest(NamedTuple):
-    """Who wants to act as which consumer."""
+    """The identity of a reader, and the consumer that it wants to attach to."""
 
     consumer: str
     queue: str
@@ -128,7 +128,7 @@ class Edges(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What separates messages put by now from later ones."""
+    """The mark between messages put by now and later ones."""
 
     mark: int
 

@@ -9,7 +9,7 @@ from mayfly.pymqi import CMQC
 
 
 class Error(Exception):
-    """What all errors of this package are."""
+    """The base of all errors of this package."""
 
 
 class PYIFError(Error):

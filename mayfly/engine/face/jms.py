@@ -14,10 +14,10 @@ from mayfly.engine.waiting import LOOK_YOURSELF
 from mayfly.engine.watch import Source, Wait
 
 __all__ = [
-    # What is defined.
+    # Definitions.
     "LocalQueue",
     "has_lives_from_release",
-    # What verbs return.
+    # Results of verbs.
     "PublishResult",
     "PutResult",
     # Topics.
