@@ -49,7 +49,7 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define a channel of a type; attributes left out are those of the model, else the defaults."""
+    """Define a channel of a type; what is left out is as in the model, else the default."""
     if _TYPE not in attributes:
         raise missing_attribute(_TYPE, "SDR or RCVR")
     given = checked_all(kind, attributes)

@@ -1,4 +1,4 @@
-"""Errors about an attribute that an operation was given: reason code, attribute, value."""
+"""What is wrong with an attribute that an operation was given: reason code, attribute, value."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WrongValue(AdminError):
 
 
 class WrongObject(AdminError):
-    """The attributes given do not make an object: one is missing, or two contradict."""
+    """What is given does not make an object: an attribute is missing, or two contradict."""
 
 
 class UnknownModel(ObjectError):

@@ -1,4 +1,4 @@
-"""The operations on an object of any kind: define, alter, delete, inquire.
+"""What can be done with an object, whatever its kind: define, alter, delete, inquire.
 
 Attributes are given and answered by MQSC keyword, with typed values. All functions raise MQError:
 AdminError names the attribute and its value, any other is about the object.

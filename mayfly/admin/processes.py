@@ -26,7 +26,7 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define a process; attributes left out are those of the model, else the defaults."""
+    """Define a process; what is left out is as in the model, else the default."""
     given = checked_all(kind, attributes)
     if like is not None:
         given = {**find_named(manager, kind, like).attributes, **given}

@@ -24,7 +24,7 @@ from mayfly.engine.face.administration import (
 from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import ObjectError
 
-#: Attributes that a queue does not take over from the one named by LIKE.
+#: What one queue does not take over from another that it is to be like.
 _OWN = ("QSGDISP",)
 
 
@@ -37,7 +37,7 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define a queue; attributes left out are those of the model, else of the default object."""
+    """Define a queue; what is left out is as in the model, else as in the default object."""
     given = checked_all(kind, attributes)
     model = view_queue(manager, like or DEFAULT_OBJECTS[kind])
     if model is not None and model.kind == kind:

@@ -1,4 +1,4 @@
-"""The settings that a folder keeps beside objects, with platform and command level.
+"""What the folder of a queue manager keeps beside objects: platform, command level, settings.
 
 They are Mayfly's own; IBM MQ keeps the like in qm.ini (docs/SETTINGS.md). Names count in any case.
 """

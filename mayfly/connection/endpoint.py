@@ -7,6 +7,7 @@ URLs, a program makes one itself, and the remote connection tries its addresses 
 from __future__ import annotations
 
 import re
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -35,6 +36,19 @@ _ANY_CIPHER = {
     "ANY_TLS13": ("TLSv1_3", "TLSv1_3"),
     "ANY_TLS13_OR_HIGHER": ("TLSv1_3", None),
 }
+
+
+class Reconnect(Enum):
+    """Whether a connection that breaks is made again: DEFRECON of a channel, MQCNO_RECONNECT…
+
+    NO and YES are what happens unless the program says otherwise; DISABLED whatever it says.
+    QUEUE_MANAGER reconnects to the same queue manager only.
+    """
+
+    NO = "no"
+    YES = "yes"
+    QUEUE_MANAGER = "queue manager"
+    DISABLED = "disabled"
 
 
 class Address(NamedTuple):

@@ -1,1 +1,1 @@
-"""The contracts between processes and versions: stored codes, wire rows, reasons, columns."""
+"""What crosses a process or a version: stored codes, wire rows, verbs, reasons, columns."""

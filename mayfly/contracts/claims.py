@@ -40,7 +40,7 @@ VERBS = (
 
 
 class AttachRequest(NamedTuple):
-    """The identity of a reader, and the consumer that it wants to attach to."""
+    """Who wants to act as which consumer."""
 
     consumer: str
     queue: str
@@ -128,7 +128,7 @@ class Edges(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The mark between messages put by now and later ones."""
+    """What separates messages put by now from later ones."""
 
     mark: int
 

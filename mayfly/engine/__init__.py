@@ -1,11 +1,11 @@
-"""The face of the engine: the names that channels, facades, servers and commands may use.
+"""The face of the engine: what channels, facades, servers and commands may use of it.
 
 A name stands here because a neighbour asks for it, under the name that the neighbour would give it.
-Names that several neighbours use stand in this module. Names that only one kind of neighbour uses
-stand in a part of the face: ``face.programs``, ``face.jms``, ``face.administration``,
-``face.transit``, ``face.bulk``. Everything else in this package is the engine's own and may change:
-its lock, its definitions in memory, its transactions. ``tests/engine_boundary.txt`` counts what is
-still taken from there.
+This module has what several neighbours use; what one kind of neighbour alone uses stands in a part
+of the face: ``face.programs``, ``face.jms``, ``face.administration``, ``face.transit``,
+``face.bulk``.
+Everything else in this package is the engine's own and may change: its lock, its definitions in
+memory, its transactions. ``tests/engine_boundary.txt`` counts what is still taken from there.
 """
 
 from mayfly.engine.arrival_order import arrival_number, next_arrival_number
@@ -43,7 +43,7 @@ from mayfly.engine.watch import Signal, wait_for
 from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 
 __all__ = [
-    # An open queue manager: its configuration, its home and its state.
+    # An open queue manager: what it is made with, where it lives, what it says of itself.
     "Configuration",
     "Manager",
     "OwnTime",
@@ -57,7 +57,7 @@ __all__ = [
     "folder_in_home",
     "scan_every",
     "volatile_count",
-    # Definitions, and the authority to put.
+    # What is defined, and who may put.
     "LONGEST_MESSAGE_BYTES",
     "check_name",
     "check_putter",

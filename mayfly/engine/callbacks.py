@@ -1,7 +1,7 @@
-"""Verbs that do not wait: a callback gets their outcome, outside of the lock.
+"""Verbs that do not wait: what becomes of them is told by a callback, outside of the lock.
 
 A callback must not block: until it returns no other callback of the queue manager is called, and a
-commit may be waiting for its thread. It may call verbs; their callbacks come after it.
+commit may be waiting for its thread. It may call verbs; what these lead to is told after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINGER_SECONDS = 1.0
 #: So many puts may be on their way to the disk; one more is refused.
 MOST_PUTS_UNDER_WAY = 10_000
 
-#: Takes the end of a verb: None, or the error that it has failed with.
+#: What a verb ends with: None, or why it has failed.
 OnEnd: TypeAlias = Callable[[MQError | None], object]
 
 
@@ -57,7 +57,7 @@ class Callbacks:
 
 
 class Completion:
-    """The part of a verb that is left: a transaction to be made durable, and its end in memory."""
+    """What a verb has left to be made durable, and what follows in memory when it is."""
 
     __slots__ = ("finish", "job", "transaction")
 
@@ -65,14 +65,14 @@ class Completion:
         """Begin with nothing: the verb may have no need of it."""
         self.transaction: Transaction | None = None
         self.finish: OnEnd | None = None
-        #: A call in the place of a transaction: it may wait, and does not fail.
+        #: What it has left in the place of a transaction: it may wait, and does not fail.
         self.job: Callable[[], None] | None = None
 
 
 class Background:
     """One thread that makes durable, in order, what verbs have left for later.
 
-    Transactions that come while it works share one sync. It ends after a while without work.
+    What is handed over while it is at work shares one sync. It ends when nothing comes for a while.
     """
 
     def __init__(self, callbacks: Callbacks, run: Callable[..., None], runtime: Runtime) -> None:

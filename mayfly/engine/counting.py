@@ -30,7 +30,7 @@ class Counts(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The findings of ``verify``; ``ok`` when nothing is wrong."""
+    """What ``verify`` found; ``ok`` when nothing is wrong."""
 
     ok: bool
     problems: tuple[str, ...]

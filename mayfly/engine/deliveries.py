@@ -1,7 +1,7 @@
 """Messages that a session holds one by one: each is settled alone, beside the unit of work.
 
 A delivery is hidden from everybody and can neither expire nor be released (E15) until it is
-settled. Deliveries not settled when their session ends go back counted (G8), after a kill as well.
+settled. What is not settled when its session ends goes back counted (G8), after a kill as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mayfly.mqi.errors import MQError, mq_error
 
 
 class Settlement(Enum):
-    """The ways to settle a delivery."""
+    """What becomes of a delivery."""
 
     #: It is used: its life ends as ``got``, and its COD report is sent.
     TAKEN = "taken"
@@ -100,7 +100,7 @@ class Deliveries:
         put_dead_letter: Callable[[UnitOfWork, Message], None],
         completion: Completion | None = None,
     ) -> None:
-        """Settle some as one; ``put_dead_letter`` puts one on the dead-letter queue in its unit.
+        """Settle some as one; ``bury`` puts a message on the dead-letter queue in a unit of work.
 
         Raises MQRC_HMSG_ERROR for a number that is not held (any more), and why the dead-letter
         queue does not take a message: all are held as before then. On a full disk all go back.

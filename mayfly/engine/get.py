@@ -31,12 +31,12 @@ from mayfly.store.units import StoredMessage
 
 
 class GetRequest(NamedTuple):
-    """The request of a get; ``max_length`` None takes a body of any length.
+    """What a getter asks for; ``max_length`` None takes a body of any length.
 
     ``wait_ms`` 0 does not wait, MQWI_UNLIMITED (-1) waits for ever; ``persistent_only_syncpoint``
     is MQGMO_SYNCPOINT_IF_PERSISTENT; ``view`` says how the message's properties are returned.
-    ``extends`` is for programs with an MQMD of version 1: the fields of groups and segments, for
-    which it has no place, come in an MQMDE before the data.
+    ``extends`` is for who has an MQMD of version 1: what that has no field for of a member of a
+    group, a segment, or a message that may be cut, comes in an MQMDE before its data.
     """
 
     match: Match = ANY
@@ -49,7 +49,7 @@ class GetRequest(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """The content of a getter's message handle: the properties, and the message as it was put."""
+    """What goes into a getter's message handle: the properties, and the message as it was put."""
 
     properties: list[Property]
     original: Message
@@ -87,7 +87,7 @@ def get(
     A ``place`` lets a selector go on where the last get with it ended. Raises
     MQRC_NO_MSG_AVAILABLE, MQRC_GET_INHIBITED, MQRC_WAIT_INTERVAL_ERROR,
     MQRC_SYNCPOINT_LIMIT_REACHED, and MQRC_HCONN_ERROR or MQRC_HOBJ_ERROR when another thread closes
-    the session or handle, the ``requester``, meanwhile: the message is on its queue then.
+    the session or handle, the ``holder``, meanwhile: the message is on its queue then.
 
     Expired messages met on the way are discarded and reported on before this returns, whatever
     becomes of the unit of work (E9, E14).
@@ -276,7 +276,7 @@ class Getter:
             own = None
         if place is not None:
             place.reach(reached, is_end=not self.is_cut)
-            # A wait that begins now hears only of messages that come from now on.
+            # Who waits from now on is told only of what comes from now on.
             if place.is_behind and alive is None and own is None and self._request.wait_ms:
                 self.is_cut = True
         if expired and (alive or own or core.settings.discard_on_empty):

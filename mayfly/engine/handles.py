@@ -1,4 +1,4 @@
-"""An open queue: the handle that MQOPEN gives, and the verbs through it."""
+"""An open queue: what MQOPEN gave and what may be done through it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from mayfly.mqi.errors import (
 from mayfly.selectors import Selector
 from mayfly.store.keys import key_of_token
 
-#: Options of a get that ends with a callback.
+#: What a get that ends with a callback may ask for.
 _WITH_CALLBACK = (
     c.MQGMO_WAIT
     | c.MQGMO_NO_SYNCPOINT
@@ -65,7 +65,7 @@ _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class Owner(NamedTuple):
-    """The values that a handle has from its session."""
+    """What a handle has from its session."""
 
     context: Context
     unit_of_work: UnitOfWork
@@ -130,7 +130,7 @@ class Handle:
 
     @property
     def path(self) -> Path:
-        """The queue of the name, with its definitions as they stand now."""
+        """What the name resolves to, with its definitions as they stand now."""
         self._path = self._core.registry.refreshed(self._path)
         return self._path
 
@@ -149,8 +149,8 @@ class Handle:
     ) -> PutResult:
         """MQPUT with MQPMO options; raises the reason codes of ``put.put``, C8, P10 and P6.
 
-        With ``completion`` a persistent message outside of syncpoint is not durable on return,
-        unless it belongs to a group.
+        With ``later`` a persistent message outside of syncpoint is not durable on return, unless it
+        belongs to a group.
 
         ``context``, PMO.Context, is the handle, or its number, whose last message got gives the
         context that MQPMO_PASS_IDENTITY_CONTEXT and MQPMO_PASS_ALL_CONTEXT pass on.
@@ -211,7 +211,7 @@ class Handle:
     def get(self, request: GetRequest, options: int = c.MQGMO_NONE) -> GetResult:
         """MQGET, destructive or browsing by its MQGMO options; raises C8, B8 and ``get.get``'s.
 
-        This handle may get the message that its browse has locked: that ends the lock (B5).
+        What this handle has locked by a browse it may get: that ends the lock (B5).
         """
         self._check_open()
         check_get_options(options)

@@ -1,4 +1,4 @@
-"""Objects that programs have dropped without closing them, until a verb without locks ends them."""
+"""What programs have dropped without closing it, until somebody ends it who holds no lock."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class LeftBehind:
     """Sessions and other objects that were dropped, and temporary queues of such sessions.
 
     The garbage collector finds them in the midst of the engine, where locks may be held: it only
-    adds to the lists. The next verb that holds no lock ends them.
+    adds to the lists. Whoever comes by without a lock ends them.
     """
 
     __slots__ = ("objects", "queues", "sessions")
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        #: The call that ends each session.
+        #: What ends each session.
         self.sessions: list[Callable[[], None]] = []
-        #: The call that ends each other object.
+        #: What ends each other object.
         self.objects: list[Callable[[], None]] = []
         #: To be deleted, in turn under the lock.
         self.queues: list[LocalQueue] = []

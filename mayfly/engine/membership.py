@@ -12,7 +12,7 @@ _Manager = TypeVar("_Manager", bound=Core)
 
 
 class Membership(Generic[_Manager]):
-    """The membership of a queue manager in no group; ``mayfly.sharing`` has that in a group."""
+    """What a queue manager asks about its group, here of none; ``mayfly.sharing`` has the other."""
 
     @property
     def has_unfinished(self) -> bool:

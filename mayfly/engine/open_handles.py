@@ -88,11 +88,11 @@ class OpenQueues:
         self._all: set[OpenQueue] = set()
         self._objects: set[OpenObject] = set()
         self._holds: set[SubscriptionHandle] = set()
-        #: The outcome of asynchronous puts.
+        #: What became of asynchronous puts.
         self.async_puts = AsyncPuts(core)
         #: Sessions of one connection have the same one: publications of either are its own.
         self.connection: object = self
-        #: The requester of gets without a handle.
+        #: Who gets without a handle.
         self.requester = Requester(core)
 
     def __len__(self) -> int:

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class _Open(Protocol):
-    """A queue manager, as far as this module asks it."""
+    """What is asked of a queue manager here."""
 
     name: str
     takes_connections: bool

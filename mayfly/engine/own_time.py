@@ -87,7 +87,7 @@ def own_time(core: Core) -> OwnTime:
 def follow_wall(core: Core) -> OwnTime:
     """Follow the wall clock forward to where it is, however far; return the times from before.
 
-    Releases that fall due on the way are done at once; expired messages are discarded when they are
+    What falls due on the way is done at once: releases, and what expires is discarded when it is
     met. Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead: time does not go back while
     programs use it, see :func:`come_back`. MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
     """
@@ -109,9 +109,9 @@ def follow_wall(core: Core) -> OwnTime:
 def come_back(core: Core, close: Callable[[], None]) -> OwnTime:
     """Go back to the wall clock and ``close`` the queue manager; return the times from before.
 
-    Nothing comes back to life: messages expired by the old time are discarded first, with the
-    reports that it owes. A message whose put time the wall clock has not reached is moved back with
-    its deadline, so that it lives as long as its putter has said. Other deadlines
+    Nothing comes back to life: what has expired by the old time is discarded first, with the
+    reports that it owes. A message that was put at a time that the wall clock has not reached is
+    moved back with its deadline, so that it lives as long as its putter has said. Other deadlines
     and delivery times stay, and come later by the difference. Raises MQRC_FUNCTION_NOT_SUPPORTED in
     a queue-sharing group, MQRC_STORAGE_MEDIUM_FULL.
     """

@@ -51,7 +51,7 @@ _GROUPED = MQMF_MSG_IN_GROUP | MQMF_LAST_MSG_IN_GROUP | MQMF_SEGMENT | MQMF_LAST
 
 
 class PutRequest(NamedTuple):
-    """The request of a put: ids as stored (``delivery.stored_id``), lifetimes in ms."""
+    """What a putter asks for: ids as stored (``delivery.stored_id``), lifetimes in ms."""
 
     descriptor: Descriptor
     msg_id: bytes = b""
@@ -62,7 +62,7 @@ class PutRequest(NamedTuple):
 
 
 class PutResult(NamedTuple):
-    """The result of a put: the descriptor with all fields filled in; warning is 0 or a reason.
+    """What became of a put: the descriptor with everything filled in; warning is 0 or a reason.
 
     ``queue`` and ``manager`` are those the name has led to, maybe elsewhere.
     """
@@ -88,7 +88,7 @@ def put(
 ) -> PutResult:
     """Put a message; in a unit of work it is visible at its commit, else when this returns.
 
-    With ``completion`` the wait for the disk is left to be done there.
+    With ``later`` that is left to do where the disk would have to be waited for.
 
     Raises the reason codes of P1, P8, P12, E2, E3, D5-D7, D9, D14, D19, D31; nothing is put then.
     """

@@ -1,4 +1,4 @@
-"""One local queue in memory: counters, places to start reading, waits.
+"""What is known in memory of one local queue: counters, places to start reading, who waits.
 
 Everything here is guarded by the queue manager's lock.
 """
@@ -25,7 +25,7 @@ VOLATILE, PERSISTENT = 0, 1
 
 
 class Watcher(Protocol):
-    """A watcher, which learns of messages that become visible."""
+    """Who is to know what becomes visible."""
 
     def lower(self, key: int) -> None:
         """Note that the message with this key has."""
@@ -101,7 +101,7 @@ class LocalQueue:
         self.number = number
         #: Whether delayed messages wait here.
         self.is_staging = number == STAGING_NUMBER
-        #: The owner of its store: its queue manager, or the queue-sharing group of that.
+        #: Whose store holds it: its queue manager, or the queue-sharing group of that.
         self.home = home
         self.low, self.high = queue_range(number)
         self.first = [self.low, self.low]
@@ -122,7 +122,7 @@ class LocalQueue:
         self.input_count = 0
         self.output_count = 0
         self.exclusive_holder: object | None = None
-        #: Its trigger; None for most queues.
+        #: What lets it trigger; None for most.
         self.trigger: Trigger | None = None
         #: Where searches by ids begin; None until one has had to walk far.
         self.starts: SearchStarts | None = None

@@ -60,13 +60,13 @@ class Session(TopicVerbs):
     ) -> None:
         """Connect; the queue manager calls this."""
         self._core = core
-        #: The user's authorities; None for the one who opened the queue manager: everything.
+        #: What the user may do; None for who opened the queue manager: everything.
         self.authority = authority_of(core, user or "", groups)
         self._transacted = transacted
         self.context = Context(user or "", c.MQAT_UNIX, program, core.name)
         self.unit_of_work = UnitOfWork(core)
         self._opened = OpenQueues(core, self.unit_of_work)
-        #: The messages that it holds beside its unit of work.
+        #: What it holds beside its unit of work.
         self.deliveries = Deliveries(core)
         # Dropped without close, it ends like a program that fails: backed out (G9).
         end = partial(_abandon, self._opened, self.deliveries)
@@ -188,12 +188,12 @@ class Session(TopicVerbs):
         return self.unit_of_work if self._usable() else None
 
     def commit(self, completion: Completion | None = None) -> None:
-        """Commit the unit of work; raises as UnitOfWork.commit, which takes ``completion``."""
+        """Commit the unit of work; raises as UnitOfWork.commit, which takes ``later``."""
         self._usable()
         self.unit_of_work.commit(completion)
 
     def leads_to_topic(self, queue: str) -> bool:
-        """Tell whether a queue here is the alias of a topic: puts to it are published."""
+        """Tell whether a queue here is the alias of a topic: what is put to it is published."""
         return topic_alias(self._core.registry, queue) is not None
 
     def backout(self) -> None:
@@ -202,7 +202,7 @@ class Session(TopicVerbs):
         self.unit_of_work.backout()
 
     def status(self) -> Status:
-        """MQSTAT: the outcome of the asynchronous puts since the last call (P13)."""
+        """MQSTAT: what became of the asynchronous puts since it was asked last (P13)."""
         self._usable()
         return self._opened.async_puts.take()
 

@@ -1,4 +1,4 @@
-"""Syncpoint: the puts and gets of a session that are not committed yet."""
+"""Syncpoint: what a session has put and got and not committed yet."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class UnitOfWork(Hold):
         self._rescheduled: list[tuple[UncommittedGet, StoredMessage]] = []
         self._statements: list[tuple[str, tuple[Any, ...]]] = []
         self._effects: list[Callable[[], Transaction | None]] = []
-        #: Changes beside the messages that a backout undoes, by their owner.
+        #: What a backout undoes beside the messages, by whose it is.
         self._undo: dict[object, Callable[[], None]] = {}
         self._operation_count = 0
         #: Its session is closed, by another thread maybe; set under the lock.
         self.is_ended = False
-        #: Its parts on queues of others in a queue-sharing group, by their owner.
+        #: What it does to queues of others in a queue-sharing group, by whose they are.
         self._parts: dict[QueueOwner, UnitOfWork] = {}
 
     def at(self, home: QueueOwner) -> UnitOfWork:
@@ -207,7 +207,7 @@ class UnitOfWork(Hold):
         report that it owes is sent (E17).
 
         Raises MQRC_STORAGE_MEDIUM_FULL (everything is undone, backout counts as they were) or
-        MQRC_CONNECTION_BROKEN (outcome unknown). With ``completion`` nothing is durable on return.
+        MQRC_CONNECTION_BROKEN (outcome unknown). With ``later`` nothing is durable on return.
         """
         core = self._core
         if self.is_empty:

@@ -1,4 +1,4 @@
-"""A get that waits: the thread that brings a message, or ends the wait, decides its outcome."""
+"""A get that waits: whoever brings a message, or the end of the wait, decides its outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.runtime import Event
 from mayfly.runtime.virtual_clock import check_wait
 
-#: Returned by ``take`` when a search would hold the lock for too long.
+#: What ``take`` returns when it would hold the lock for too long to find out.
 LOOK_YOURSELF = object()
 
 
@@ -46,7 +46,7 @@ class Waiter:
         self._take = take
         self._on_decided = on_decided
         self._is_decided = False
-        #: The event of the waiting thread; None while it does not wait.
+        #: What the waiting thread waits for; None while it does not.
         self._decision: Event | None = None
 
     def attempt(self) -> bool:
@@ -78,7 +78,7 @@ class Waiter:
             self._decide()
 
     def drop(self) -> None:
-        """End it without an outcome: its get has been decided by another wait."""
+        """Let nobody ask it any more: what waits by it has been decided elsewhere."""
         self._is_decided = True
 
     def wait(self, owner: QueueOwner) -> Any:
@@ -135,7 +135,7 @@ class Waits:
             if not waiter.attempt():
                 left.append(waiter)
                 if waiter.takes_any:
-                    # A message that it cannot have, none behind it can: 1,000 waits cost like one.
+                    # What it cannot have nobody behind it can: a thousand waits cost like one.
                     left.extend(waiters[place:])
                     break
         self._keep(queue_number, left)
@@ -176,7 +176,7 @@ class Waits:
                 waiter.fail(error)
 
     def end_of(self, owner: object, error: MQError) -> None:
-        """Decide the waits of an owner by an error; later messages are for the others."""
+        """Decide the waits of an owner by an error; what comes later is for the others."""
         for number, waiters in list(self._by_queue.items()):
             left = []
             for waiter in waiters:

@@ -1,4 +1,4 @@
-"""The coding of data, as stated by a descriptor or a header, and text in that coding."""
+"""What data are coded in, as a descriptor or a header says of them, and text in it."""
 
 from __future__ import annotations
 

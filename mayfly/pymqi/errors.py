@@ -9,7 +9,7 @@ from mayfly.pymqi import CMQC
 
 
 class Error(Exception):
-    """The base of all errors of this package."""
+    """What all errors of this package are."""
 
 
 class PYIFError(Error):

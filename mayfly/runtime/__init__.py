@@ -1,4 +1,4 @@
-"""The parts of the machine that Mayfly uses: clocks, threads, locks, randomness and files."""
+"""What Mayfly takes from the machine: clocks, threads, locks, randomness and files."""
 
 from mayfly.runtime.clocks import SystemClock
 from mayfly.runtime.files import Files

@@ -88,7 +88,7 @@ class Thread(Protocol):
 
     @property
     def ident(self) -> int | None:
-        """The number that :meth:`Runtime.thread_id` returns in it; None before its start."""
+        """What :meth:`Runtime.thread_id` returns in it; None before it is started."""
 
     def start(self) -> None:
         """Begin; raises RuntimeError when the machine has no thread left."""

@@ -1,4 +1,4 @@
-"""The attributes of each kind of object, as tables; MQSC, MQINQ and MQSET are made from them."""
+"""The attribute tables: what each kind of object has; MQSC, MQINQ and MQSET follow from them."""
 
 from __future__ import annotations
 

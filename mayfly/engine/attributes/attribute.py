@@ -1,4 +1,4 @@
-"""The type of an attribute of an object, and the kinds of objects."""
+"""What an attribute of an object is, and the kinds of objects there are."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from mayfly.engine.attributes.definition import Definition, table
 
 @table
 class AuthorityDefinition(Definition):
-    """The authorities of one user or group on one profile."""
+    """What one user or group was given for one profile."""
 
     kinds: ClassVar = (AUTHREC,)
 

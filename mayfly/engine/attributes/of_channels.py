@@ -80,7 +80,7 @@ class ChannelDefinition(Definition):
     mrtmr: int = attribute(1_000, k.MQIACH_MR_INTERVAL, low=1, high=LARGEST, unit=MS)
 
 
-#: Attributes of only one type of channel.
+#: What only one type of channel has.
 SENDER_ONLY: Final = frozenset(
     "CONNAME QMNAME SSLCIPH TOKENFILE XMITQ BATCHINT DISCINT "
     "SHORTRTY SHORTTMR LONGRTY LONGTMR".split()

@@ -17,7 +17,7 @@ from mayfly.engine.attributes.definition import Definition, table
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import constants as c
 
-#: The program that releases delayed messages: the queue manager itself, or a pipeline on Spark.
+#: Who releases delayed messages: the queue manager itself, or a pipeline on Spark.
 DDELAY_EMBEDDED: Final = 0
 DDELAY_SPARK: Final = 1
 #: When authority is asked for: never, at connect, open and send, or at the release as well.
@@ -69,7 +69,7 @@ class ManagerDefinition(Definition):
         words=(("OFF", c.MQEXPI_OFF),),
         unit=SECONDS,
     )
-    # An attribute of Mayfly alone: the program that releases messages (docs/SCHEDULE.md).
+    # Mayfly's own: who releases delayed messages (docs/SCHEDULE.md).
     ddelay: int = attribute(
         DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
     )

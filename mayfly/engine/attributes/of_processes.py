@@ -1,4 +1,4 @@
-"""The attributes of processes, which are the programs that a trigger monitor starts."""
+"""The attributes of processes: what a trigger monitor is to start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST_TYPE = 999_999_999
 
 @table
 class ProcessDefinition(Definition):
-    """A process: a program that a trigger monitor starts."""
+    """A process: what a trigger monitor is to start."""
 
     kinds: ClassVar = (PROCESS,)
 

@@ -31,7 +31,7 @@ _ENABLED_GET = (("ENABLED", c.MQQA_GET_ALLOWED), ("DISABLED", c.MQQA_GET_INHIBIT
 EVENT_DISABLED, EVENT_ENABLED = 0, 1
 _ENABLED_EVENT = (("ENABLED", EVENT_ENABLED), ("DISABLED", EVENT_DISABLED))
 _CUSTOM_CAP = re.compile(r"\bCAPEXPRY\((NOLIMIT|\d+)\)", re.IGNORECASE)
-#: Kinds of queues that hold messages, or whose dynamic queues do.
+#: What holds messages, or becomes what does.
 _HOLDERS = (QLOCAL, QMODEL)
 _GETTABLE = (QLOCAL, QALIAS, QMODEL)
 
@@ -223,5 +223,5 @@ class QueueDefinition(Definition):
 
     @property
     def cap_text(self) -> str:
-        """The name of the cap in errors, with the object that has it."""
+        """What an error calls the cap, with the object that has it."""
         return f"CAPEXPRY({self.cap_tenths}) of {self.kind}({self.name})"

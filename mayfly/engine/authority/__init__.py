@@ -1,1 +1,1 @@
-"""Authority: the operations that a user may do on an object, and the checks of them."""
+"""Authority: who may do what to which object, and where that is asked."""

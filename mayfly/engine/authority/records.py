@@ -1,4 +1,4 @@
-"""Authority records of users and groups, and the sum of them for one object."""
+"""Authority records: what each user and group was given, and what that comes to for one name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PRINCIPAL: Final = "PRINCIPAL"
 GROUP: Final = "GROUP"
 #: The group of everybody.
 NOBODY: Final = "nobody"
-#: Length of a user name in a message descriptor; further characters are not compared.
+#: What there is of a user name in a message descriptor; no more of it is looked at.
 USER_CHARACTERS: Final = 12
 
 
 class Entity(NamedTuple):
-    """A user or a group: ``kind`` is PRINCIPAL or GROUP."""
+    """Who has authority: ``kind`` is PRINCIPAL or GROUP."""
 
     kind: str
     name: str
@@ -44,9 +44,9 @@ class AuthorityRecords:
         self._sorted: dict[tuple[Entity, str], list[tuple[str, int]]] = {}
         #: The groups with which each user has connected last.
         self._groups: dict[str, tuple[str, ...]] = {}
-        #: The user who opened the queue manager: no check applies, as for an empty name.
+        #: Who opened the queue manager, for whom nothing is checked; so it is for no name at all.
         self.opener = ""
-        #: Number of refusals since the queue manager was opened.
+        #: How often somebody was refused since the queue manager was opened.
         self.refused_count = 0
 
     def __len__(self) -> int:

@@ -25,7 +25,7 @@ from mayfly.mqi.errors import MQError, mq_error
 
 
 class _Step(NamedTuple):
-    """The request of one browse; ``marks`` are the MQGMO options about marks."""
+    """What one browse asks for; ``marks`` are the MQGMO options about marks."""
 
     request: GetRequest
     first: bool
@@ -39,7 +39,7 @@ class Cursor:
     def __init__(
         self, core: Core, path: Path, requester: Requester, *, co_operates: bool = False
     ) -> None:
-        """Begin before the first message; locks and marks belong to ``requester``.
+        """Begin before the first message; what is locked or marked, ``holder`` has.
 
         ``co_operates`` when it was opened with MQOO_CO_OP.
         """

@@ -1,4 +1,4 @@
-"""The marks of one browsing handle: it makes them, ends them and passes over them (B7)."""
+"""What one browsing handle does with marks: it makes, ends and minds them (B7)."""
 
 from __future__ import annotations
 

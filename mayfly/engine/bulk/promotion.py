@@ -44,7 +44,7 @@ _NOT_THE_ROW = (
 
 
 class Counted(NamedTuple):
-    """Counts of the outcomes of a transaction's rows."""
+    """What became of the rows of a transaction."""
 
     put_count: int
     expired_count: int
@@ -69,12 +69,12 @@ class Promotion(UnitOfWork):
 
     @property
     def is_empty(self) -> bool:
-        """Return False: its note about the stage is always a part of it."""
+        """Never: what it notes of the stage is always part of it."""
         return False
 
     @property
     def counted(self) -> Counted:
-        """The outcomes of the rows."""
+        """What has become of the rows."""
         return Counted(self._put_count, self._expired_count, len(self.refusals))
 
     def check_room(self, operation_count: int = 1, queue: LocalQueue | None = None) -> None:

@@ -59,7 +59,7 @@ class StagedRows(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """The request that rows of one kind share; ``refusal`` is why none of them can be put."""
+    """What rows of one kind ask for; ``refusal`` is why they cannot be put at all."""
 
     queue: str
     descriptor: Descriptor

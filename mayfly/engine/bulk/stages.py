@@ -4,7 +4,7 @@ A pipeline repeats what it is not sure of. So rows first go onto a stage, under 
 partition and attempt that writes them; nobody sees them there. The first commit of a batch durably
 names its winning stages. Their rows are then put in transactions of bounded size, each of which
 removes what it has put from the stage: after a crash at any moment, a repeated commit goes on where
-the last transaction ended. A second request for a batch that is named, or older, changes nothing.
+the last transaction ended. What comes again for a batch that is named, or older, changes nothing.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Stages:
     def begin(self, place: StagePlace) -> StageWriter | None:
         """Return a new stage; None when its batch is decided, so that nothing is to be written.
 
-        Leftovers of earlier batches of the query are swept. Raises ValueError when the place is
-        taken.
+        What earlier batches of the query have left behind is swept. Raises ValueError when the
+        place is taken.
         """
         core = self._core
         with core.engine_lock:

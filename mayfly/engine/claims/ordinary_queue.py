@@ -41,7 +41,7 @@ _PAGE_ROWS = 1_000
 
 
 class _Walked:
-    """A walk's result: keys to be claimed, rows of those in memory, and expired messages."""
+    """What was met: keys to be claimed, those in memory with their rows, and expired messages."""
 
     def __init__(self) -> None:
         """Begin with nothing."""

@@ -1,4 +1,4 @@
-"""Receipts: the outcome of a delayed message, and the audit of changes of the schedule."""
+"""What became of a delayed message that somebody asks about, and who has changed the schedule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mayfly.lifetime.life import State
 
 
 class Receipt(StrEnum):
-    """The outcome of a delayed message, true at the moment it is given."""
+    """What became of a delayed message; true at the moment it is given."""
 
     CANCELLED = "cancelled"
     RESCHEDULED = "rescheduled"
@@ -24,8 +24,8 @@ class Receipt(StrEnum):
     LOST_AT_RESTART = "lost-at-restart"
     #: An open unit of work has it, to cancel or reschedule it; its end decides.
     LOCKED = "locked"
-    #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention). The
-    #: ledger has no index of messages without a delay: ``Manager.why`` searches it.
+    #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention). Of what
+    #: was put without a delay the ledger has no index: ``Manager.why`` searches it.
     UNKNOWN = "unknown"
 
 
@@ -42,7 +42,7 @@ _OF_OUTCOME: dict[str, Receipt] = {
 
 
 class AuditEntry(NamedTuple):
-    """One change of the schedule: its user, its request and its result.
+    """One change of the schedule: who asked for what, and what came of it.
 
     ``msg_id`` is empty when a filter chose the messages; ``message_count`` is how many changed.
     """

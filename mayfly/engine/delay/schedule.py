@@ -158,7 +158,7 @@ class Schedule:
     def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
         """Cancel everything a filter finds; yields the number done so far, batch by batch.
 
-        Each batch is durable when it is counted; messages put meanwhile may be left out.
+        Each batch is durable when it is counted; what is put meanwhile may escape.
         """
         return self._change_all(where, Cancellation(self._core))
 
@@ -285,7 +285,7 @@ class Schedule:
         return True
 
     def _settled(self, msg_id: bytes) -> Found | None:
-        """Return a delayed message, after the end of any transaction that it is in."""
+        """Return a delayed message; what is on its way to the disk with it is waited for."""
         found: Found | None = None
 
         def is_under_way() -> bool:

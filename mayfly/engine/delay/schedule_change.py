@@ -1,4 +1,4 @@
-"""The two changes of a delayed message: it is taken off the schedule, or gets a new time."""
+"""What a change of the schedule does to a delayed message: take it off, or give it a new time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from mayfly.store.units import StoredMessage
 class Change(ABC):
     """One kind of change; its methods are called under the lock."""
 
-    #: The name of the change in the audit, and its detail.
+    #: What the audit calls it, and what says how.
     action: str
     detail = ""
-    #: The receipt of a change that was made.
+    #: What the sender is told when it has been done.
     receipt: Receipt
 
     def covers(self, row: StoredMessage) -> bool:
@@ -108,7 +108,7 @@ class Rescheduling(Change):
         if self._by_ms is not None and self._by_ms < 0 and due_ms <= self._core.now_ms():
             # There is no earlier.
             return False
-        # The keys were drawn in this order; the scan meets none again that it has passed.
+        # They were drawn in this order; what the scan has passed is met no more.
         while self._first_own_keys and (first_ms := next(iter(self._first_own_keys))) < due_ms:
             del self._first_own_keys[first_ms]
         first_own_key = self._first_own_keys.get(due_ms)

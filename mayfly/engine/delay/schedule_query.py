@@ -22,7 +22,7 @@ _ZERO_ID = bytes(24)
 
 
 class ScheduleFilter(NamedTuple):
-    """A choice of delayed messages; fields that are None or empty match all.
+    """Which delayed messages are meant; what is None or empty does not matter.
 
     ``queue`` is the target as the sender, or the subscription, named it, ``sender``
     MQMD.UserIdentifier, ``properties`` pairs of a message property and its value as text; the

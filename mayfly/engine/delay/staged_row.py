@@ -1,4 +1,4 @@
-"""A row of the staging queue as a message: the original one, and the one shown there."""
+"""What a row of the staging queue says of its message: the original one, the one shown there."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from mayfly.engine.waiting import LOOK_YOURSELF
 from mayfly.engine.watch import Source, Wait
 
 __all__ = [
-    # Definitions.
+    # What is defined.
     "LocalQueue",
     "has_lives_from_release",
-    # Results of verbs.
+    # What verbs return.
     "PublishResult",
     "PutResult",
     # Topics.

@@ -24,12 +24,12 @@ from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options
 
 __all__ = [
-    # An open queue manager: its configuration, its home and its state.
+    # An open queue manager: what it is made with, where it lives, what it says of itself.
     "Counts",
     "HOME_VARIABLE",
-    # Definitions, and the authority to put.
+    # What is defined, and who may put.
     "managers_here",
-    # Programs: a session, its open queues, puts and gets.
+    # Programs: a session, its open queues, what is put and got.
     "ANY",
     "DEFINITION_KINDS",
     "DefinitionHandle",

@@ -18,9 +18,9 @@ REFUSALS, REFUSED_BYTES = 1_000, 4 * 1024 * 1024
 
 
 class Look(NamedTuple):
-    """The result of a look: a live message or None, and the expired ones before it.
+    """What was met: a live message or None, expired ones before it; ``is_cut`` when not at the end.
 
-    All before the key ``reached`` has been met. A look that ``is_cut`` short has met DISCARD_BATCH
+    All before the key ``reached`` has been met. A look that was cut short has met DISCARD_BATCH
     expired messages, or as many refused ones as one turn of the lock has time for.
     """
 
@@ -43,7 +43,7 @@ def look(
 ) -> Look:
     """Look for the first message live now with ``low <= k < before`` that the holder may see.
 
-    Messages that the selector refuses are passed over, dead or alive (E11).
+    What the selector refuses is passed over, dead or alive (E11).
     """
     assert core.engine_lock.is_held()
     # A look that may discard nothing on its own must find out whether there is a live one (K7).

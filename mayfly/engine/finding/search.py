@@ -24,9 +24,9 @@ _PAGE_BYTES = 1024 * 1024
 
 
 class Match(NamedTuple):
-    """The fields by which a get selects; None means any (G2), ids are whole as stored.
+    """What a message must have to be selected; None means any (G2), ids are whole as stored.
 
-    The reader asks the ``selector`` (:meth:`asker`), as it takes its time. ``token`` is the
+    ``selector`` is asked by who reads (:meth:`asker`), as it takes its time. ``token`` is the
     MsgToken of one message; ``unmarked`` knows which ones are not marked for who browses (B7).
     """
 
@@ -98,7 +98,7 @@ def in_order(
 ) -> Iterator[tuple[StoredMessage, int]]:
     """Yield (row, side) of the visible messages with a key from ``low`` on, in key order.
 
-    They match the fields; the selector is not asked. A message that ``requester`` has locked is
+    They have what is asked for, but the selector is not asked. What the ``holder`` has locked is
     visible to it alone (B5). The lock is held until the last one is read; the search may be left at
     any point.
     """

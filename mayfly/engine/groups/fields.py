@@ -53,7 +53,7 @@ def check_segment(descriptor: Descriptor, body: bytes) -> None:
 
     MQRC_SEGMENT_LENGTH_ZERO without data behind its headers, unless it is the last one,
     MQRC_OFFSET_ERROR when it ends beyond 999,999,999, and MQRC_ORIGINAL_LENGTH_ERROR when a report
-    holds more of its segment than the length it states.
+    says of its segment that it is shorter than what the report holds of it.
     """
     flags, length = descriptor.msg_flags, len(body)
     if not flags & c.MQMF_SEGMENT:

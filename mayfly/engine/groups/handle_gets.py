@@ -27,10 +27,10 @@ _BROWSE = _BROWSE_ON | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
 
 class GroupGets:
-    """The state of one handle in groups, from its first get or browse that asks for them.
+    """What one handle knows of groups from its first get or browse on that has asked for them.
 
-    The place of its gets and the place of its browses are kept apart; a backout of the unit of work
-    in which its gets went on takes them back to where they stood before it.
+    It keeps apart where its gets stand and where its browses do; a backout of the unit of work in
+    which its gets went on takes them back to where they stood before it.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GroupGets:
         if options & _BROWSE_ON:
             return self._browse(path, request, options, plainly)
         if not (options & GROUPING or request.match.group_id) or path.queue.is_staging:
-            # A delayed message is in no group (D9).
+            # What is delayed is in no group (D9).
             result = plainly(request, options)
             if options & _BROWSE:
                 return result

@@ -20,7 +20,7 @@ from mayfly.store.outlines import Outline, outlines, outlines_of, present
 
 #: Messages that are read in one turn of the lock: some 5 ms.
 _PAGE = 2_000
-#: Messages noted since the last look; after more than that the next look reads all anew.
+#: What has come since the last look; with more of it all is read anew, when somebody looks again.
 _TOLD_MAX = 20_000
 _key = attrgetter("key")
 
@@ -50,7 +50,7 @@ class Line:
         del self.keys[bisect_left(self.keys, key)]
 
     def settle(self, group: Group, changed: Mapping[Entry, bool]) -> None:
-        """Take over the messages of a group that are available now, from the changed ones."""
+        """Take over what is available now of a group: what has changed says whether it is there."""
         if not self._mode:
             self._settle_each(changed)
             return
@@ -81,10 +81,10 @@ class Line:
 
 
 class GroupIndex:
-    """All messages of a queue by group, and those that gets of each mode may begin with.
+    """All messages of a queue by group, and by what gets of each mode may begin with.
 
     It lives as long as a handle that has asked for groups. It holds at least what can be seen: what
-    comes, or comes back, it is told of; a get finds out about those that have gone. All of it is
+    comes, or comes back, it is told of; what has gone is found out by who meets it. All of it is
     under the lock, but :meth:`catch_up`.
     """
 
@@ -102,7 +102,7 @@ class GroupIndex:
         #: Groups with what has changed of them since the lines were right: whether it is there now.
         self._changed: dict[Group, dict[Entry, bool]] = {}
         self._told: set[int] = set()
-        #: Number of notices; a walk that goes on after a pause sees by it that it may miss some.
+        #: How often something was told; who walks on after a pause knows by it what it may miss.
         self.told_count = 0
         #: By side the key from which on all is to be read; None where that has been done.
         self._behind: list[int | None] = [queue.low, queue.low]
@@ -157,8 +157,8 @@ class GroupIndex:
     def next(self, mode: int, low: int, match: Match) -> Entry | None:
         """Return the first message from a key on that a get in this mode may begin with.
 
-        With a GroupId to be matched, of those that have it. The caller checks
-        the rest of the match; here the GroupId only spares a long way.
+        With a GroupId to be matched, of those that have it. What else the match asks for the caller
+        looks at; here it only spares a long way.
         """
         group_id = match.group_id
         self._settle()
@@ -183,9 +183,9 @@ class GroupIndex:
 
     @property
     def moment(self) -> tuple[int, ...]:
-        """Return a value that stays the same while no message leaves, is hidden, or comes.
+        """What is the same as long as nothing leaves the queue, is hidden, or comes to it.
 
-        Only a notice makes more of them visible again.
+        Of what can be seen, only what is told of makes more again.
         """
         queue = self._queue
         return self.told_count, queue.depth - queue.uncommitted, queue.browse_locked
@@ -221,7 +221,7 @@ class GroupIndex:
                 self._lines_of.pop(group.group_id, None)
 
     def spoil(self, entry: Entry) -> None:
-        """Note that a message of a group has expired: gets that need it find nothing any more."""
+        """Note that a message of a group has expired: what needs it cannot be had any more."""
         assert entry.group is not None
         entry.group.spoiled.add(entry)
         self._note(entry, entry.group, is_there=True)

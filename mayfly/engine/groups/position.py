@@ -1,4 +1,4 @@
-"""The position of a handle in a group: the message of its last verb, and so the next one."""
+"""Where a handle is within a group: what it put, got or browsed last, and so what comes next."""
 
 from __future__ import annotations
 

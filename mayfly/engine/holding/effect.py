@@ -1,4 +1,4 @@
-"""The effect of a transaction in memory, when it is durable or has failed."""
+"""What follows in memory when a transaction is durable, or has failed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Definitions of objects and their attributes; made, changed, asked, resolved."""
+"""What is defined: queues, processes and their attributes; made, changed, asked, resolved."""

@@ -1,4 +1,4 @@
-"""An open process, or the open queue manager: its attributes can be asked, nothing else."""
+"""An open process, or the open queue manager: what it is can be asked, and nothing else done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions, for neighbours of the engine; each answer is true at its moment."""
+"""What is defined, for those who ask from outside the engine; each answer is of its moment."""
 
 from __future__ import annotations
 

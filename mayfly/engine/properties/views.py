@@ -1,4 +1,4 @@
-"""The properties that a get returns with a message, by its options and the queue's PROPCTL."""
+"""What a get returns of a message's properties, by its options and the queue's PROPCTL."""
 
 from __future__ import annotations
 

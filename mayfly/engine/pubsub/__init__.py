@@ -1,1 +1,1 @@
-"""Topics, subscriptions and publications, and the copies that subscribers get."""
+"""Topics, subscriptions and publications: who gets a copy, and what it is like."""

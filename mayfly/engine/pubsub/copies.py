@@ -1,4 +1,4 @@
-"""The fields of a copy that its subscription decides: priority, persistence, topic string."""
+"""What a subscriber's copy of a publication has of its own: priority, persistence, topic string."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A neighbour's publications are published here, and so go on to the other neighbours."""
+"""What a neighbour has published is published here, and so goes on to the other neighbours."""
 
 from __future__ import annotations
 

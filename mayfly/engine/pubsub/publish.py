@@ -52,7 +52,7 @@ from mayfly.store.units import StoredMessage
 
 
 class PublishResult(NamedTuple):
-    """The outcome of a publication.
+    """What became of a publication.
 
     ``matched_count`` subscriptions asked for it, of which ``delivered_count`` have their copy, or
     will have it when its delay is over; a copy on the dead-letter queue counts as delivered.
@@ -88,7 +88,7 @@ def publish(
     With ``retains`` it is kept for later subscribers, or, empty, ends what was kept. With a delay
     the subscriptions matched now get it when the delay is over (D25). All copies have one MsgId.
     With ``not_own`` the connection itself gets none, with ``only_here`` other queue managers.
-    ``completion`` is as in ``put.put``. An ``alias`` adds its attributes to those of the topic. The
+    ``later`` is as in ``put.put``. An ``alias`` adds its attributes to those of the topic. The
     ``journey`` says where it has been, and who is new, if it is for those; out of date it reaches
     nobody. Raises MQRC_TOPIC_STRING_ERROR, MQRC_PUT_INHIBITED, MQRC_PUBLICATION_FAILURE when
     somebody is not reached whom PMSGDLV or NPMSGDLV promises it, or with a delay unless that is
@@ -171,7 +171,7 @@ class _FanOut:
         self.effects: list[Callable[[], Transaction | None]] = []
         #: In a unit of work the staging queue counts delayed messages at the commit (D12).
         self.is_in_unit = False
-        #: The publisher's connection, for subscriptions without its own publications.
+        #: Whose publication it is, for those who want none of their own.
         self.connection: object = None
         self.not_own = False
         #: Whether it stays on this queue manager; else where it goes has a copy once (D25).

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class SubscribeRequest(NamedTuple):
-    """The request of a subscriber.
+    """What a subscriber asks for.
 
     An empty ``queue`` asks for a managed one. ``correl_id`` None leaves a publication its own,
     empty asks for one of the subscription. ``life_ms`` None never ends. ``priority`` is PUBPRTY.
@@ -69,7 +69,7 @@ class SubscribeRequest(NamedTuple):
 
 
 class Subscriber(Protocol):
-    """The session that subscribes: its user, and its calls for its subscriptions."""
+    """The session that subscribes: who it is, and what it does for its subscriptions."""
 
     authority: UserAuthority | None
     context: Context
@@ -197,8 +197,7 @@ def subscribe(
         try:
             return _open(session, opened, made)
         except MQError:
-            # The subscription that it has replaced is gone: this one, not open, is better than
-            # none.
+            # What it has replaced is gone: better this one, not open, than none.
             if existing is None:
                 undo_subscription(core, made)
             raise

@@ -1,4 +1,4 @@
-"""Subscriptions in memory: the request of each, and the match with a publication."""
+"""Subscriptions in memory: what each one asks for, and which of them match a publication."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Subscriptions:
         self._by_topic = TopicIndex[Subscription]()
         self._matching: dict[str, tuple[Subscription, ...]] = {}
         self._ends: list[tuple[int, bytes]] = []
-        #: Subscriptions that came (+1) and went (-1), for a follower; None while there is none.
+        #: What has come (+1) and gone (-1) for who follows it, None while nobody does.
         self.changes: list[tuple[Subscription, int]] | None = None
         #: Managed queues of subscriptions that are gone, which somebody may still use.
         self.doomed: list[LocalQueue] = []

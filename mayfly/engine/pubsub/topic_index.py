@@ -11,7 +11,7 @@ Member = TypeVar("Member")
 
 
 class _Node(Generic[Member]):
-    """The place that some levels lead to; ``stays`` behind ``#``, where any levels may follow."""
+    """What the levels so far lead to; ``stays`` behind ``#``, where any more levels may follow."""
 
     __slots__ = ("below", "members", "stays")
 

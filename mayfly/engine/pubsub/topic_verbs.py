@@ -39,7 +39,7 @@ from mayfly.mqi.descriptor import Descriptor
 
 
 class TopicVerbs(ABC):
-    """The topic verbs of a session, which gives them its core, context and unit of work."""
+    """What a session does with topics; the session gives it its core, context and unit of work."""
 
     _core: Core
     _opened: OpenQueues
@@ -116,7 +116,7 @@ class TopicVerbs(ABC):
         ``only_here`` other queue managers. An ``alias``, the
         queue alias that it is put to, says the topic itself. ``check`` asks for authority on the
         topic in the place of that of this session. The ``journey`` is that of a publication that
-        comes from another queue manager. ``completion`` is as in ``Handle.put``. Raises as
+        comes from another queue manager. ``later`` is as in ``Handle.put``. Raises as
         ``publish.publish``.
         """
         self._unit_in_use()
@@ -241,7 +241,7 @@ class TopicVerbs(ABC):
         return subscribe(cast("Subscriber", self), self._opened, request)
 
     def resume(self, name: str) -> OpenSubscription:
-        """Open a durable subscription again; publications that came meanwhile are on its queue.
+        """Open a durable subscription again; what came meanwhile is on its queue.
 
         Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE while a session has it open,
         MQRC_IDENTITY_MISMATCH for another user than the one it is fixed to.

@@ -1,4 +1,4 @@
-"""The checks of a put by a program on a transmission queue itself (K3-K6).
+"""What a put by a program on a transmission queue itself must look like (K3-K6).
 
 Messages that the queue manager puts there itself are whole already.
 """

@@ -1,4 +1,4 @@
-"""The trigger of a queue, from its definition, and the time when it last triggered."""
+"""What the definition of a queue says of triggering, and when it has triggered last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayfly.mqi.attribute_selectors import (
 from mayfly.mqi.constants import MQMDS_FIFO, MQQA_GET_INHIBITED
 from mayfly.store.keys import STAGING_NUMBER
 
-#: Attributes whose change checks the conditions again, though nothing arrives.
+#: What must be altered for the conditions to be looked at again, though nothing arrives.
 CONDITIONS = frozenset("TRIGGER TRIGTYPE TRIGDPTH TRIGMPRI INITQ PROCESS USAGE".split())
 #: The same of an initiation queue, for the queues that it is that of.
 INITIATION_CONDITIONS = frozenset("PUT GET USAGE".split())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Relation(StrEnum):
-    """The relation of a message found to the id that was asked for."""
+    """What a message that was found has to do with the id that was asked for."""
 
     #: It has the id as its MsgId.
     MESSAGE = "message"
@@ -24,9 +24,8 @@ class Stay(NamedTuple):
     ``expire_at_ms`` None is never. ``msg_id`` and ``correl_id`` are those its sender knows, 24
     bytes or empty where unknown. ``target`` is where it goes from here: from the staging queue, a
     transmission queue or a dead-letter queue. ``reason`` is an MQRC_* or MQFB_*: why it was
-    dead-lettered or discarded, or the Feedback of a report. ``holder`` says who holds it while it
-    is uncommitted or locked, ``hindrance`` why nobody can get it. ``report`` are its report
-    options.
+    dead-lettered or discarded, or the Feedback of a report. ``holder`` says whose it is while it is
+    uncommitted or locked, ``hindrance`` why nobody can get it. ``report`` are its report options.
     """
 
     relation: str
@@ -51,7 +50,7 @@ class Stay(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One line of the answer: an event of a message, or its present state; ``at_ms`` epoch ms."""
+    """One line of the answer: what happened to a message, or how it stands; ``at_ms`` epoch ms."""
 
     at_ms: int
     what: str
@@ -60,7 +59,7 @@ class Step(NamedTuple):
 
 
 class Whereabouts(NamedTuple):
-    """The knowledge of a queue manager about an id, at a moment.
+    """What a queue manager knows of an id, at a moment.
 
     ``stays`` are in the order in which they ended, those of now last; empty when nothing is known.
     ``is_cut``: there were more than MOST_STAYS of a kind. ``ledger_position`` and ``ledger_ms`` are

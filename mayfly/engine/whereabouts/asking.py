@@ -26,7 +26,7 @@ _LOST = State.LOST_AT_RESTART.value
 
 
 class Surroundings(NamedTuple):
-    """The parts of a queue manager that a look needs beside its core: sessions and releases."""
+    """What a look needs of the queue manager beside its core: sessions, and how releases go."""
 
     sessions: Iterable[Session]
     processor_status: str

@@ -1,0 +1,162 @@
+"""Which queue manager a name means: by MQSERVER, a channel table, or here (docs/CLIENTS.md).
+
+The order is that of IBM MQ: the channel that the program gives, MQSERVER, MQCCDTURL, MQCHLLIB with
+MQCHLTAB. With none of them the queue manager is on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from mayfly.connection.ccdt import ChannelTable, read_table
+from mayfly.connection.endpoint import Endpoint, Reconnect, addresses_of
+from mayfly.connection.key_files import with_key_repository
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.runtime import Runtime
+
+#: Of a machine with IBM's client: what MQCHLTAB is when it is not set.
+_DEFAULT_TABLE = "AMQCLCHL.TAB"
+_CHANNEL_NAME_LENGTH = 20
+
+#: Tables that this process has read, with the time and size of their files.
+_tables: dict[Path, tuple[tuple[int, int], ChannelTable]] = {}
+
+
+class Route(NamedTuple):
+    """One way to a queue manager."""
+
+    endpoint: Endpoint
+    reconnect: Reconnect = Reconnect.NO
+
+
+class Wanted(NamedTuple):
+    """What a program says beside the name: a channel, and where its keys are.
+
+    ``key_repository`` empty is that of MQSSLKEYR.
+    """
+
+    endpoint: Endpoint | None = None
+    key_repository: str = ""
+    certificate_label: str = ""
+
+
+NOTHING_WANTED = Wanted()
+
+
+def routes(
+    name: str,
+    wanted: Wanted = NOTHING_WANTED,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    random_bytes: Callable[[int], bytes] | None = None,
+) -> Iterator[Route] | None:
+    """Return the ways to a queue manager in the order of trial, None for one on this machine.
+
+    A name with an asterisk before it, ``*GROUP``, takes whichever queue manager answers. Raises
+    MQRC_CLIENT_CONN_ERROR for a wrong MQSERVER or table, MQRC_CCDT_URL_ERROR for a wrong MQCCDTURL,
+    MQRC_Q_MGR_NAME_ERROR for a name that no channel is for, MQRC_HOST_NOT_AVAILABLE for a wrong
+    connection name and MQRC_KEY_REPOSITORY_ERROR.
+    """
+    keys = wanted.key_repository or environment.get("MQSSLKEYR", "")
+    if wanted.endpoint is not None:
+        endpoint = _named(wanted.endpoint, name)
+        return iter([Route(_keyed(endpoint, keys, wanted.certificate_label))])
+    if server := environment.get("MQSERVER"):
+        return iter([Route(_named(endpoint_of_mqserver(server), name))])
+    path = _table_path(environment)
+    if path is None:
+        return None
+    source = Runtime().random_bytes if random_bytes is None else random_bytes
+    return _rows(_table(path), name, keys, wanted.certificate_label, source)
+
+
+def endpoint_of_mqserver(value: str) -> Endpoint:
+    """Return what MQSERVER says: ``CHANNEL/TCP/host(port)``, or a list of hosts.
+
+    Raises MQRC_CLIENT_CONN_ERROR; for another transport MQRC_Q_MGR_NAME_ERROR as IBM MQ.
+    """
+    parts = value.split("/", 2)
+    if len(parts) < 3:
+        said = f"MQSERVER {value!r} is not CHANNEL/TCP/host(port)"
+        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, said)
+    channel, transport, connection_name = (part.strip() for part in parts)
+    if not 0 < len(channel) <= _CHANNEL_NAME_LENGTH:
+        said = f"MQSERVER {value!r}: {channel!r} is no channel name of 1 to 20 characters"
+        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, said)
+    if transport != "TCP":
+        said = f"MQSERVER {value!r}: the transport is {transport!r}, TCP alone is known here"
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+    return Endpoint(addresses_of(connection_name), channel)
+
+
+def _rows(
+    table: ChannelTable,
+    name: str,
+    keys: str,
+    label: str,
+    random_bytes: Callable[[int], bytes],
+) -> Iterator[Route]:
+    for row in table.candidates(name, random_bytes):
+        yield Route(_keyed(row.endpoint, keys, label or row.label), row.reconnect)
+
+
+def _named(endpoint: Endpoint, name: str) -> Endpoint:
+    return endpoint._replace(queue_manager="" if name.startswith("*") else name)
+
+
+def _keyed(endpoint: Endpoint, repository: str, label: str) -> Endpoint:
+    """Fill in the files of the keys, unless the program has named the files themselves."""
+    tls = endpoint.tls
+    if tls is None or tls.authorities is not None or tls.certificate is not None:
+        return endpoint
+    return endpoint._replace(tls=with_key_repository(tls, repository, label))
+
+
+def _table_path(environment: Mapping[str, str]) -> Path | None:
+    if url := environment.get("MQCCDTURL"):
+        path = _path_of_url(url)
+        if not path.is_file():
+            raise mq_error(rc.MQRC_CCDT_URL_ERROR, f"MQCCDTURL {url!r}: {path} is not there")
+        return path
+    folder, file = environment.get("MQCHLLIB"), environment.get("MQCHLTAB")
+    if not folder and not file:
+        return None
+    path = Path(folder or "", file or _DEFAULT_TABLE)
+    if not path.is_file():
+        said = f"MQCHLLIB and MQCHLTAB name {path}, which is not there"
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+    return path
+
+
+def _path_of_url(url: str) -> Path:
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path:
+            said = f"MQCCDTURL {url!r} is not file:///path"
+            raise mq_error(rc.MQRC_CCDT_URL_ERROR, said)
+        return Path(unquote(parts.path))
+    if "://" in url:
+        said = f"MQCCDTURL {url!r}: only files are read; fetch the table, and name it file:///path"
+        raise mq_error(rc.MQRC_CCDT_URL_ERROR, said)
+    return Path(url)
+
+
+def _table(path: Path) -> ChannelTable:
+    """Return the table in a file, read again when the file was changed."""
+    try:
+        state = path.stat()
+        version = state.st_mtime_ns, state.st_size
+        known = _tables.get(path)
+        if known is not None and known[0] == version:
+            return known[1]
+        table = read_table(path)
+    except OSError as error:
+        said = f"{path} cannot be read: {error.strerror}"
+        raise mq_error(rc.MQRC_CLIENT_CONN_ERROR, said) from error
+    _tables[path] = version, table
+    return table
