@@ -36,7 +36,7 @@ def test_commands_run_one_after_the_other(tmp_path: Path) -> None:
         name, *arguments = shlex.split(command)
         assert name == "mayfly"
         if arguments[0] == "serve":
-            _serve_and_end([*arguments, "--port", "0"], environment)
+            _serve_and_end([*arguments, "--flight", "127.0.0.1:0"], environment)
             continue
         done = subprocess.run(
             [*_COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False

@@ -37,9 +37,8 @@ from mayfly.bulk.patience import (
 from mayfly.contracts import ledger
 from mayfly.contracts.ledger import INFO_ACTION, LEDGER_VERB, LedgerInfo, LedgerRequest
 from mayfly.contracts.requests import PROTOCOL
+from mayfly.contracts.tokens import TokenMissing, check_token, read_token
 
-#: Environment variable of the token when neither ``token`` nor ``token_file`` is given.
-TOKEN_VARIABLE = "MAYFLY_TOKEN"
 #: Names the file of the certificates that servers are checked against.
 ROOTS_VARIABLE = "MAYFLY_TLS_ROOTS"
 #: Name the files of a client's own certificate chain and its key, which some servers ask for.
@@ -55,8 +54,6 @@ _PEM = b"-----BEGIN CERTIFICATE-----"
 #: Part of the first line of every key; the kind of key may stand in front of it.
 _KEY_PEM = b"PRIVATE KEY-----"
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
-#: A token in a header has to stay below gRPC's limit for headers.
-_TOKEN_BYTES = 4096
 
 
 def check_url(url: str) -> str:
@@ -75,41 +72,12 @@ def check_url(url: str) -> str:
     return url
 
 
-def check_token(token: str) -> str:
-    """Return a token; raises ValueError for one that cannot stand in a header."""
-    if not token.isascii() or not token.isprintable() or token != token.strip():
-        raise ValueError("the token has characters other than printable ASCII, or spaces around it")
-    return token
-
-
-def read_token(token_file: str | Path | None = None) -> str:
-    """Return the token in a file, without one that in MAYFLY_TOKEN; raises NoToken."""
-    if token_file is not None:
-        return _token_in(token_file)
-    token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if not token:
-        raise NoToken(f"no token: name a token file or set {TOKEN_VARIABLE}")
-    return token
-
-
-def _token_in(token_file: str | Path) -> str:
+def _token_in(token_file: str | Path | None) -> str:
+    """Return the token in a file or in MAYFLY_TOKEN; raises NoToken."""
     try:
-        with Path(token_file).open("rb") as file:
-            # At most the bytes of a token are read: the name may be that of a device.
-            content = file.read(_TOKEN_BYTES + 1)
-    except OSError as error:
-        raise NoToken(f"token file {token_file} cannot be read: {error.strerror}") from error
-    if len(content) > _TOKEN_BYTES:
-        raise NoToken(f"token file {token_file} has more than {_TOKEN_BYTES} bytes")
-    try:
-        token = check_token(content.decode().strip())
-    except UnicodeDecodeError as error:
-        raise NoToken(f"token file {token_file} is not text: {error}") from error
-    except ValueError as error:
-        raise NoToken(f"token file {token_file} holds none: {error}") from error
-    if not token:
-        raise NoToken(f"token file {token_file} is empty")
-    return token
+        return read_token(token_file)
+    except TokenMissing as error:
+        raise NoToken(str(error)) from error
 
 
 def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
@@ -178,7 +146,7 @@ class LedgerClient:
         """
         self.url = check_url(url)
         self._manager = manager
-        bearer = check_token(read_token(token_file) if token is None else token)
+        bearer = check_token(_token_in(token_file) if token is None else token)
         self._headers = [(b"authorization", f"Bearer {bearer}".encode())]
         self._folder_socket: FolderSocket | None = None
         self._retry_waits = RETRY_WAITS_SECONDS if is_patient else ()

@@ -20,8 +20,7 @@ COMMANDS = {
     "why": "Say where a message is, or what became of it: in one sentence, then step by step.",
     "verify": "Prove that no message is lost or counted twice.",
     "compact": "Give the disk back what the database no longer needs, and its pages checksums.",
-    "serve": "Keep queue managers open; serve their ledgers, queues to pipelines, receiver "
-    "channels.",
+    "serve": "Keep queue managers open for the programs of other processes and machines.",
     "demo": "Live through a day of real flights twice, then replay their year in Spark.",
     "replay": "Replay what happened under other settings, and say what would have changed.",
     "advise": "Say which receive timeout and transaction lifetime are safe for a non-ASF listener.",

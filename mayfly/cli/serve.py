@@ -1,14 +1,9 @@
-"""``mayfly serve``: keep queue managers open, and serve ledgers, queues and channels."""
+"""``mayfly serve``: keep queue managers open for the programs of other processes and machines."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
-import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -18,35 +13,41 @@ from mayfly.cli.configuration import (
     SettingOption,
     configuration_of,
 )
-from mayfly.cli.managers import FolderOption, JsonOption, folder_of, opened
-from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.served import Served, Serving
-from mayfly.cli.show import print_json
-from mayfly.cli.signals import stop_event
-from mayfly.engine import Configuration, manager_definition, scan_every, volatile_count
-from mayfly.mqi.constants import MQEXPI_OFF
-from mayfly.queue_manager import QueueManager
-from mayfly.runtime.files import Files
+from mayfly.cli.managers import FolderOption, JsonOption
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.servers.exposure import ListenAddress, listen_address
+from mayfly.servers.logs import LogForm
+from mayfly.servers.settings import (
+    Listen,
+    ServedFolder,
+    ServeSettings,
+    TlsFiles,
+)
+from mayfly.servers.settings_file import ConfigurationError, read_settings
 
-if TYPE_CHECKING:
-    from mayfly.servers.flight import FlightServer
-
-TOKEN_FILE = "token"
-#: The scan runs this often unless the queue manager says otherwise (X9).
-EXPIRY_INTERVAL_SECONDS = 5
-_TOKEN_BYTES = 32
+_FILE_SUFFIX = ".toml"
 
 Names = Annotated[
-    list[str], typer.Argument(metavar="QMGR...", help="Queue managers; made when missing.")
+    list[str],
+    typer.Argument(
+        metavar="QMGR...|CONFIG.toml",
+        help="Queue managers, made when missing; or a file that names them.",
+    ),
 ]
-HostOption = Annotated[str, typer.Option(help="Address to listen on.")]
-PortOption = Annotated[int | None, typer.Option(min=0, max=65535, help="0 is any. [default: 9414]")]
+FlightOption = Annotated[
+    str | None,
+    typer.Option(
+        "--flight",
+        metavar="HOST:PORT",
+        help="Serve pipelines by Arrow Flight here; port 0 is any. [default: 127.0.0.1:9414]",
+    ),
+]
 TokenOption = Annotated[
     Path | None,
     typer.Option(
         "--token-file",
-        help="File with the token that readers must show; without it MAYFLY_TOKEN, else one is "
-        "made in the folder.",
+        help="File with the operator's token; without it MAYFLY_TOKEN, else one is made in the "
+        "folder.",
     ),
 ]
 CertificateOption = Annotated[
@@ -54,7 +55,7 @@ CertificateOption = Annotated[
     typer.Option(
         "--tls-certificate",
         metavar="FILE",
-        help="Certificate chain, PEM; with --tls-key nobody overhears messages and token.",
+        help="Certificate chain, PEM; with --tls-key nobody overhears messages and passwords.",
     ),
 ]
 KeyOption = Annotated[
@@ -65,15 +66,15 @@ ClientRootsOption = Annotated[
     typer.Option(
         "--tls-client-roots",
         metavar="FILE",
-        help="Certificates, PEM, of the authorities that sign those of clients; who has none "
-        "cannot connect. Required beyond the loopback interface.",
+        help="Certificates, PEM, of the authorities that sign those of clients. Required for "
+        "--flight beyond the loopback interface.",
     ),
 ]
 OpenOption = Annotated[
     bool,
     typer.Option(
         "--without-client-certificates",
-        help="Let everybody connect who can reach a --host of other machines. Calls still need "
+        help="Let everybody connect who can reach a --flight of other machines. Calls still need "
         "the token, but are read, whatever their size, before it is checked.",
     ),
 ]
@@ -87,13 +88,31 @@ IntervalOption = Annotated[
         help="Scan for expired messages this often, 0 never. [default: EXPRYINT, 5 when it is OFF]",
     ),
 ]
+ScriptOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--mqsc",
+        metavar="FILE",
+        help="MQSC script that is run at the start; may be given repeatedly.",
+    ),
+]
+LogOption = Annotated[
+    LogForm | None,
+    typer.Option(
+        "--log",
+        help="Log to stderr: plain has warnings alone, text and json all that happens. "
+        "[default: plain]",
+    ),
+]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Say what is wrong with what is given, and end.")
+]
 
 
 def serve(
     names: Names,
     *,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = None,
+    flight: FlightOption = None,
     token_file: TokenOption = None,
     tls_certificate: CertificateOption = None,
     tls_key: KeyOption = None,
@@ -103,195 +122,94 @@ def serve(
     platform: PlatformOption = None,
     command_level: LevelOption = None,
     setting: SettingOption = None,
+    mqsc: ScriptOption = None,
     path: FolderOption = None,
+    log: LogOption = None,
+    check: CheckOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep queue managers open; serve their ledgers, queues to pipelines, receiver channels.
+    """Keep queue managers open for the programs of other processes and machines.
 
-    Delayed messages are released and expired ones discarded at their time. Runs until it is
-    interrupted or terminated, which ends it in good order. Meanwhile the folders belong to it,
-    their sender channels run, and commands about them are carried out here: mqsc, put, get, …
+    Runs until it is interrupted or terminated, which ends it in good order. Meanwhile the folders
+    belong to it, channels run, and commands are carried out here. SIGHUP reads certificates again.
     Messages that are not persistent, the default of a queue, end with it.
 
     \b
     Examples:
-      mayfly serve QM1 --port 9414
-      mayfly serve QM1 --host 10.0.0.1 --tls-certificate chain.pem --tls-key key.pem \\
-        --tls-client-roots clients.pem
+      mayfly serve QM1 --flight 127.0.0.1:9414
+      mayfly serve /etc/mayfly/config.toml --check
     """
-    if path is not None and len(names) > 1:
-        raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
-    given = configuration_of(platform, command_level, setting)
-    pair = _certificate(tls_certificate, tls_key)
-    clients = _clients(host, pair, tls_client_roots, is_open=without_client_certificates)
-    with contextlib.ExitStack() as stack:
-        stopped = stack.enter_context(stop_event())
-        held = stack.enter_context(_held(names, path, given))
-        _set_scans(held.managers, expiry_interval_seconds)
-        token, shown_file = _token(token_file, held.folders[names[0]])
-        server = _server(held, (host, port), token, clients)
-        stack.enter_context(_started(server))
-        served = Served(server.url, _absolute(shown_file), _absolute(tls_certificate))
-        for serving in held.servings:
-            stack.enter_context(serving.announced(served))
-        _say_ready(names, served, as_json=as_json)
-        stopped.wait()
-    if server.is_held:
-        # All is closed and on the disk.
-        os._exit(ExitCode.DONE)
+    configuration = configuration_of(platform, command_level, setting)
+    scripts = tuple(mqsc or ())
+    served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds)
+    tls = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
+    listen = Listen(flight=_address("--flight", flight))
+    given = _Given(names, served, listen, tls, token_file, log)
+    _run(given, check=check, as_json=as_json)
 
 
-def _absolute(file: Path | None) -> str | None:
-    return None if file is None else str(file.absolute())
+class _Given(NamedTuple):
+    """What the command line says; ``served`` is for each of the queue managers that it names."""
+
+    names: list[str]
+    served: ServedFolder
+    listen: Listen
+    tls: TlsFiles
+    token_file: Path | None
+    log: LogForm | None
+
+    def settings(self) -> ServeSettings:
+        """Return what options and file say together: an option counts more than the file."""
+        file = Path(self.names[0])
+        if file.suffix == _FILE_SUFFIX:
+            settings = _of_file(file, self.names, self.served)
+        else:
+            settings = _named(self.names, self.served)
+        if any(self.listen):
+            settings = settings._replace(listen=self.listen)
+        if self.tls != TlsFiles():
+            settings = settings._replace(tls=self.tls)
+        if self.token_file is not None:
+            settings = settings._replace(token_file=self.token_file)
+        return settings if self.log is None else settings._replace(log=self.log)
 
 
-def _say_ready(names: Sequence[str], served: Served, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"managers": names, **served._asdict()}, indent=None)
+def _run(given: _Given, *, check: bool, as_json: bool) -> None:
+    from mayfly.cli.hosting import check_served, run_server
+
+    settings = given.settings()
+    check_served(settings)
+    if check:
+        print(f"{', '.join(given.names)}: nothing is wrong")
     else:
-        with_token = served.token_file or "the one in MAYFLY_TOKEN"
-        print(f"serving {', '.join(names)} at {served.url}, token: {with_token}")
-    typer.get_text_stream("stdout").flush()
+        run_server(settings, given.settings, as_json=as_json)
 
 
-def _say_lost(managers: Sequence[QueueManager]) -> None:
-    """Say how many messages end with this process, because they are not persistent."""
-    for manager in managers:
-        count = volatile_count(manager)
-        if count:
-            print(
-                f"mayfly: {manager.name}: {count:,} messages are not persistent and end now; "
-                "DEFPSIST(YES) on their queue, or a put that says so, keeps them",
-                file=sys.stderr,
-            )
+def _named(names: list[str], given: ServedFolder) -> ServeSettings:
+    """Return what is said of queue managers that the command line names."""
+    if given.path is not None and len(names) > 1:
+        raise CommandFailed(ExitCode.USAGE, "--path is for one queue manager alone")
+    return ServeSettings(tuple(given._replace(name=name) for name in names))
 
 
-class _Clients(NamedTuple):
-    """How the server shows itself over TLS, and which clients may connect."""
-
-    certificate: tuple[bytes, bytes] | None
-    roots: bytes | None
-    is_open: bool
-
-
-class _Held(NamedTuple):
-    """The queue managers of the server, with the folder of each by its name."""
-
-    folders: dict[str, Path]
-    servings: list[Serving]
-    managers: list[QueueManager]
-
-
-@contextlib.contextmanager
-def _held(names: Sequence[str], path: Path | None, given: Configuration) -> Iterator[_Held]:
-    """Have queue managers open for a block; commands that find them in use learn that.
-
-    Their folders count as served from before they are opened until they are closed.
-    """
-    folders = {name: folder_of(name, path) for name in names}
-    with contextlib.ExitStack() as stack:
-        servings = [stack.enter_context(contextlib.closing(Serving(folders[n]))) for n in names]
-        opening = [opened(name, path, make=True, given=given) for name in names]
-        managers = [stack.enter_context(one) for one in opening]
-        # Called when the server has stopped and nobody puts any more.
-        stack.callback(_say_lost, managers)
-        yield _Held(folders, servings, managers)
-
-
-def _set_scans(managers: Sequence[QueueManager], seconds: int | None) -> None:
-    for manager in managers:
-        _set_scan(manager, seconds)
-
-
-def _set_scan(manager: QueueManager, seconds: int | None) -> None:
-    """Set the scan, 0 being OFF, while it is served; the stored definition stays as it is."""
-    if seconds is None and manager_definition(manager).expryint == MQEXPI_OFF:
-        seconds = EXPIRY_INTERVAL_SECONDS
-    if seconds is not None:
-        scan_every(manager, seconds)
-
-
-def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
-    """Return the token and the file it stands in, None when it comes from MAYFLY_TOKEN."""
-    from mayfly.bulk.client import TOKEN_VARIABLE, check_token, read_token
-    from mayfly.bulk.errors import NoToken
-
-    if token_file is None and not os.environ.get(TOKEN_VARIABLE, "").strip():
-        token_file = folder / TOKEN_FILE
-        if not token_file.exists():
-            Files().write_whole(token_file, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
+def _of_file(file: Path, names: list[str], given: ServedFolder) -> ServeSettings:
+    """Return what a file says; options about queue managers belong into the file."""
+    if len(names) > 1:
+        raise CommandFailed(ExitCode.USAGE, f"{file} names its queue managers: {names[1]!r} cannot")
+    if given != ServedFolder(names[0]):
+        raise CommandFailed(
+            ExitCode.USAGE, f"write what is about one queue manager into {file}, not as an option"
+        )
     try:
-        return check_token(read_token(token_file)), token_file
-    except NoToken as error:
-        raise CommandFailed(ExitCode.FILE, error.text) from error
-    except ValueError as error:
+        return read_settings(file)
+    except ConfigurationError as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from error
 
 
-def _certificate(chain: Path | None, key: Path | None) -> tuple[bytes, bytes] | None:
-    """Return what TLS needs, None where it is not wanted."""
-    if chain is None and key is None:
+def _address(option: str, text: str | None) -> ListenAddress | None:
+    if text is None:
         return None
-    if chain is None or key is None:
-        raise CommandFailed(ExitCode.USAGE, "--tls-certificate and --tls-key go together")
-    return _content(chain), _content(key)
-
-
-def _optional(file: Path | None) -> bytes | None:
-    return None if file is None else _content(file)
-
-
-def _content(file: Path) -> bytes:
     try:
-        return file.read_bytes()
-    except OSError as error:
-        raise CommandFailed(ExitCode.FILE, f"{error.filename}: {error.strerror}") from error
-
-
-def _clients(
-    host: str, pair: tuple[bytes, bytes] | None, roots: Path | None, *, is_open: bool
-) -> _Clients:
-    """Return which clients may connect, before a queue manager is made or opened for them."""
-    from mayfly.servers.flight import check_clients
-
-    clients = _Clients(pair, _optional(roots), is_open)
-    with wrong_values():
-        check_clients(
-            host,
-            has_tls=pair is not None,
-            has_roots=clients.roots is not None,
-            is_open=is_open,
-        )
-    return clients
-
-
-def _server(
-    held: _Held, address: tuple[str, int | None], token: str, clients: _Clients
-) -> FlightServer:
-    from mayfly.bulk.client import DEFAULT_PORT
-    from mayfly.servers.flight import FlightServer
-
-    host, port = address
-    with wrong_values():
-        return FlightServer(
-            held.managers,
-            host,
-            DEFAULT_PORT if port is None else port,
-            token=token,
-            tls_certificate=clients.certificate,
-            client_roots=clients.roots,
-            without_client_certificates=clients.is_open,
-            folders=held.folders,
-        )
-
-
-@contextlib.contextmanager
-def _started(server: FlightServer) -> Iterator[None]:
-    try:
-        server.start()
-    except OSError as error:
-        raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
-    try:
-        yield
-    finally:
-        server.stop()
+        return listen_address(text)
+    except ValueError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{option}: {error}") from error

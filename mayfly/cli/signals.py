@@ -1,40 +1,57 @@
-"""Being interrupted or told to end, as an event to wait for."""
+"""Being interrupted or told to end, as something to wait for."""
 
 from __future__ import annotations
 
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def stop_event() -> Iterator[threading.Event]:
-    """Yield what is set by SIGINT and SIGTERM; afterwards they mean again what they did before.
-
-    A thread sets it, which hears of them from the system. A handler would run in the main thread:
-    not before that has come back from the wait it is about to begin, or in the midst of it, where
-    it already holds the lock of the event.
-    """
+    """Yield what is set by SIGINT and SIGTERM; afterwards they mean again what they did before."""
     stopped = threading.Event()
+    with _heard(_ENDS, lambda _number: stopped.set()):
+        yield stopped
+
+
+@contextmanager
+def arriving_signals(*numbers: signal.Signals) -> Iterator[SimpleQueue[int]]:
+    """Yield a queue of the signals that arrive; afterwards they mean again what they did before."""
+    arrived: SimpleQueue[int] = SimpleQueue()
+    with _heard(numbers, arrived.put):
+        yield arrived
+
+
+@contextmanager
+def _heard(numbers: tuple[signal.Signals, ...], tell: Callable[[int], object]) -> Iterator[None]:
+    """Tell of each signal by a call, for a block.
+
+    A thread calls, which hears of them from the system. A handler would run in the main thread: not
+    before that has come back from the wait it is about to begin, or in the midst of it, where it
+    already holds the lock of what it waits for.
+    """
     heard, said = socket.socketpair()
     said.setblocking(False)
 
     def listen() -> None:
-        while heard.recv(1):
-            stopped.set()
+        while number := heard.recv(1):
+            if number[0] in numbers:
+                tell(number[0])
 
     listener = threading.Thread(target=listen, name="mayfly-signals", daemon=True)
     listener.start()
     said_before = signal.set_wakeup_fd(said.fileno(), warn_on_full_buffer=False)
-    before = [signal.signal(number, lambda _number, _frame: None) for number in _NUMBERS]
+    before = [signal.signal(number, lambda _number, _frame: None) for number in numbers]
     try:
-        yield stopped
+        yield
     finally:
-        for number, handler in zip(_NUMBERS, before, strict=True):
+        for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
         signal.set_wakeup_fd(said_before)
         said.close()

@@ -7,7 +7,6 @@ queue manager. The calls that it answers stand in ``flight_service.py``.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import socket
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,10 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from mayfly.bulk.client import DEFAULT_PORT, check_token
+from mayfly.bulk.client import DEFAULT_PORT
 from mayfly.bulk.errors import WrongToken, to_flight
 from mayfly.bulk.folder_socket import FolderSocket
+from mayfly.contracts.tokens import check_token
 from mayfly.engine import Manager
+from mayfly.servers.exposure import check_clients
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
 from mayfly.servers.flight_sessions import Sessions
@@ -222,23 +223,6 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyar
         raise to_flight(WrongToken("the token is missing or wrong"))
 
 
-def check_clients(host: str, *, has_tls: bool, has_roots: bool, is_open: bool) -> None:
-    """Raise ValueError unless it is said who may connect from other machines."""
-    if has_roots and not has_tls:
-        raise ValueError(
-            "clients show certificates over TLS alone: name tls_certificate as well "
-            "(--tls-certificate, --tls-key)"
-        )
-    if has_roots and is_open:
-        raise ValueError("client_roots and without_client_certificates contradict each other")
-    if not (has_roots or is_open or _is_loopback(host)):
-        raise ValueError(
-            f"host {host!r} is open to other machines: say whose certificates clients must have, "
-            "client_roots (--tls-client-roots), or that they need none, "
-            "without_client_certificates (--without-client-certificates)"
-        )
-
-
 def _why_not_bound(host: str, port: int) -> str:
     """Return what the system says to a bind; where it says nothing, the certificates are wrong."""
     try:
@@ -252,11 +236,3 @@ def _why_not_bound(host: str, port: int) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return "the certificate, its key or the authorities of clients cannot be used"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        # Only this one name is known to lead to the machine itself.
-        return host == "localhost"

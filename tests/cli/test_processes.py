@@ -26,12 +26,14 @@ from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.servers.certificates import certificate
 from tests.spark.lakes import balance, write_lake
 
+ANY_PORT = "127.0.0.1:0"
+
 
 @contextmanager
 def serving(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Serve in a process and yield it with the line it prints when it is ready."""
     process = subprocess.Popen(
-        [*COMMAND, "serve", *arguments, "--port", "0", "--json"],
+        [*COMMAND, "serve", *arguments, "--flight", ANY_PORT, "--json"],
         env=environment(home),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -65,9 +67,9 @@ def test_serve_with_tls_is_trusted_by_the_commands_of_this_machine(
     assert (missing.exit_code, "nowhere.pem: No such file" in missing.stderr) == (4, True)
     given = ("--tls-certificate", str(roots), "--tls-key", str(key))
     with serving(home, "QM1", *given) as (_process, served):
-        assert served["url"].startswith("grpc+tls://127.0.0.1:")
+        assert served["flight"].startswith("grpc+tls://127.0.0.1:")
         with (
-            LedgerClient(served["url"], token_file=served["token_file"]) as client,
+            LedgerClient(served["flight"], token_file=served["token_file"]) as client,
             pytest.raises(ServerNotReachable, match="certificate"),
         ):
             client.info()
@@ -81,13 +83,13 @@ def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number:
     queue("put", "QM1", "Q1", "x")
     queue("get", "QM1", "Q1")
     with serving(home, "QM1") as (process, served):
-        assert json.loads((home / "QM1" / SERVED_FILE).read_text())["url"] == served["url"]
+        assert json.loads((home / "QM1" / SERVED_FILE).read_text())["url"] == served["flight"]
         for name in (SERVED_FILE, Path(served["token_file"]).name):
             assert (home / "QM1" / name).stat().st_mode & 0o777 == 0o600
-        with LedgerClient(served["url"], token_file=served["token_file"]) as client:
+        with LedgerClient(served["flight"], token_file=served["token_file"]) as client:
             assert client.info().manager == "QM1"
             assert client.info().last_position > 0
-        with LedgerClient(served["url"], token="guessed") as client, pytest.raises(WrongToken):
+        with LedgerClient(served["flight"], token="guessed") as client, pytest.raises(WrongToken):
             client.info()
         process.send_signal(number)
         assert process.wait(60) == 0
@@ -100,7 +102,8 @@ def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number:
 def test_serve_says_how_many_messages_end_with_it(queue: Invoke, home: Path) -> None:
     """Those on the staging queue too; persistent ones are there at the next start."""
     with serving(home, "QM1") as (process, served):
-        reached = ServedQueueManager(served["url"], token_file=served["token_file"], manager="QM1")
+        url, token_file = served["flight"], served["token_file"]
+        reached = ServedQueueManager(url, token_file=token_file, manager="QM1")
         with reached as qm, qm.session() as session:
             session.put("Q1", b"1")
             session.put("Q1", b"2", persistent=True)
@@ -125,14 +128,14 @@ def test_two_served_queue_managers_have_a_channel(queue: Invoke, home: Path) -> 
         sends = f"""
             DEFINE QLOCAL(QM2) USAGE(XMITQ)
             DEFINE CHANNEL(QM1.TO.QM2) CHLTYPE(SDR) XMITQ(QM2) TRPTYPE(TCP) +
-                CONNAME('127.0.0.1({urlsplit(there["url"]).port})') +
+                CONNAME('127.0.0.1({urlsplit(there["flight"]).port})') +
                 TOKENFILE('{there["token_file"]}')
             START CHANNEL(QM1.TO.QM2)
         """
         assert queue("mqsc", "QM1", "-c", sends).exit_code == 0
         assert queue("put", "QM1", "IN@QM2", "over there", "--expiry", "1h").exit_code == 0
         with serving(home, "QM1") as (sender, here):
-            with LedgerClient(here["url"], token_file=here["token_file"]) as client:
+            with LedgerClient(here["flight"], token_file=here["token_file"]) as client:
                 while "transmitted" not in outcomes(client):
                     assert sender.poll() is None
             for process in (sender, receiver):
@@ -150,7 +153,7 @@ def test_X9_serve_discards_what_nobody_asks_for_and_leaves_the_definition(
     """The scan of ``serve`` is not stored: the queue manager opened in process has it OFF."""
     queue("put", "QM1", "Q1", "x", "--expiry", "1ms")
     with serving(home, "QM1", "--expiry-interval", "1") as (process, served):
-        with LedgerClient(served["url"], token_file=served["token_file"]) as client:
+        with LedgerClient(served["flight"], token_file=served["token_file"]) as client:
             while "expired" not in outcomes(client):
                 assert process.poll() is None
         process.send_signal(signal.SIGTERM)
@@ -165,9 +168,9 @@ def test_X9_serve_scans_every_5_seconds_unless_configured(queue: Invoke, home: P
     for configured, option, seconds in (("OFF", (), 5), ("77", (), 77), ("77", ("0",), 0)):
         queue("mqsc", "QM1", "-c", f"ALTER QMGR EXPRYINT({configured})")
         code = (
-            "from mayfly.cli import serve; from mayfly import QueueManager;"
+            "from mayfly.cli import hosting; from mayfly import QueueManager;"
             f"qm = QueueManager('QM1', {str(home / 'QM1')!r});"
-            f"serve._set_scan(qm, {option[0] if option else None});"
+            f"hosting.set_scan(qm, {option[0] if option else None});"
             "print(qm.registry.queue_manager.expryint); qm.close()"
         )
         answer = subprocess.run(
@@ -187,15 +190,15 @@ def test_two_queue_managers_on_one_server_and_a_port_that_is_taken(
     with serving(home, "QM1", "QM2") as (_process, served):
         for name in ("QM1", "QM2"):
             with LedgerClient(
-                served["url"], token_file=served["token_file"], manager=name
+                served["flight"], token_file=served["token_file"], manager=name
             ) as client:
                 assert client.info().manager == name
-        port = served["url"].rpartition(":")[2]
-        second = run_process(home, "serve", "QM3", "--port", port)
+        port = served["flight"].rpartition(":")[2]
+        second = run_process(home, "serve", "QM3", "--flight", f"127.0.0.1:{port}")
         assert second.returncode == ExitCode.PIPELINE
         assert f"127.0.0.1:{port}" in second.stderr
         assert "Traceback" not in second.stderr
-        taken = run_process(home, "serve", "QM1", "--port", "0")
+        taken = run_process(home, "serve", "QM1", "--flight", ANY_PORT)
         assert (taken.returncode, len(taken.stderr.splitlines())) == (ExitCode.FILE, 1)
 
 

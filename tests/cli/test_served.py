@@ -38,7 +38,7 @@ class Server(NamedTuple):
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("served")
     with serving(home, "QM1", "QM2") as (_process, served):
-        yield Server(home, served["url"], Path(served["token_file"]).read_text().strip())
+        yield Server(home, served["flight"], Path(served["token_file"]).read_text().strip())
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_a_folder_has_one_server(mayfly: Invoke, folder: Path) -> None:
     with closing(Serving(folder)):
         with pytest.raises(FolderInUse, match=f"{folder} is in use by another mayfly serve"):
             Serving(folder)
-        answer = mayfly("serve", "QM1", "--port", "0")
+        answer = mayfly("serve", "QM1", "--flight", "127.0.0.1:0")
         assert (answer.exit_code, answer.stderr.count("\n")) == (ExitCode.FILE, 1)
     assert not (folder / SERVED_FILE).exists()
     Serving(folder).close()
@@ -124,7 +124,7 @@ def test_serve_beyond_loopback_wants_to_be_told_which_clients_may_connect(
 ) -> None:
     """A certificate of the server alone does not keep anybody out."""
     told = ("--without-client-certificates", "--tls-client-roots", __file__) if is_told else ()
-    answer = mayfly("serve", "QM1", "--host", "0.0.0.0", "--port", "0", *told)
+    answer = mayfly("serve", "QM1", "--flight", "0.0.0.0:0", *told)
     assert (answer.exit_code, answer.stderr.count("\n")) == (ExitCode.USAGE, 1)
     said = "over TLS alone" if is_told else "host '0.0.0.0' is open to other machines"
     assert said in answer.stderr

@@ -84,7 +84,7 @@ def test_a_command_imports_what_it_runs_and_nothing_else(
 @pytest.mark.slow
 def test_serve_listens_before_it_imports_what_its_first_calls_need(home: Path) -> None:
     """An address of no machine: it ends where it would listen. pandas alone takes half a second."""
-    words = ["serve", "QM1", "--host", "192.0.2.1", "--without-client-certificates"]
+    words = ["serve", "QM1", "--flight", "192.0.2.1:9414", "--without-client-certificates"]
     exit_code, imported = imports_of(home, words)
     assert exit_code == ExitCode.PIPELINE
     assert "mayfly.servers.flight" in imported

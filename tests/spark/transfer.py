@@ -207,7 +207,8 @@ class Transfer:
         token_file.write_text(TOKEN)
         port = self._end.enter_context(held_port())
         self._url = f"grpc://127.0.0.1:{port}"
-        at = ("--port", str(port), "--path", str(self._store), "--token-file", str(token_file))
+        listens = ("--flight", f"127.0.0.1:{port}")
+        at = (*listens, "--path", str(self._store), "--token-file", str(token_file))
         self.server = Child(
             folder / "server.log", "mayfly", "serve", "QM1", *at, "--expiry-interval", "1"
         )

@@ -1,0 +1,291 @@
+"""The process of ``mayfly serve``: folders, the host, signals, and the end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+import typer
+
+from mayfly.cli.managers import folder_of
+from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.served import Served, Serving
+from mayfly.cli.show import print_json
+from mayfly.cli.signals import arriving_signals
+from mayfly.cli.user import user
+from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
+from mayfly.engine import manager_definition, scan_every, volatile_count
+from mayfly.mqi.constants import MQEXPI_OFF
+from mayfly.mqi.errors import MQError, StoreError
+from mayfly.queue_manager import QueueManager
+from mayfly.runtime.files import Files
+from mayfly.servers.host import Host
+from mayfly.servers.listeners import FlightListener
+from mayfly.servers.logs import log_to
+from mayfly.servers.settings import ServedFolder, ServeSettings, check_settings
+from mayfly.store.database import DATABASE_FILE
+
+TOKEN_FILE = "token"
+#: The scan runs this often unless the queue manager says otherwise (X9).
+EXPIRY_INTERVAL_SECONDS = 5
+#: With Python's own 5 ms a commit beside a busy thread waits 5 ms for the interpreter lock:
+#: 225 syncs/s instead of 1,042, measured.
+SWITCH_INTERVAL_SECONDS = 0.0005
+_TOKEN_BYTES = 32
+#: A queue manager that has stopped by itself is noticed this soon.
+_LOOK_SECONDS = 1.0
+_LOG = logging.getLogger("mayfly.serve")
+
+
+class _Held(NamedTuple):
+    """The queue managers of the server, with the folder of each by its name."""
+
+    folders: dict[str, Path]
+    servings: list[Serving]
+    managers: list[QueueManager]
+
+
+def check_served(settings: ServeSettings) -> None:
+    """Raise CommandFailed for settings that contradict each other, or name a file that is missing.
+
+    It is called before a queue manager is made or opened for them.
+    """
+    with wrong_values():
+        check_settings(settings)
+    for served in settings.queue_managers:
+        folder_of(served.name, served.path)
+        for script in served.mqsc:
+            _text(script)
+    for file in settings.tls[:3]:
+        if isinstance(file, Path):
+            _text(file)
+
+
+def run_server(
+    settings: ServeSettings, read: Callable[[], ServeSettings], *, as_json: bool
+) -> None:
+    """Serve until a signal ends it; ``read`` reads the settings again for SIGHUP."""
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    signals = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(log_to(sys.stderr, settings.log))
+        stack.enter_context(_failures_in_the_log())
+        arrived = stack.enter_context(arriving_signals(*signals))
+        held = stack.enter_context(_held(settings.queue_managers))
+        _prepare(held, settings.queue_managers)
+        token, token_file = _token(settings.token_file, next(iter(held.folders.values())))
+        listeners = _listeners(settings, held, token)
+        host = Host(held.managers, listeners)
+        addresses = _started(host)
+        stack.callback(host.stop)
+        served = Served(
+            addresses["flight"], _absolute(token_file), _absolute(settings.tls.certificate)
+        )
+        for serving in held.servings:
+            stack.enter_context(serving.announced(served))
+        _say_ready(list(held.folders), addresses, served, as_json=as_json)
+        _serve(host, settings, read, arrived)
+    if any(each.is_held for each in listeners):
+        # All is closed and on the disk.
+        os._exit(ExitCode.DONE)
+
+
+@contextlib.contextmanager
+def _failures_in_the_log() -> Iterator[None]:
+    """Write why the server ends into its log, whose lines may be those of JSON."""
+    try:
+        yield
+    except CommandFailed as failure:
+        _LOG.critical("%s", failure.text)
+        raise typer.Exit(failure.code) from failure
+    except MQError as error:
+        _LOG.critical("%s", error, extra={"reason": error.reason})
+        raise typer.Exit(ExitCode.MQ) from error
+    except StoreError as error:
+        _LOG.critical("%s", error)
+        raise typer.Exit(ExitCode.FILE) from error
+
+
+def _serve(
+    host: Host,
+    settings: ServeSettings,
+    read: Callable[[], ServeSettings],
+    arrived: SimpleQueue[int],
+) -> None:
+    """Answer signals until one ends the server; drain it then, for as long as it is allowed."""
+    while (number := _next_signal(host, arrived)) == signal.SIGHUP:
+        try:
+            settings = _reloaded(host, settings, read())
+        except CommandFailed as error:
+            _LOG.error("nothing is reloaded: %s", error.text)
+    _LOG.info("ends: %s", signal.Signals(number).name)
+    draining = host.drain(settings.drain_seconds * 1000)
+    while draining.is_alive():
+        with contextlib.suppress(Empty):
+            if arrived.get(timeout=0.02) != signal.SIGHUP:
+                _LOG.warning("ends at once: told so twice")
+                return
+
+
+def _next_signal(host: Host, arrived: SimpleQueue[int]) -> int:
+    """Return the next signal; raises CommandFailed when no queue manager is left running."""
+    while True:
+        with contextlib.suppress(Empty):
+            return arrived.get(timeout=_LOOK_SECONDS)
+        stopped = host.stopped_managers()
+        if len(stopped) == len(host.managers):
+            raise CommandFailed(
+                ExitCode.FILE, f"{', '.join(stopped)}: stopped by an error of the disk"
+            )
+
+
+def _reloaded(host: Host, before: ServeSettings, after: ServeSettings) -> ServeSettings:
+    """Take over what can change while it runs; say what cannot."""
+    _LOG.info("reloads")
+    for name in ("queue_managers", "listen", "tls", "token_file", "log"):
+        if getattr(before, name) != getattr(after, name):
+            _LOG.warning("%s: the change counts from the next start", name)
+    host.reload()
+    return before._replace(drain_seconds=after.drain_seconds)
+
+
+@contextlib.contextmanager
+def _held(queue_managers: Sequence[ServedFolder]) -> Iterator[_Held]:
+    """Have queue managers open for a block; commands that find them in use learn that.
+
+    Their folders count as served from before they are opened until they are closed.
+    """
+    folders = {served.name: folder_of(served.name, served.path) for served in queue_managers}
+    with contextlib.ExitStack() as stack:
+        servings = [
+            stack.enter_context(contextlib.closing(Serving(folder))) for folder in folders.values()
+        ]
+        managers = [stack.enter_context(_opened(one, folders[one.name])) for one in queue_managers]
+        # Called when the server has stopped and nobody puts any more.
+        stack.callback(_say_lost, managers)
+        yield _Held(folders, servings, managers)
+
+
+def _opened(served: ServedFolder, folder: Path) -> QueueManager:
+    is_new = not (folder / DATABASE_FILE).exists()
+    platform, command_level, settings = served.configuration
+    with wrong_values():
+        manager = QueueManager(
+            served.name,
+            folder,
+            user=user(),
+            platform=platform,
+            command_level=command_level,
+            settings=settings,
+        )
+    if is_new:
+        # A name that was mistyped is noticed by this.
+        _LOG.warning(
+            "made queue manager %s in %s",
+            served.name,
+            folder,
+            extra={"queue_manager": served.name, "folder": str(folder)},
+        )
+    return manager
+
+
+def _prepare(held: _Held, queue_managers: Sequence[ServedFolder]) -> None:
+    """Set the scans, and run the scripts; CommandFailed names the first wrong command."""
+    for manager, served in zip(held.managers, queue_managers, strict=True):
+        set_scan(manager, served.expiry_interval_seconds)
+        for script in served.mqsc:
+            result = manager.mqsc(_text(script))
+            wrong = next((command for command in result.commands if not command.ok), None)
+            if wrong is not None:
+                said = "; ".join(map(str, wrong.messages))
+                raise CommandFailed(ExitCode.MQ, f"{script}: {wrong.command}: {said}")
+
+
+def set_scan(manager: QueueManager, seconds: int | None) -> None:
+    """Set the scan, 0 being OFF, while it is served; the stored definition stays as it is."""
+    if seconds is None and manager_definition(manager).expryint == MQEXPI_OFF:
+        seconds = EXPIRY_INTERVAL_SECONDS
+    if seconds is not None:
+        scan_every(manager, seconds)
+
+
+def _listeners(settings: ServeSettings, held: _Held, token: str) -> list[FlightListener]:
+    listeners = []
+    if settings.listen.flight is not None:
+        listeners.append(
+            FlightListener(
+                held.managers,
+                held.folders,
+                settings.listen.flight,
+                token=token,
+                tls=settings.tls,
+            )
+        )
+    return listeners
+
+
+def _started(host: Host) -> dict[str, str]:
+    try:
+        with wrong_values():
+            return host.start()
+    except OSError as error:
+        raise CommandFailed(ExitCode.PIPELINE, str(error)) from error
+
+
+def _token(token_file: Path | None, folder: Path) -> tuple[str, Path | None]:
+    """Return the token and the file it stands in, None when it comes from MAYFLY_TOKEN."""
+    if token_file is None and not os.environ.get(TOKEN_VARIABLE, "").strip():
+        token_file = folder / TOKEN_FILE
+        if not token_file.exists():
+            Files().write_whole(token_file, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
+    try:
+        return read_token(token_file), token_file
+    except TokenMissing as error:
+        raise CommandFailed(ExitCode.FILE, str(error)) from error
+
+
+def _absolute(file: Path | None) -> str | None:
+    return None if file is None else str(file.absolute())
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandFailed(ExitCode.FILE, f"{file}: is not text: {error}") from error
+    except OSError as error:
+        raise CommandFailed(ExitCode.FILE, f"{error.filename}: {error.strerror}") from error
+
+
+def _say_ready(
+    names: Sequence[str], addresses: dict[str, str], served: Served, *, as_json: bool
+) -> None:
+    if as_json:
+        line = {"ready": True, "queue_managers": names, **addresses}
+        line |= {"token_file": served.token_file, "tls_certificate": served.tls_certificate}
+        print_json(line, indent=None)
+    else:
+        with_token = served.token_file or "the one in MAYFLY_TOKEN"
+        places = ", ".join(f"{name} {address}" for name, address in addresses.items())
+        print(f"serving {', '.join(names)} at {places}; token: {with_token}")
+    typer.get_text_stream("stdout").flush()
+
+
+def _say_lost(managers: Sequence[QueueManager]) -> None:
+    """Say how many messages end with this process, because they are not persistent."""
+    for manager in managers:
+        count = volatile_count(manager)
+        if count:
+            _LOG.warning(
+                f"{manager.name}: {count:,} messages are not persistent and end now; "
+                "DEFPSIST(YES) on their queue, or a put that says so, keeps them",
+                extra={"queue_manager": manager.name, "lost": count},
+            )

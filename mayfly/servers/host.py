@@ -1,0 +1,122 @@
+"""A host: open queue managers and the listeners for them, from the start to the drain."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from enum import StrEnum
+
+from mayfly.queue_manager import QueueManager
+from mayfly.servers.listeners import Listener
+from mayfly.servers.service_manager import notify
+
+_LOG = logging.getLogger("mayfly.host")
+
+
+class HostState(StrEnum):
+    """How a host stands."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    ENDED = "ended"
+
+
+class Host:
+    """Runs listeners for queue managers that somebody else opens and closes.
+
+    One thread starts it, reloads it and ends it.
+    """
+
+    def __init__(self, managers: Sequence[QueueManager], listeners: Sequence[Listener]) -> None:
+        """Take open queue managers, and listeners in the order of their start."""
+        self.managers = list(managers)
+        self._listeners = list(listeners)
+        self._started: list[Listener] = []
+        self._said_stopped: set[str] = set()
+        self.state = HostState.STARTING
+
+    def start(self) -> dict[str, str]:
+        """Start the listeners; return their addresses by name.
+
+        When one cannot listen the others are stopped, and OSError says which address is taken.
+        """
+        addresses: dict[str, str] = {}
+        try:
+            for listener in self._listeners:
+                self._started.append(listener)
+                addresses[listener.name] = address = listener.start()
+                _LOG.info(
+                    "%s listens on %s",
+                    listener.name,
+                    address,
+                    extra={"listener": listener.name, "address": address},
+                )
+        except BaseException:
+            self.stop()
+            raise
+        self.state = HostState.READY
+        names = [manager.name for manager in self.managers]
+        _LOG.info("ready: %s", ", ".join(names), extra={"queue_managers": names})
+        notify("READY=1", f"STATUS=serving {', '.join(names)}")
+        return addresses
+
+    def reload(self) -> None:
+        """Let each listener read its files again; one that cannot goes on as before."""
+        notify("RELOADING=1")
+        for listener in self._started:
+            try:
+                listener.reload()
+            except (OSError, ValueError) as error:
+                _LOG.error(
+                    "%s goes on with the files of before: %s",
+                    listener.name,
+                    error,
+                    extra={"listener": listener.name},
+                )
+        notify("READY=1")
+
+    def drain(self, timeout_ms: int) -> threading.Thread:
+        """Begin to drain all listeners; the thread that is returned ends when they have.
+
+        They take no new connection, and connections that are idle or end their unit of work in
+        time end by themselves. :meth:`stop` ends the others.
+        """
+        self.state = HostState.DRAINING
+        notify("STOPPING=1", "STATUS=draining")
+        _LOG.info("draining for at most %d s", timeout_ms // 1000)
+        drains = [
+            threading.Thread(
+                target=listener.drain, args=(timeout_ms,), name=f"mayfly-drain-{listener.name}"
+            )
+            for listener in self._started
+        ]
+
+        def wait_for_all() -> None:
+            for drain in drains:
+                drain.join()
+
+        for drain in drains:
+            drain.start()
+        waiting = threading.Thread(target=wait_for_all, name="mayfly-drain", daemon=True)
+        waiting.start()
+        return waiting
+
+    def stop(self) -> None:
+        """End all connections, the listener that was started last first."""
+        self.state = HostState.ENDED
+        while self._started:
+            self._started.pop().stop()
+
+    def stopped_managers(self) -> list[str]:
+        """Return the names of queue managers that have stopped by themselves; logs each once.
+
+        A queue manager stops when its disk fails in the midst of a commit, or is damaged.
+        """
+        stopped = [manager.name for manager in self.managers if manager.is_stopped]
+        for name in stopped:
+            if name not in self._said_stopped:
+                self._said_stopped.add(name)
+                _LOG.error("%s has stopped", name, extra={"queue_manager": name})
+        return stopped

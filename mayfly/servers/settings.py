@@ -1,0 +1,84 @@
+"""What a server is told at its start: queue managers, listeners, TLS, limits, log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from mayfly.engine import Configuration
+from mayfly.servers.exposure import ListenAddress, check_clients
+from mayfly.servers.logs import LogForm
+
+DEFAULT_MQ = ListenAddress("127.0.0.1", 1414)
+DEFAULT_FLIGHT = ListenAddress("127.0.0.1", 9414)
+#: Clients have this long to end their work after SIGTERM.
+DRAIN_SECONDS = 10
+_NO_CONFIGURATION = Configuration()
+
+
+class ServedFolder(NamedTuple):
+    """A queue manager to serve; without ``path`` it is in ``$MAYFLY_HOME``.
+
+    ``mqsc`` are scripts that run at each start, ``expiry_interval_seconds`` is the interval of the
+    scan, 0 never, None as the queue manager says.
+    """
+
+    name: str
+    path: Path | None = None
+    configuration: Configuration = _NO_CONFIGURATION
+    mqsc: tuple[Path, ...] = ()
+    expiry_interval_seconds: int | None = None
+
+
+class TlsFiles(NamedTuple):
+    """Files in PEM: the certificate chain of the server, its key, the authorities of clients.
+
+    ``without_client_certificates`` opens Flight beyond the loopback interface to all clients.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_roots: Path | None = None
+    without_client_certificates: bool = False
+
+
+class Listen(NamedTuple):
+    """The addresses of the listeners; None: the listener is not started."""
+
+    mq: ListenAddress | None = None
+    flight: ListenAddress | None = None
+
+
+#: What listens where nothing is named.
+DEFAULT_LISTEN = Listen(flight=DEFAULT_FLIGHT)
+
+
+class ServeSettings(NamedTuple):
+    """All that ``mayfly serve`` is told."""
+
+    queue_managers: tuple[ServedFolder, ...]
+    listen: Listen = DEFAULT_LISTEN
+    tls: TlsFiles = TlsFiles()
+    log: LogForm = LogForm.PLAIN
+    drain_seconds: int = DRAIN_SECONDS
+    token_file: Path | None = None
+
+
+def check_settings(settings: ServeSettings) -> None:
+    """Raise ValueError for settings that contradict each other, naming them."""
+    names = [served.name for served in settings.queue_managers]
+    if not names:
+        raise ValueError("no queue manager is named")
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"queue manager {name} is named twice")
+    tls = settings.tls
+    if (tls.certificate is None) != (tls.key is None):
+        raise ValueError("certificate and key go together (--tls-certificate, --tls-key)")
+    if settings.listen.flight is not None:
+        check_clients(
+            settings.listen.flight.host,
+            has_tls=tls.certificate is not None,
+            has_roots=tls.client_roots is not None,
+            is_open=tls.without_client_certificates,
+        )

@@ -1,0 +1,123 @@
+"""The TOML file of ``mayfly serve``: read strictly, each error with its line, key and value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mayfly.contracts.toml_tables import ConfigurationError, Table, read_tables
+from mayfly.engine import PLATFORMS, Configuration, SettingValue, setting_value
+from mayfly.servers.exposure import ListenAddress, listen_address
+from mayfly.servers.logs import LogForm
+from mayfly.servers.settings import (
+    DEFAULT_LISTEN,
+    DRAIN_SECONDS,
+    Listen,
+    ServedFolder,
+    ServeSettings,
+    TlsFiles,
+    check_settings,
+)
+
+__all__ = ["ConfigurationError", "read_settings"]
+
+_LONGEST_DRAIN_SECONDS = 3_600
+_LONGEST_INTERVAL_SECONDS = 99_999_999
+_HIGHEST_LEVEL = 999
+
+
+def read_settings(path: Path) -> ServeSettings:
+    """Return what a file tells ``mayfly serve``.
+
+    Relative paths are counted from the folder of the file. Raises ConfigurationError, and OSError
+    when the file cannot be read.
+    """
+    top = read_tables(path)
+    queue_managers = tuple(_queue_manager(table) for table in top.tables("queue_manager"))
+    if not queue_managers:
+        top.fail("[[queue_manager]]", "is missing: a server has at least one queue manager")
+    settings = ServeSettings(
+        queue_managers,
+        listen=_listen(top.table("listen")),
+        tls=_tls(top.table("tls")),
+        log=LogForm(top.one_of("log", LogForm, LogForm.PLAIN)),
+        drain_seconds=_number(top, "drain_seconds", 0, _LONGEST_DRAIN_SECONDS, DRAIN_SECONDS),
+        token_file=_place(top, "token_file"),
+    )
+    top.refuse_the_rest()
+    try:
+        check_settings(settings)
+    except ValueError as error:
+        raise top.error("", str(error)) from error
+    return settings
+
+
+def _queue_manager(table: Table) -> ServedFolder:
+    served = ServedFolder(
+        table.text("name"),
+        _place(table, "path"),
+        Configuration(
+            None if (given := table.plain_text("platform")) is None else _platform(table, given),
+            table.number("command_level", most=_HIGHEST_LEVEL),
+            _settings(table),
+        ),
+        tuple(table.places("mqsc")),
+        table.number("expiry_interval_seconds", 0, _LONGEST_INTERVAL_SECONDS),
+    )
+    table.refuse_the_rest()
+    return served
+
+
+def _platform(table: Table, given: str) -> str:
+    if given not in PLATFORMS:
+        table.fail("platform", f"{given!r} is none of {', '.join(PLATFORMS)}")
+    return given
+
+
+def _settings(table: Table) -> dict[str, SettingValue]:
+    found: dict[str, SettingValue] = {}
+    for name, text in table.texts("settings").items():
+        try:
+            found[name] = setting_value(name, text)
+        except ValueError as error:
+            table.fail("settings", str(error))
+    return found
+
+
+def _listen(table: Table) -> Listen:
+    listen = Listen(_address(table, "mq"), _address(table, "flight"))
+    table.refuse_the_rest()
+    return listen if any(listen) else DEFAULT_LISTEN
+
+
+def _address(table: Table, key: str) -> ListenAddress | None:
+    text = table.plain_text(key)
+    if text is None:
+        return None
+    try:
+        return listen_address(text)
+    except ValueError as error:
+        return table.fail(key, str(error))
+
+
+def _tls(table: Table) -> TlsFiles:
+    files = TlsFiles(
+        _place(table, "certificate"),
+        _place(table, "key"),
+        _place(table, "client_roots"),
+        table.truth("without_client_certificates"),
+    )
+    for key, file in zip(("certificate", "key", "client_roots"), files, strict=False):
+        if isinstance(file, Path) and not file.is_file():
+            table.fail(key, f"there is no file {file}")
+    table.refuse_the_rest()
+    return files
+
+
+def _place(table: Table, key: str) -> Path | None:
+    place = table.place(key)
+    return None if place is None else Path(place)
+
+
+def _number(table: Table, key: str, least: int, most: int, default: int) -> int:
+    value = table.number(key, least, most)
+    return default if value is None else value

@@ -1,0 +1,165 @@
+"""``mayfly serve`` by a file: log, service manager, reload and end; and ``--check``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mayfly.cli.outcomes import ExitCode
+from tests.cli.conftest import COMMAND, Invoke, environment, run_process
+from tests.facts import PATIENCE_SECONDS
+from tests.servers.certificates import certificate
+
+CONFIG = """\
+log = "json"
+drain_seconds = 5
+
+[listen]
+flight = "127.0.0.1:0"
+
+[tls]
+certificate = "cert.pem"
+key = "key.pem"
+
+[[queue_manager]]
+name = "QM1"
+path = "here"
+mqsc = ["qm1.mqsc"]
+
+[[queue_manager]]
+name = "QM2"
+"""
+
+
+class ServiceManager(NamedTuple):
+    """The socket of a service manager, which hears what a server tells it."""
+
+    path: Path
+    heard: socket.socket
+
+    def next(self) -> list[str]:
+        return self.heard.recv(4096).decode().splitlines()
+
+
+@pytest.fixture
+def service_manager(tmp_path: Path) -> Iterator[ServiceManager]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(tmp_path / "notify"))
+        heard.settimeout(PATIENCE_SECONDS)
+        yield ServiceManager(tmp_path / "notify", heard)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    certificate(tmp_path)
+    (tmp_path / "qm1.mqsc").write_text("DEFINE QLOCAL(Q1) REPLACE\n")
+    (tmp_path / "config.toml").write_text(CONFIG)
+    return tmp_path / "config.toml"
+
+
+@pytest.mark.slow
+def test_a_server_by_a_file_from_its_start_to_its_end(
+    config: Path, tmp_path: Path, service_manager: ServiceManager
+) -> None:
+    """Ready, reloaded by SIGHUP with a file that is wrong, then right; ended by SIGTERM."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", str(config), "--json"],
+        env={**environment(tmp_path), "NOTIFY_SOCKET": str(service_manager.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            ready = json.loads(process.stdout.readline())
+            assert service_manager.next() == ["READY=1", "STATUS=serving QM1, QM2"]
+            listed = run_process(
+                tmp_path, "mqsc", "QM1", "--path", str(tmp_path / "here"), "-c", "DISPLAY Q(Q1)"
+            )
+            assert "QUEUE(Q1)" in listed.stdout
+
+            config.write_text(CONFIG.replace('"json"', '"xml"'))
+            process.send_signal(signal.SIGHUP)
+            log = [json.loads(process.stderr.readline()) for _ in range(5)]
+            config.write_text(CONFIG.replace("= 5", "= 6").replace("QM2", "QM3"))
+            process.send_signal(signal.SIGHUP)
+            assert service_manager.next() == ["RELOADING=1"]
+            assert service_manager.next() == ["READY=1"]
+            process.terminate()
+            assert service_manager.next() == ["STOPPING=1", "STATUS=draining"]
+            assert process.wait(PATIENCE_SECONDS) == 0
+            log += [json.loads(line) for line in process.stderr]
+        finally:
+            process.kill()
+    said = [row["message"] for row in log]
+    assert said[:2] == [
+        f"made queue manager QM1 in {tmp_path / 'here'}",
+        f"made queue manager QM2 in {tmp_path / 'QM2'}",
+    ]
+    assert said[2:4] == [f"flight listens on {ready['flight']}", "ready: QM1, QM2"]
+    assert "config.toml, line 1: log: 'xml' is none of" in said[4]
+    assert said[5:] == [
+        "reloads",
+        "queue_managers: the change counts from the next start",
+        "ends: SIGTERM",
+        "draining for at most 6 s",
+    ]
+    assert (log[2]["listener"], log[4]["level"]) == ("flight", "error")
+    assert list(ready) == ["ready", "queue_managers", "flight", "token_file", "tls_certificate"]
+    assert (ready["ready"], ready["queue_managers"]) == (True, ["QM1", "QM2"])
+    assert ready["flight"].startswith("grpc+tls://127.0.0.1:")
+    assert ready["token_file"] == str(tmp_path / "here" / "token")
+
+
+def test_check_finds_what_is_wrong_before_anything_is_made(
+    mayfly: Invoke, config: Path, tmp_path: Path
+) -> None:
+    right = mayfly("serve", str(config), "--check")
+    assert (right.exit_code, right.stdout) == (ExitCode.DONE, f"{config}: nothing is wrong\n")
+    (tmp_path / "qm1.mqsc").unlink()
+    missing = mayfly("serve", str(config), "--check")
+    assert (missing.exit_code, "qm1.mqsc: No such file" in missing.stderr) == (4, True)
+    config.write_text(CONFIG.replace("127.0.0.1:0", "127.0.0.1"))
+    wrong = mayfly("serve", str(config), "--check")
+    said = f"mayfly: {config}, line 5: [listen], flight: '127.0.0.1' is not HOST:PORT"
+    assert (wrong.exit_code, wrong.stderr.startswith(said)) == (ExitCode.USAGE, True)
+    assert not (tmp_path / "here").exists()
+    assert not (tmp_path / "QM2").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{config}", "QM1"], "names its queue managers: 'QM1' cannot"),
+        (["{config}", "--expiry-interval", "5"], "write what is about one queue manager into"),
+        (["nowhere.toml"], "nowhere.toml: No such file"),
+        (["QM1", "QM1"], "queue manager QM1 is named twice"),
+        (["QM1", "--flight", "9414"], "--flight: '9414' is not HOST:PORT"),
+        (["QM1", "--mqsc", "/nowhere.mqsc"], "/nowhere.mqsc: No such file"),
+        (["QM1", "--log", "xml"], "xml"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(
+    mayfly: Invoke, config: Path, words: list[str], said: str
+) -> None:
+    answer = mayfly("serve", *(word.format(config=config) for word in words))
+    assert answer.exit_code in (ExitCode.USAGE, ExitCode.FILE)
+    assert said in answer.stderr
+
+
+@pytest.mark.slow
+def test_a_script_with_a_wrong_command_ends_the_start(mayfly: Invoke, home: Path) -> None:
+    (home / "a.mqsc").write_text("DEFINE QLOCAL(Q1)\nDEFINE QLOCAL(Q2) MAXDEPTH(-1)\n")
+    answer = mayfly("serve", "QM1", "--flight", "127.0.0.1:0", "--mqsc", str(home / "a.mqsc"))
+    assert answer.exit_code == ExitCode.MQ
+    assert f"{home / 'a.mqsc'}: DEFINE QLOCAL(Q2) MAXDEPTH(-1): AMQ8405E" in answer.stderr
+    assert (home / "QM1").is_dir()
