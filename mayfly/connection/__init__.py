@@ -8,14 +8,16 @@ from mayfly.connection.by_name import connect
 from mayfly.connection.interface import (
     Asynchronous,
     Connection,
+    Held,
     Objects,
+    OnDone,
+    Onward,
     Opened,
-    Subscribed,
-    Topics,
     UnderWay,
 )
 from mayfly.connection.local import LocalConnection
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
+from mayfly.connection.topics import Subscribed, Topics
 from mayfly.connection.values import (
     Delivery,
     GetResult,
@@ -36,9 +38,12 @@ __all__ = [
     "Connection",
     "Delivery",
     "GetResult",
+    "Held",
     "LocalConnection",
     "Message",
     "Objects",
+    "OnDone",
+    "Onward",
     "Opened",
     "PutResult",
     "ScheduleVerbs",

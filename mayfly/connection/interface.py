@@ -11,24 +11,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
+from mayfly.connection.topics import Topics
 from mayfly.connection.values import (
     Delivery,
     GetResult,
     Inquiry,
+    Message,
     Property,
     PutResult,
     Settlement,
     Status,
-    SubscriptionFacts,
     Value,
 )
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError
+from mayfly.runtime import Runtime
 
 _T = TypeVar("_T")
 #: Is called once with what a verb ends with, or why it has failed; it must not block.
 OnDone: TypeAlias = Callable[[_T | MQError], object]
+#: Is called with the handle of a queue that cannot be got from, and why; it must not block.
+OnRefused: TypeAlias = Callable[[int, MQError], object]
 
 
 class Opened(NamedTuple):
@@ -37,6 +41,7 @@ class Opened(NamedTuple):
     ``kind`` is MQOT_Q, MQOT_TOPIC, MQOT_PROCESS or MQOT_Q_MGR. ``queue`` on ``manager`` is the
     queue at the end of aliases and remote definitions, empty for what is no queue. ``made`` is the
     name of the dynamic queue that opening has made, ``topic`` the string of a topic.
+    ``definition_type`` is the MQQDT_* of a queue on this queue manager, else 0.
     """
 
     handle: int
@@ -45,14 +50,7 @@ class Opened(NamedTuple):
     manager: str
     made: str = ""
     topic: str = ""
-
-
-class Subscribed(NamedTuple):
-    """A subscription that is open: its number, and the handle its publications are got with."""
-
-    number: int
-    handle: int
-    facts: SubscriptionFacts
+    definition_type: int = 0
 
 
 class UnderWay(Protocol):
@@ -68,7 +66,8 @@ class UnderWay(Protocol):
 class Connection(Protocol):
     """One conversation of one user with a queue manager, with one unit of work.
 
-    One thread at a time uses it; any may close it, which ends its waits.
+    One thread at a time uses it. Any thread may close it or one of its objects: the waits that this
+    ends raise MQRC_HCONN_ERROR and MQRC_HOBJ_ERROR.
     """
 
     #: The name of the queue manager, and the number of the conversation on it.
@@ -78,6 +77,10 @@ class Connection(Protocol):
     topics: Topics
     asynchronous: Asynchronous
     schedule: ScheduleVerbs
+    held: Held
+    onward: Onward
+    #: Where a program that stands on it has its threads, locks and events from.
+    runtime: Runtime
 
     def open(
         self,
@@ -124,6 +127,27 @@ class Connection(Protocol):
         ``context`` is the handle whose saved context is passed on. Returns None for a message with
         MQPMO_ASYNC_RESPONSE that its queue refuses: :meth:`status` says why. Raises the reason
         codes of P1-P13 and MQRC_EXPIRY_ERROR (E2); nothing is put then, unless it is LostAnswer.
+        """
+
+    def put1(
+        self,
+        name: str,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        kind: int = c.MQOT_Q,
+        manager: str = "",
+        topic: str = "",
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+    ) -> PutResult:
+        """MQPUT1: one put to what :meth:`open` would open, without a handle.
+
+        Raises the reason codes of open and put, MQRC_OPTIONS_ERROR for MQPMO_ASYNC_RESPONSE and
+        options that pass context on.
         """
 
     def get(
@@ -187,13 +211,6 @@ class Connection(Protocol):
     def claims(self) -> ClaimVerbs:
         """The claims of pipelines, which an operator may end; raises as :attr:`admin`."""
 
-    def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run what ends an object that its program has dropped.
-
-        Objects in a cycle are collected in the midst of anything; within a verb, whose locks it
-        might need, the end is left to the next verb.
-        """
-
 
 class Objects(Protocol):
     """What is asked of open objects, and set."""
@@ -214,43 +231,51 @@ class Objects(Protocol):
         A value that an attribute does not take has a reason code of its own.
         """
 
+    def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
+        """Tell whether lives begin at the release on an open queue: TTLFROM(RELEASE).
 
-class Topics(Protocol):
-    """Subscriptions of a connection, by number."""
-
-    def subscribe(
-        self,
-        options: int,
-        *,
-        topic: str = "",
-        topic_object: str = "",
-        name: str = "",
-        queue: int = c.MQHO_NONE,
-        selector: str = "",
-        user_data: str = "",
-        correl_id: bytes | None = b"",
-        expiry_tenths: int = c.MQEI_UNLIMITED,
-        priority: int = c.MQPRI_PRIORITY_AS_PUBLISHED,
-        altered: int = 0,
-        held: int = c.MQHO_NONE,
-    ) -> Subscribed:
-        """MQSUB with MQSO options: make a subscription, resume one or alter one.
-
-        ``queue`` is the open queue for one that is not managed. ``correl_id`` empty is one of its
-        own, None the publisher's. ``altered`` is a subscription that is open here and may be
-        altered, ``held`` the handle of its queue. Raises MQRC_OPTIONS_ERROR, MQRC_SUB_NAME_ERROR,
-        MQRC_NO_SUBSCRIPTION, MQRC_SUB_ALREADY_EXISTS, MQRC_SUBSCRIPTION_IN_USE,
-        MQRC_IDENTITY_MISMATCH, MQRC_…_NOT_ALTERABLE, MQRC_HOBJ_ERROR, MQRC_INVALID_DESTINATION.
+        Handle MQHO_NONE (0) asks whether any queue has that. Raises MQRC_HOBJ_ERROR.
         """
 
-    def close(self, number: int, *, remove: bool = False) -> None:
-        """Close a subscription; a durable one stays unless it is to be removed.
+    def end_dropped(self, end: Callable[[], None]) -> None:
+        """Run what ends an object that its program has dropped.
 
-        Raises MQRC_HOBJ_ERROR, MQRC_SUBSCRIPTION_IN_USE for one to be removed that others share.
+        Objects in a cycle are collected in the midst of anything; within a verb, whose locks it
+        might need, the end is left to the next verb.
         """
 
-    def request_retained(self, number: int) -> int:
-        """MQSUBRQ: ask for what is retained; returns how many come, or raises 2437."""
+
+class Held(Protocol):
+    """Messages that this conversation holds one by one, for programs that wait for them."""
+
+    def get(
+        self, handle: int, options: int = c.MQGMO_NONE, *, wait_ms: int = c.MQWI_UNLIMITED
+    ) -> Delivery:
+        """Get a message as ``Asynchronous.get`` does, and return it, to be settled like that.
+
+        Raises the reason codes of a get, MQRC_NO_MSG_AVAILABLE first of all.
+        """
+
+
+class Onward(Protocol):
+    """What becomes of a message that this unit of work has got, in the same unit of work.
+
+    Each takes a message as a get has returned it. Over a network its queue and MsgToken are sent,
+    and the server looks for them among what the unit of work has got.
+    """
+
+    def forward(self, message: Message, name: str) -> None:
+        """Put it on another queue as it is, its life running on (E21, Q2).
+
+        ``name`` may be ``QUEUE@MANAGER``. Raises the reason codes of open and put,
+        MQRC_UNKNOWN_OBJECT_NAME for a blank name and a model queue.
+        """
+
+    def dead_letter(self, message: Message, reason: int) -> None:
+        """Put it on the dead-letter queue behind an MQDLH with a reason (Q1); raises likewise."""
+
+    def report_exception(self, message: Message, reason: int) -> bool:
+        """Send the exception report that it owes; False when nobody takes the report (R6)."""
 
 
 class Asynchronous(Protocol):
@@ -275,7 +300,9 @@ class Asynchronous(Protocol):
         """Get a message that this connection holds, as a delivery, until it is settled.
 
         Beside MQGMO_WAIT, for the time of ``wait_ms``, the options may be those of truncation,
-        conversion and properties.
+        conversion and properties. With MQGMO_SYNCPOINT the message goes into the unit of work of
+        this conversation. With MQGMO_BROWSE_FIRST it stays on its queue, for everybody. The number
+        of the delivery is 0 in these two cases, and there is nothing to settle.
         """
 
     def get_any(
@@ -288,11 +315,25 @@ class Asynchronous(Protocol):
         max_length: int | None = None,
         msg_id: bytes = b"",
         correl_id: bytes = b"",
+        on_refused: OnRefused | None = None,
     ) -> UnderWay:
         """Get one message from whichever of several open queues has one, the first of them first.
 
         The delivery names its handle. The end of any of the handles ends the get, MQRC_HOBJ_ERROR.
+        So does a queue that cannot be got from, with its reason code. With ``on_refused`` the get
+        goes on with the others, and with that one when it can be got from again. ``on_refused`` is
+        called with the handle and the error, once for a handle and a reason until a get finds that
+        the queue can be got from.
         """
+
+    def wait_until(self, moment_ms: int, *, on_done: OnDone[None]) -> UnderWay:
+        """Wait until the queue manager's time is a moment: ms since 1970; one that is past is now.
+
+        Ends with MQRC_HCONN_ERROR when the connection is closed before.
+        """
+
+    def await_definitions(self, *, on_done: OnDone[None]) -> UnderWay:
+        """Wait until a definition is made, altered or deleted: what was refused may pass then."""
 
     def put(
         self,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from types import FrameType
 
 from mayfly.connection.interface import (
     Asynchronous,
+    Held,
     Objects,
+    Onward,
     Opened,
-    Topics,
 )
-from mayfly.connection.local_calls import LocalCalls
+from mayfly.connection.local_calls import LocalCalls, LocalHeld
 from mayfly.connection.local_claims import LocalClaims
+from mayfly.connection.local_onward import LocalOnward
 from mayfly.connection.local_topics import LocalTopics
 from mayfly.connection.objects import OpenObjects, not_open_here
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
+from mayfly.connection.topics import Topics
 from mayfly.connection.values import GetResult, Property, PutResult, Status
 from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session, full_name
 from mayfly.engine.face.programs import (
@@ -33,8 +34,12 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
 from mayfly.queue_manager import QueueManager
 
-#: Modules in the midst of which nothing is closed, but for those of facades.
-_OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
+#: With MQPUT1 nothing is open whose context could be passed on.
+_NOT_FOR_PUT1 = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT
+_SETS_CONTEXT = {
+    c.MQPMO_SET_IDENTITY_CONTEXT: c.MQOO_SET_IDENTITY_CONTEXT,
+    c.MQPMO_SET_ALL_CONTEXT: c.MQOO_SET_ALL_CONTEXT,
+}
 
 
 class LocalConnection:
@@ -52,13 +57,18 @@ class LocalConnection:
         self.now_ms = core.now_ms
         self._objects = objects = OpenObjects(session)
         self.objects: Objects = objects
-        self.topics: Topics = LocalTopics(session, objects)
+        topics = LocalTopics(session, objects)
+        self.topics: Topics = topics
         calls = LocalCalls(session, objects)
         self.asynchronous: Asynchronous = calls
+        self.held: Held = LocalHeld(session, objects)
+        self.onward: Onward = LocalOnward(session)
+        self.runtime = core.runtime
         self.number = calls.number
         self.schedule: ScheduleVerbs = session.schedule
         self._core, self._session, self._manager, self._release = core, session, manager, release
         self._handles = objects.handles
+        self._calls, self._own_topics = calls, topics
 
     def open(
         self,
@@ -144,6 +154,36 @@ class LocalConnection:
             return target.put_async(body, request, options, context)
         return target.put(body, request, options, context)
 
+    def put1(
+        self,
+        name: str,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        kind: int = c.MQOT_Q,
+        manager: str = "",
+        topic: str = "",
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+    ) -> PutResult:
+        """MQPUT1."""
+        if options & _NOT_FOR_PUT1:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x} of MQPUT1")
+        opens = c.MQOO_OUTPUT
+        for put_option, open_option in _SETS_CONTEXT.items():
+            opens |= open_option if options & put_option else 0
+        opened = self.open(name, opens, kind=kind, manager=manager, topic=topic)
+        try:
+            target = self._handles[opened.handle]
+            assert isinstance(target, (Handle, TopicHandle))
+            request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
+            return target.put(body, request, options)
+        finally:
+            self.close_object(opened.handle)
+
     def get(
         self,
         handle: int,
@@ -194,9 +234,11 @@ class LocalConnection:
     def close(self, *, commit: bool = True) -> None:
         """MQDISC."""
         try:
+            self._calls.end()
             self._session.close(commit=commit)
         finally:
             self._handles.clear()
+            self._own_topics.end()
             release, self._release = self._release, lambda: None
             release()
 
@@ -222,17 +264,6 @@ class LocalConnection:
         self._check_operator()
         return LocalClaims(self._manager.claims)
 
-    def end_dropped(self, end: Callable[[], None]) -> None:
-        """Run what ends an object that its program has dropped, now or at the next verb."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            module = str(frame.f_globals.get("__name__"))
-            if module.startswith(_OURS) and not module.startswith(_FACADES):
-                self._core.left_behind.objects.append(end)
-                return
-            frame = frame.f_back
-        end()
-
     def _check_operator(self) -> None:
         if self._session.authority is not None:
             said = "a user of limited authority administers nothing"
@@ -242,7 +273,9 @@ class LocalConnection:
         number, name = handle.number, handle.queue_name
         self._handles[number] = handle
         queue, manager = handle.path.remote or (name, self.name)
-        return Opened(number, c.MQOT_Q, queue, manager, made=name if handle.owns_queue else "")
+        made = name if handle.owns_queue else ""
+        kind = 0 if handle.path.remote else handle.queue.definition.definition_type
+        return Opened(number, c.MQOT_Q, queue, manager, made, definition_type=kind)
 
     def _opened_topic(self, handle: TopicHandle) -> Opened:
         number = self._objects.enter(handle)

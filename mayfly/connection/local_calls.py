@@ -8,11 +8,18 @@ from itertools import count
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from mayfly.connection.interface import OnDone, UnderWay
+from mayfly.connection.interface import OnDone, OnRefused, UnderWay
 from mayfly.connection.objects import OpenObjects
 from mayfly.connection.values import Delivery, Property, PutResult, Settlement
 from mayfly.engine import GetRequest, Match, Message, PutRequest, Session, put_dead_letter
-from mayfly.engine.face.programs import ANY, Completion, TopicHandle, UnitOfWork, with_properties
+from mayfly.engine.face.programs import (
+    ANY,
+    Completion,
+    StandingWaits,
+    TopicHandle,
+    UnitOfWork,
+    with_properties,
+)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -39,6 +46,7 @@ class LocalCalls:
         """Take the session and what is open on it."""
         self._session, self._objects = session, objects
         self._core = session.core
+        self._waits = StandingWaits(session.core)
         self.number = next(_numbers)
         _sessions[self.number] = session
 
@@ -74,10 +82,15 @@ class LocalCalls:
         max_length: int | None = None,
         msg_id: bytes = b"",
         correl_id: bytes = b"",
+        on_refused: OnRefused | None = None,
     ) -> UnderWay:
         """MQGET of the first message that comes to one of several queues."""
         deliveries, getters = self._session.deliveries, {}
-        unit = deliveries.new_unit()
+        held = unit = None
+        if options & c.MQGMO_SYNCPOINT:
+            unit = self._session.unit_of_work
+        elif not options & c.MQGMO_BROWSE_FIRST:
+            held = unit = deliveries.new_unit()
         match = Match(msg_id or None, correl_id or None) if msg_id or correl_id else ANY
         try:
             for handle in handles:
@@ -89,7 +102,7 @@ class LocalCalls:
                 raise mq_error(rc.MQRC_HOBJ_ERROR, "no handle to get from")
         except MQError as error:
             return self._tell(on_done, error)
-        standing = deliveries.standing_get(getters, unit, on_done)
+        standing = deliveries.standing_get(getters, held, on_done, on_refused)
         standing.begin()
         return standing
 
@@ -130,6 +143,18 @@ class LocalCalls:
         except MQError as error:
             return self._tell(on_done, error)
         return self._end(completion, on_done, None)
+
+    def wait_until(self, moment_ms: int, *, on_done: OnDone[None]) -> UnderWay:
+        """Wait for a moment."""
+        return self._waits.until(moment_ms, on_done)
+
+    def await_definitions(self, *, on_done: OnDone[None]) -> UnderWay:
+        """Wait for a change of definitions."""
+        return self._waits.for_definitions(on_done)
+
+    def end(self) -> None:
+        """End what still waits: the connection is being closed."""
+        self._waits.end()
 
     def settle(
         self,
@@ -182,6 +207,25 @@ class LocalCalls:
     def _tell(self, on_done: OnDone[_T], error: MQError) -> UnderWay:
         self._core.background.end_with(Completion(), lambda _none: on_done(error))
         return _DECIDED
+
+
+class LocalHeld:
+    """Gets of deliveries that wait; see ``interface.Held``, whose method this is."""
+
+    def __init__(self, session: Session, objects: OpenObjects) -> None:
+        """Take the session and what is open on it."""
+        self._deliveries, self._objects = session.deliveries, objects
+
+    def get(
+        self, handle: int, options: int = c.MQGMO_NONE, *, wait_ms: int = c.MQWI_UNLIMITED
+    ) -> Delivery:
+        """MQGET of a message that is held until it is settled."""
+        queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+        if options & (c.MQGMO_SYNCPOINT | c.MQGMO_BROWSE_FIRST):
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} of what is held")
+        unit = self._deliveries.new_unit()
+        request = GetRequest(ANY, wait_ms, view=queue.view(options, has_handle=False))
+        return self._deliveries.get(handle, queue.getter(request, options, unit), unit)
 
 
 _DECIDED = _Decided()

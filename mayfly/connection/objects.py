@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
+from types import FrameType
 from typing import SupportsIndex, TypeAlias
 
 from mayfly.connection.values import Inquiry, Value
@@ -11,6 +13,7 @@ from mayfly.engine import Handle, Session
 from mayfly.engine.face.programs import (
     DefinitionHandle,
     TopicHandle,
+    has_lives_from_release,
     inquire,
     inquire_itself,
     set_attributes,
@@ -19,6 +22,8 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
+#: Modules in the midst of which nothing is closed, but for those of facades.
+_OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
 AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
 
 
@@ -65,10 +70,32 @@ class OpenObjects:
             raise mq_error(rc.MQRC_NOT_OPEN_FOR_INQUIRE, f"handle {handle} is that of a topic")
         return inquire(self._session.core, found, selectors)
 
+    def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
+        """Tell of TTLFROM(RELEASE), as ``Objects.lives_from_release``."""
+        if handle == c.MQHO_NONE:
+            return has_lives_from_release(self._session.core)
+        return self.queue(handle, rc.MQRC_HOBJ_ERROR).path.ttl_from_release
+
     def set(self, handle: int, values: Mapping[int, Value]) -> None:
         """MQSET, as ``Objects.set``."""
         found = self.queue(handle, rc.MQRC_NOT_OPEN_FOR_SET)
         set_attributes(self._session.core, found, values)
+
+    def end_dropped(self, end: Callable[[], None]) -> None:
+        """Run what ends an object that its program has dropped, now or at the next verb."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            module = str(frame.f_globals.get("__name__"))
+            if module.startswith(_OURS) and not module.startswith(_FACADES):
+                self._session.core.left_behind.objects.append(end)
+                return
+            frame = frame.f_back
+        end()
+
+    def _check_operator(self) -> None:
+        if self._session.authority is not None:
+            said = "a user of limited authority administers nothing"
+            raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
 
 
 def not_open_here(number: SupportsIndex) -> MQError:

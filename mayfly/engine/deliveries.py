@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
-from mayfly.engine.get import GetResult, Getter
+from mayfly.engine.get import GetResult, Getter, obtain
 from mayfly.engine.message import Message, message_of
 from mayfly.engine.standing_get import StandingGet
 from mayfly.engine.unit_of_work import UnitOfWork, absorb, taken_by
@@ -35,7 +36,9 @@ class Settlement(Enum):
 
 
 class Delivery(NamedTuple):
-    """A message that is held, and how a get saw it; number 0 for one that stays on its queue.
+    """A message that is held, and how a get saw it.
+
+    The number is 0 for one that stays on its queue, or has gone into the unit of work.
 
     ``handle`` is the open queue that it was got from.
     """
@@ -53,6 +56,8 @@ class Deliveries:
         self._core = core
         self._held: dict[int, UnitOfWork] = {}
         self._numbers = count(1)
+        #: Why the queue of a handle could not be got from when it was asked last.
+        self._refusals: dict[int, int] = {}
         #: Whether its session is closed, or was dropped.
         self._is_ended = False
 
@@ -67,12 +72,15 @@ class Deliveries:
     def standing_get(
         self,
         getters: Mapping[int, Getter],
-        unit: UnitOfWork,
+        held: UnitOfWork | None,
         on_done: Callable[[Delivery | MQError], object],
+        on_refused: Callable[[int, MQError], object] | None = None,
     ) -> StandingGet:
-        """Return a get whose message is held in ``unit``; MQError tells why it has got none.
+        """Return a get whose message is ``held``; MQError tells why it has got none.
 
-        The getters, by the numbers of their handles, take into that unit.
+        The getters, by the numbers of their handles, take into that unit of work. With None they
+        take elsewhere or not at all, and there is nothing to settle. ``on_refused`` hears of each
+        that cannot take, once for a reason; the others go on then.
         """
         number, handle = 0, 0
         handles = list(getters)
@@ -80,9 +88,9 @@ class Deliveries:
         def take(result: GetResult, place: int) -> None:
             nonlocal number, handle
             handle = handles[place]
-            if not result.stays:
+            if held is not None and not result.stays:
                 number = next(self._numbers)
-                self._held[number] = unit
+                self._held[number] = held
 
         def tell(outcome: GetResult | MQError) -> None:
             if isinstance(outcome, MQError):
@@ -90,7 +98,40 @@ class Deliveries:
             else:
                 on_done(Delivery(number, outcome, handle))
 
-        return StandingGet(self._core, list(getters.values()), tell, take)
+        def refuse(place: int, error: MQError | None) -> None:
+            assert on_refused is not None
+            reason, refused = 0 if error is None else error.reason, handles[place]
+            if reason != self._refusals.get(refused, 0):
+                self._refusals[refused] = reason
+                if error is not None:
+                    self._core.callbacks.waiting.append(partial(on_refused, refused, error))
+
+        refuses = None if on_refused is None else refuse
+        return StandingGet(self._core, list(getters.values()), tell, take, refuses)
+
+    def get(self, handle: int, getter: Getter, held: UnitOfWork) -> Delivery:
+        """Get a message that is ``held``, the unit of work of the getter; waits as it says.
+
+        Raises as ``get.get``; a message that has come meanwhile is on its queue again.
+        """
+        try:
+            result = obtain(self._core, getter)
+        except BaseException:
+            held.backout(counts=False)
+            raise
+        finally:
+            getter.is_over = True
+        if result.stays:
+            return Delivery(0, result, handle)
+        number = next(self._numbers)
+        with self._core.engine_lock:
+            is_ended = self._is_ended
+            if not is_ended:
+                self._held[number] = held
+        if is_ended:
+            held.backout()
+            raise getter.requester.error()
+        return Delivery(number, result, handle)
 
     def settle(
         self,

@@ -134,7 +134,7 @@ def obtain(core: Core, getter: Getter) -> GetResult:
 
 def _enqueue(core: Core, queue: LocalQueue, getter: Getter, requester: Requester) -> Waiter:
     waiter = Waiter(getter.attempt, getter.until_ms, requester, takes_any=getter.takes_any)
-    requester.wait(queue, waiter)
+    requester.wait(queue.number, waiter)
     if getter.until_ms is not None:
         core.must_wake = True
     return waiter
@@ -187,8 +187,12 @@ class Getter:
         requester: Requester,
         *,
         place: SelectorProgress | None = None,
+        only_looks: bool = False,
     ) -> None:
-        """Prepare a get on what a name resolved to; with a selector it has a place."""
+        """Prepare a get on what a name resolved to; with a selector it has a place.
+
+        One that ``only_looks`` finds what a get would take, and leaves it where it is.
+        """
         if request.wait_ms < MQWI_UNLIMITED:
             raise mq_error(rc.MQRC_WAIT_INTERVAL_ERROR, f"WaitInterval {request.wait_ms}")
         self._core = core
@@ -197,7 +201,10 @@ class Getter:
         self._unit_of_work = unit_of_work
         self.requester = requester
         self.place = place
-        self.takes_any = request.match is ANY
+        self._only_looks = only_looks
+        self.takes_any = request.match is ANY and not only_looks
+        #: Whether a get with a callback is decided, so that the next one may have its place.
+        self.is_over = False
         #: Whether the last take has not come to the end of the queue, so that it is to be repeated.
         self.is_cut = False
         #: When its wait ends, None for never or as long as it has not waited.
@@ -244,7 +251,7 @@ class Getter:
             return None
         row, persistence = found
         result = seen(core, self._request, queue, row, now_ms)
-        if result.stays:
+        if result.stays or self._only_looks:
             return result, None
         if self.takes_any:
             # All before it was looked at, and is hidden.

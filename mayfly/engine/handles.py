@@ -56,6 +56,8 @@ from mayfly.store.keys import key_of_token
 _WITH_CALLBACK = (
     c.MQGMO_WAIT
     | c.MQGMO_NO_SYNCPOINT
+    | c.MQGMO_SYNCPOINT
+    | c.MQGMO_BROWSE_FIRST
     | c.MQGMO_FAIL_IF_QUIESCING
     | c.MQGMO_ACCEPT_TRUNCATED_MSG
     | c.MQGMO_CONVERT
@@ -104,6 +106,8 @@ class Handle:
         self._groups: GroupGets | None = None
         #: How far the selector was asked by gets.
         self._place: SelectorProgress | None = None
+        #: The get with a callback that was made last.
+        self._standing: Getter | None = None
         self._cursor = Cursor(
             core, path, opened.requester, co_operates=bool(self.options & c.MQOO_CO_OP)
         )
@@ -295,16 +299,19 @@ class Handle:
         return Source(self._core, getter, requester, place)
 
     def getter(self, request: GetRequest, options: int, unit_of_work: UnitOfWork | None) -> Getter:
-        """Return a destructive get that a callback ends, into a unit of work of its own or none.
+        """Return a get that a callback ends: into a unit of work, or a look from the beginning.
 
-        Raises MQRC_OPTIONS_ERROR for a browse, a get of groups or under a cursor, and one in the
-        session's unit of work; else what :meth:`get` raises of its options.
+        Raises MQRC_OPTIONS_ERROR for a browse with a cursor, a get of groups or under a cursor;
+        else what :meth:`get` raises of its options.
         """
         self._check_open()
         if options & ~_WITH_CALLBACK or request.match.group_id is not None:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} with a callback")
         check_get_options(options)
-        if not self.options & INPUT:
+        looks = bool(options & c.MQGMO_BROWSE_FIRST)
+        if looks and not self.options & c.MQOO_BROWSE:
+            raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
+        if not looks and not self.options & INPUT:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
         request = request._replace(
             match=request.match
@@ -313,10 +320,14 @@ class Handle:
             wait_ms=request.wait_ms if options & c.MQGMO_WAIT else 0,
             accept_truncated=bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
         )
-        # It has a place of its own: several may wait on one handle.
-        path, requester = self.path, self.opened.requester
-        place = place_for(None, self._core, path.queue, request.match)
-        return Getter(self._core, path, request, unit_of_work, requester, place=place)
+        # Several may wait on one handle, each with a place of its own.
+        path, requester, last = self.path, self.opened.requester, self._standing
+        place = last.place if last is not None and last.is_over else None
+        place = place_for(place, self._core, path.queue, request.match)
+        self._standing = Getter(
+            self._core, path, request, unit_of_work, requester, place=place, only_looks=looks
+        )
+        return self._standing
 
     def unlock(self) -> int:
         """MQGMO_UNLOCK: release the browse lock; returns MQRC_NO_MSG_LOCKED or 0 (B6)."""

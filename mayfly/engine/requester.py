@@ -39,10 +39,10 @@ class Requester:
         """Return why nothing can be got for it any more."""
         return mq_error(*self._end)
 
-    def wait(self, queue: LocalQueue, waiter: Waiter) -> None:
-        """Let one of its gets wait."""
+    def wait(self, queue_number: int, waiter: Waiter) -> None:
+        """Let one of its gets wait on a queue, or under the number of something else."""
         self._has_waited = True
-        self._core.waits.add(queue.number, waiter)
+        self._core.waits.add(queue_number, waiter)
 
     def end(self, reason: int, detail: str, *, is_backed_out: bool = False) -> None:
         """Let nothing be got any more; gets that wait end with the reason code."""

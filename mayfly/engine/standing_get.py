@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetResult, Getter
-from mayfly.engine.waiting import Waiter
+from mayfly.engine.transaction import Transaction
+from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
@@ -17,6 +18,9 @@ from mayfly.mqi.errors import MQError, mq_error
 OnTaken: TypeAlias = Callable[[GetResult, int], None]
 #: Called with what a get has got, or why it has got nothing.
 OnGot: TypeAlias = Callable[[GetResult | MQError], None]
+#: Called under the lock with the number of a getter that is refused its message, and why; with None
+#: when it is not.
+OnRefused: TypeAlias = Callable[[int, MQError | None], None]
 
 
 class StandingGet:
@@ -24,15 +28,21 @@ class StandingGet:
 
     Its getters take into a unit of work; those that come first are asked first. The decision is
     made under the lock, once, by whoever brings the message, ends the wait or cancels. ``on_got``
-    is called afterwards without the lock; after a cancel never.
+    is called afterwards without the lock; after a cancel never. With ``on_refused`` a getter that
+    is refused does not end it: definitions that change let it be asked again.
     """
 
     def __init__(
-        self, core: Core, getters: Sequence[Getter], on_got: OnGot, on_taken: OnTaken
+        self,
+        core: Core,
+        getters: Sequence[Getter],
+        on_got: OnGot,
+        on_taken: OnTaken,
+        on_refused: OnRefused | None = None,
     ) -> None:
         """Prepare it; :meth:`begin` makes it stand."""
         self._core, self._getters = core, getters
-        self._on_got, self._on_taken = on_got, on_taken
+        self._on_got, self._on_taken, self._on_refused = on_got, on_taken, on_refused
         #: While it stands, one for each getter.
         self._waiters: list[Waiter] = []
         self._is_decided = False
@@ -48,7 +58,7 @@ class StandingGet:
         with self._core.engine_lock:
             if self._is_decided:
                 return False
-            self._is_decided = True
+            self._end()
             self._leave()
         return True
 
@@ -61,7 +71,7 @@ class StandingGet:
             try:
                 core.check_running()
                 getter.requester.check()
-                outcome = getter.take(in_parts=True)
+                outcome = self._ask(place, in_parts=True)
             except MQError as error:
                 self._decide(error)
                 return
@@ -77,17 +87,37 @@ class StandingGet:
             names = ", ".join(getter.path.name for getter in self._getters)
             self._decide(mq_error(rc.MQRC_NO_MSG_AVAILABLE, f"no message on {names}"))
 
+    def _ask(self, place: int, *, in_parts: bool) -> tuple[GetResult, Transaction | None] | None:
+        getter, on_refused = self._getters[place], self._on_refused
+        if on_refused is None:
+            return getter.take(in_parts=in_parts)
+        try:
+            outcome = getter.take(in_parts=in_parts)
+        except MQError as error:
+            getter.is_cut = False
+            on_refused(place, error)
+            return None
+        on_refused(place, None)
+        return outcome
+
+    def _attempt(self, place: int) -> object:
+        getter = self._getters[place]
+        outcome = self._ask(place, in_parts=getter.place is not None)
+        return LOOK_YOURSELF if getter.is_cut else outcome
+
     def _stand(self) -> None:
+        is_whole = self._on_refused is None
         for place, getter in enumerate(self._getters):
             waiter = Waiter(
-                getter.attempt,
+                getter.attempt if is_whole else partial(self._attempt, place),
                 getter.until_ms,
                 getter.requester,
-                takes_any=getter.takes_any,
+                # What is refused to this one others may have.
+                takes_any=getter.takes_any and is_whole,
                 on_decided=partial(self._end_wait, place),
             )
             self._waiters.append(waiter)
-            getter.requester.wait(getter.path.queue, waiter)
+            getter.requester.wait(getter.path.queue.number, waiter)
             if getter.until_ms is not None:
                 self._core.must_wake = True
 
@@ -124,10 +154,15 @@ class StandingGet:
 
     def _decide(self, outcome: GetResult | MQError, place: int = 0) -> None:
         core = self._core
-        self._is_decided = True
+        self._end()
         if not isinstance(outcome, MQError):
             self._on_taken(outcome, place)
         core.callbacks.waiting.append(partial(self._on_got, outcome))
         if core.is_stopped or core.is_closing:
             # Nobody calls verbs any more, by which others would be told.
             core.background.do(lambda: None)
+
+    def _end(self) -> None:
+        self._is_decided = True
+        for getter in self._getters:
+            getter.is_over = True

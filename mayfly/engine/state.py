@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
 
 from mayfly.engine.browsing.marks import Marks
 from mayfly.engine.callbacks import Callbacks
@@ -12,7 +14,7 @@ from mayfly.engine.left_behind import LeftBehind
 from mayfly.engine.objects.registry import Registry
 from mayfly.engine.queues import QueueOwner
 from mayfly.engine.settings import Settings
-from mayfly.engine.waiting import Waits
+from mayfly.engine.waiting import DEFINITIONS, Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -42,6 +44,9 @@ class State(QueueOwner):
         #: What programs have dropped without closing it.
         self.left_behind = LeftBehind()
         self.waits = Waits()
+        self.registry.on_change = self._offer_definitions
+        #: Which session is the one under a client id.
+        self.client_ids = WeakValueDictionary[str, Any]()
         #: What is told to callers that do not wait.
         self.callbacks = Callbacks(runtime.lock("callbacks"))
         self.is_stopped = self.is_closing = False
@@ -51,6 +56,10 @@ class State(QueueOwner):
         self.do_due: Callable[[], None] = lambda: None
         #: How far the store's time was ahead of the clock when it was opened; own time runs on.
         self.ahead_ms = 0
+
+    def _offer_definitions(self) -> None:
+        with self.engine_lock:
+            self.waits.offer(DEFINITIONS)
 
     @property
     def is_usable(self) -> bool:

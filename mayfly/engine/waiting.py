@@ -13,6 +13,8 @@ from mayfly.runtime.virtual_clock import check_wait
 
 #: What ``take`` returns when it would hold the lock for too long to find out.
 LOOK_YOURSELF = object()
+#: The number under which waits are that a change of a definition may end; no queue has it.
+DEFINITIONS = -(2**57)
 
 
 class Waiter:

@@ -75,7 +75,7 @@ def test_a_get_without_wait_and_one_whose_time_is_over_say_that_nothing_came(
 def test_what_is_wrong_is_told_and_not_raised(connection: Connection, queue: int) -> None:
     asynchronous, told = connection.asynchronous, Told()
     asynchronous.get(queue + 1_000_000, on_done=told)
-    asynchronous.get(queue, c.MQGMO_BROWSE_FIRST, on_done=told)
+    asynchronous.get(queue, c.MQGMO_BROWSE_NEXT, on_done=told)
     asynchronous.put(queue, b"x", Descriptor(priority=-7), on_done=told)
     asynchronous.settle([99], Settlement.TAKEN, on_done=told)
     assert told.wait(4)

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from mayfly.connection import Asynchronous, Connection, Objects, Settlement, Topics
+from mayfly.connection import (
+    Asynchronous,
+    Connection,
+    Held,
+    Objects,
+    Onward,
+    Settlement,
+    Topics,
+)
 from mayfly.engine.callbacks import MOST_PUTS_UNDER_WAY
 from mayfly.mqi import reasons as rc
 
@@ -24,7 +32,7 @@ def test_the_example_in_the_docs_runs() -> None:
     assert printed.getvalue() == output
 
 
-@pytest.mark.parametrize("part", [Connection, Objects, Topics, Asynchronous])
+@pytest.mark.parametrize("part", [Connection, Held, Objects, Onward, Topics, Asynchronous])
 def test_every_verb_is_in_a_table(part: type) -> None:
     beside = {"is_open", "is_broken", "now_ms", "end_dropped"}
     verbs = {name for name in vars(part) if not name.startswith("_")} - beside

@@ -98,7 +98,7 @@ class Cursor:
                     until_ms = _until(core, request.wait_ms) if until_ms is None else until_ms
                     if until_ms is None or core.now_ms() < until_ms:
                         waiter = Waiter(partial(self._attempt, step), until_ms, self._holder)
-                        self._holder.wait(self._path.queue, waiter)
+                        self._holder.wait(self._path.queue.number, waiter)
                         core.must_wake = True
             if waiter is None:
                 core.committer.run_deferred()

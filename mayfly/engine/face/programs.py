@@ -15,12 +15,21 @@ from mayfly.engine.manager import managers_here
 from mayfly.engine.message import token_of
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
 from mayfly.engine.objects.inquire import Inquiry, inquire, inquire_itself, text_length
+from mayfly.engine.objects.lookup import has_lives_from_release
 from mayfly.engine.objects.set_attributes import set_attributes
 from mayfly.engine.properties.putting import with_properties
+from mayfly.engine.pubsub.durable import (
+    claim_client_id,
+    is_subscribed_to,
+    open_durable,
+    remove_idle,
+)
 from mayfly.engine.pubsub.mqsub import SubscriptionFacts, SubscriptionWanted, facts_of, subscribe_as
+from mayfly.engine.pubsub.retained import clear_retained
 from mayfly.engine.pubsub.subscribing import OpenSubscription
 from mayfly.engine.pubsub.topic_handle import TopicHandle
 from mayfly.engine.put import PutResult
+from mayfly.engine.standing_wait import StandingWaits
 from mayfly.engine.status import Status
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import check_get_options
@@ -42,6 +51,7 @@ __all__ = [
     "TopicHandle",
     "bytes_of",
     "check_get_options",
+    "has_lives_from_release",
     "inquire",
     "inquire_itself",
     "plain_descriptor",
@@ -54,11 +64,17 @@ __all__ = [
     "OpenSubscription",
     "SubscriptionFacts",
     "SubscriptionWanted",
+    "claim_client_id",
+    "clear_retained",
     "facts_of",
+    "is_subscribed_to",
+    "open_durable",
+    "remove_idle",
     "subscribe_as",
     # Verbs that end by callback, and messages that are held until they are settled.
     "Delivery",
     "Completion",
     "Settlement",
+    "StandingWaits",
     "UnitOfWork",
 ]

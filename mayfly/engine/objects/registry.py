@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -147,6 +147,8 @@ class Registry:
         self.home = home
         #: Others of the group, whose names may lead here.
         self.followers: list[Registry] = []
+        #: Called when a definition was made, altered or deleted; the state sets it.
+        self.on_change: Callable[[], None] = lambda: None
         #: Those that queues here may have; in a group the keys of no two queues it sees are equal.
         self.numbers = range(1, LARGEST_QUEUE_NUMBER + 1)
         self._definitions: dict[str, QueueDefinition] = {}
@@ -305,6 +307,7 @@ class Registry:
         for registry in (self, *self.followers):
             registry.version += 1
             registry._paths.clear()
+            registry.on_change()
 
     def _resolve(self, name: str) -> Path:
         _check_text(name)

@@ -1,4 +1,4 @@
-"""Subscriptions as JMS has them: durable ones are opened again by name, or made anew there."""
+"""What JMS asks of subscriptions: durable ones by name, client ids, temporary topics."""
 
 from __future__ import annotations
 
@@ -55,6 +55,20 @@ def remove_idle(session: Session, name: str) -> None:
     with core.definitions_lock:
         _check_idle(core, core.registry.subscriptions.named(name))
         session.unsubscribe(name)
+
+
+def claim_client_id(session: Session, client_id: str) -> None:
+    """Let a session be the one under a client id as long as it is open, and belong to it.
+
+    Raises MQRC_OBJECT_IN_USE while another one is.
+    """
+    core = session.core
+    with core.engine_lock:
+        holder = core.client_ids.get(client_id)
+        if holder is not None and holder is not session and holder.is_open:
+            raise mq_error(rc.MQRC_OBJECT_IN_USE, f"client id {client_id!r} is in use")
+        core.client_ids[client_id] = session
+    session.belong_to(client_id)
 
 
 def is_subscribed_to(core: Core, topic: str) -> bool:
