@@ -31,8 +31,10 @@ from mayfly.admin.values import allowed, checked, fold, named, number_of
 from mayfly.channel import channels_of
 from mayfly.engine import Manager, Value, check_name
 from mayfly.engine.face.administration import (
+    AUTHINFO,
     AUTHREC,
     CHANNEL,
+    CLNTCONN,
     GROUP,
     OBJECT_TYPES,
     PRINCIPAL,
@@ -59,9 +61,11 @@ from mayfly.engine.face.administration import (
 )
 
 __all__ = [
+    "AUTHINFO",
     "AUTHREC",
     "CHANNEL",
     "CHSTATUS",
+    "CLNTCONN",
     "DEFINABLE",
     "ENTAUTH",
     "GROUP",

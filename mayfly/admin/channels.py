@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from mayfly.admin.client_table import write_table
 from mayfly.admin.errors import AdminError, WrongObject, fixed_attribute, missing_attribute
 from mayfly.admin.model import CHANNEL_STATUS, CHSTATUS, NO, YES, Record
 from mayfly.admin.values import checked_all, named
 from mayfly.channel import ChannelStatus, addresses_of, channels_of
-from mayfly.engine import Manager, Value, find_channel
+from mayfly.engine import Manager, Value
 from mayfly.engine.face.administration import (
     ANY_TLS,
     CHANNEL,
-    RECEIVER_ONLY,
-    SENDER_ONLY,
+    CHANNEL_MODELS,
+    CLNTCONN,
     Attribute,
+    ChannelDefinition,
     alter_named,
     attributes_of,
+    channel_types_with,
     define_named,
     delete_named,
-    view_channels,
+    find_named,
     view_named,
 )
-from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_TCP
+from mayfly.mqi import distinguished_names
+from mayfly.mqi.attribute_selectors import MQCHT_CLNTCONN, MQCHT_SENDER, MQXPT_TCP
 from mayfly.mqi.command_constants import (
     MQIACH_MSG_SEQUENCE_NUMBER,
     MQRCCF_ATTR_VALUE_ERROR,
@@ -33,7 +37,9 @@ from mayfly.mqi.command_constants import (
 )
 
 _TYPE: Final = "CHLTYPE"
-_NEEDED: Final = ("XMITQ", "CONNAME")
+_NEEDED: Final = {MQCHT_SENDER: ("XMITQ", "CONNAME"), MQCHT_CLNTCONN: ("CONNAME",)}
+_TYPE_ROW: Final = attributes_of(CHANNEL)[_TYPE]
+_TYPE_WORDS: Final = ", ".join(word for word, _ in _TYPE_ROW.words)
 #: SEQNUM of RESET CHANNEL, the number of the next message.
 SEQUENCE: Final[Attribute] = attributes_of(CHANNEL)["SEQWRAP"]._replace(
     keyword="SEQNUM", selector=MQIACH_MSG_SEQUENCE_NUMBER, low=1
@@ -49,103 +55,159 @@ def define(
     like: str | None = None,
     replace: bool = False,
 ) -> None:
-    """Define a channel of a type; what is left out is as in the model, else the default."""
+    """Define a channel of a type; what is left out is as in the model, else the default.
+
+    The channels of clients are a kind of their own, CLNTCONN. The model of a channel between a
+    client and a queue manager is SYSTEM.DEF.SVRCONN or SYSTEM.DEF.CLNTCONN, where it is there.
+    """
+    if kind == CLNTCONN:
+        attributes = {_TYPE: MQCHT_CLNTCONN, **attributes}
     if _TYPE not in attributes:
-        raise missing_attribute(_TYPE, "SDR or RCVR")
+        raise missing_attribute(_TYPE, _TYPE_WORDS)
     given = checked_all(kind, attributes)
-    models = [] if like is None else [find_channel(manager, like)]
-    if replace and like is None:
-        models = [found for found in view_channels(manager, name) if found.name == name]
-    model = models[0] if models else None
-    if model is not None and model.chltype != given[_TYPE]:
+    channel_type = given[_TYPE]
+    if (channel_type == MQCHT_CLNTCONN) != (kind == CLNTCONN):
+        raise fixed_attribute(_TYPE, channel_type)
+    model = _model(manager, kind, name, channel_type, like=like, replace=replace)
+    if model is not None and model.chltype != channel_type:
         said = f"{model.name} is a channel of another {_TYPE}"
-        raise AdminError(MQRCCF_LIKE_OBJECT_WRONG_TYPE, _TYPE, given[_TYPE], said)
-    _check_type(given, given[_TYPE])
-    given = {**({} if model is None else model.attributes), **given}
-    if given[_TYPE] == MQCHT_SENDER:
-        for keyword in _NEEDED:
-            if not given.get(keyword):
-                raise missing_attribute(keyword, "a sender needs it")
-        _check_network(given)
+        raise AdminError(MQRCCF_LIKE_OBJECT_WRONG_TYPE, _TYPE, channel_type, said)
+    _check_type(given, channel_type)
+    inherited = {} if model is None else model.attributes
+    if channel_type in CHANNEL_MODELS:
+        inherited = {"TRPTYPE": MQXPT_TCP, **inherited}
+    given = {**inherited, **given}
+    for keyword in _NEEDED.get(int(channel_type), ()):
+        if not given.get(keyword):
+            raise missing_attribute(keyword, _why_needed(channel_type))
+    _check_network(given)
     define_named(manager, kind, name, given, replace=replace)
+    _table_changed(manager, kind)
 
 
 def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a channel, which count from its next start on."""
     given = checked_all(kind, attributes)
-    existing = find_channel(manager, name)
+    existing = _find(manager, kind, name)
     if given.setdefault(_TYPE, existing.chltype) != existing.chltype:
         raise fixed_attribute(_TYPE, given[_TYPE])
     _check_type(attributes, existing.chltype)
-    if existing.chltype == MQCHT_SENDER:
-        for keyword in _NEEDED:
-            if given.get(keyword) == "":
-                said = f"{keyword} is missing: a sender needs it"
-                raise AdminError(MQRCCF_PARM_MISSING, keyword, "", said)
-        _check_network({**existing.attributes, **given})
+    for keyword in _NEEDED.get(existing.chltype, ()):
+        if given.get(keyword) == "":
+            said = f"{keyword} is missing: {_why_needed(existing.chltype)}"
+            raise AdminError(MQRCCF_PARM_MISSING, keyword, "", said)
+    _check_network({**existing.attributes, **given})
     alter_named(manager, kind, name, given)
+    _table_changed(manager, kind)
 
 
 def delete(manager: Manager, kind: str, name: str) -> None:
     """Delete a channel, which must not be started."""
-    find_channel(manager, name)
-    channels_of(manager).forget(name)
+    _find(manager, kind, name)
+    if kind == CHANNEL:
+        channels_of(manager).forget(name)
     delete_named(manager, kind, name)
+    _table_changed(manager, kind)
 
 
-def inquire(manager: Manager, pattern: str) -> list[Record]:
+def inquire(manager: Manager, kind: str, pattern: str) -> list[Record]:
     """Return the channels whose names match, with the attributes that their type has."""
     records = []
-    for definition in view_channels(manager, pattern):
-        others = _of_other_type(definition.chltype)
-        values = {k: v for k, v in definition.attributes.items() if k not in others}
-        records.append(Record(CHANNEL, definition.name, values))
+    for definition in view_named(manager, kind, pattern):
+        assert isinstance(definition, ChannelDefinition)
+        word = named(_TYPE_ROW, definition.chltype)
+        values = {k: v for k, v in definition.attributes.items() if word in channel_types_with(k)}
+        records.append(Record(kind, definition.name, values))
     return records
+
+
+def _find(manager: Manager, kind: str, name: str) -> ChannelDefinition:
+    found = find_named(manager, kind, name)
+    assert isinstance(found, ChannelDefinition)
+    return found
+
+
+def _model(
+    manager: Manager,
+    kind: str,
+    name: str,
+    channel_type: Value,
+    *,
+    like: str | None,
+    replace: bool,
+) -> ChannelDefinition | None:
+    """Return what a channel is to be like: the one named, itself, or the model of its type."""
+    if like is not None:
+        return _find(manager, kind, like)
+    names = [name] if replace else []
+    names += [model for of, model in CHANNEL_MODELS.items() if of == channel_type]
+    for each in names:
+        for found in view_named(manager, kind, each):
+            # No channel has an asterisk in its name: a pattern finds none here.
+            if isinstance(found, ChannelDefinition) and found.name == each:
+                return found
+    return None
 
 
 def inquire_status(manager: Manager, pattern: str) -> list[Record]:
     """Return how the channels stand that were ever started and whose names match."""
     known = {state.name for state in manager.shipments.states()}
     return [
-        _status(standing)
+        _status(definition, standing)
         for definition in view_named(manager, CHANNEL, pattern)
+        if isinstance(definition, ChannelDefinition)
         for standing in channels_of(manager).status(definition.name)
         if definition.name in known or not standing.is_sender
     ]
 
 
-def _of_other_type(channel_type: Value) -> frozenset[str]:
-    return RECEIVER_ONLY if channel_type == MQCHT_SENDER else SENDER_ONLY
+def _why_needed(channel_type: Value) -> str:
+    return f"a {'sender' if channel_type == MQCHT_SENDER else 'client'} needs it"
 
 
 def _check_type(given: Mapping[str, Value], channel_type: Value) -> None:
-    """Refuse attributes that only the other type of channel has."""
-    others = _of_other_type(channel_type)
-    word = named(attributes_of(CHANNEL)[_TYPE], channel_type)
+    """Refuse attributes that only other types of channels have."""
+    word = named(_TYPE_ROW, channel_type)
     for keyword, value in given.items():
-        if keyword in others:
+        if word not in channel_types_with(keyword):
             said = f"{keyword} is not a keyword of {CHANNEL} {_TYPE}({word})"
             raise AdminError(MQRCCF_PARM_CONFLICT, keyword, value, said)
 
 
 def _check_network(attributes: Mapping[str, Value]) -> None:
-    """Check what a sender says of the way to its partner."""
+    """Check what a channel says of the way to its partner."""
+    channel_type = attributes[_TYPE]
     cipher = attributes.get("SSLCIPH", "")
-    if cipher not in ("", ANY_TLS):
+    # The table of clients goes to programs that know more ciphers; a server knows versions alone.
+    if cipher not in ("", ANY_TLS) and channel_type != MQCHT_CLNTCONN:
         said = f"SSLCIPH must be blank or {ANY_TLS}"
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLCIPH", cipher, said)
-    if attributes.get("TRPTYPE") == MQXPT_TCP:
+    transport = attributes.get("TRPTYPE")
+    if channel_type in CHANNEL_MODELS and transport != MQXPT_TCP:
+        said = "TRPTYPE must be TCP: clients connect over a network"
+        raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "TRPTYPE", transport or 0, said)
+    if transport == MQXPT_TCP and channel_type in _NEEDED:
         address = str(attributes["CONNAME"])
         try:
             addresses_of(address)
         except ValueError as error:
             said = f"CONNAME: {error}"
             raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "CONNAME", address, said) from error
+    peer = str(attributes.get("SSLPEER", ""))
+    try:
+        distinguished_names.attributes_of(peer)
+    except ValueError as error:
+        raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLPEER", peer, f"SSLPEER: {error}") from error
 
 
-def _status(standing: ChannelStatus) -> Record:
+def _table_changed(manager: Manager, kind: str) -> None:
+    if kind == CLNTCONN:
+        write_table(manager)
+
+
+def _status(definition: ChannelDefinition, standing: ChannelStatus) -> Record:
     values: dict[str, Value] = {
-        _TYPE: MQCHT_SENDER if standing.is_sender else MQCHT_RECEIVER,
+        _TYPE: definition.chltype,
         "STATUS": CHANNEL_STATUS[standing.status],
         "CONNAME": standing.connection,
         "RQMNAME": standing.partner,

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from mayfly.admin import channels, processes, queues, settings, topics
+from mayfly.admin import authentication, channels, processes, queues, settings, topics
 from mayfly.admin.filters import Filter
 from mayfly.admin.model import CHSTATUS, GROUP_STATUS, PUBSUB, QSTATUS, SETTING, TPSTATUS, Record
 from mayfly.engine import Manager, Value
 from mayfly.engine.face.administration import (
+    AUTHINFO,
     CHANNEL,
+    CLNTCONN,
     PROCESS,
     QLOCAL,
     QMGR,
@@ -43,21 +45,24 @@ _DEFINE: dict[str, _Define] = {
     TOPIC: topics.define,
     SUB: topics.subscribe,
     PROCESS: processes.define,
-    CHANNEL: channels.define,
+    AUTHINFO: authentication.define,
+    **dict.fromkeys((CHANNEL, CLNTCONN), channels.define),
 }
 _ALTER: dict[str, Callable[[Manager, str, str, Mapping[str, Value]], None]] = {
     **dict.fromkeys((*QUEUE_KINDS, QMGR), queues.alter),
     TOPIC: topics.alter,
     SUB: topics.alter_subscribed,
     PROCESS: processes.alter,
-    CHANNEL: channels.alter,
+    AUTHINFO: authentication.alter,
+    **dict.fromkeys((CHANNEL, CLNTCONN), channels.alter),
 }
 _DELETE: dict[str, Callable[[Manager, str, str], None]] = {
     **dict.fromkeys(QUEUE_KINDS, queues.delete),
     TOPIC: topics.delete,
     SUB: topics.unsubscribe,
     PROCESS: processes.delete,
-    CHANNEL: channels.delete,
+    AUTHINFO: authentication.delete,
+    **dict.fromkeys((CHANNEL, CLNTCONN), channels.delete),
 }
 
 
@@ -81,7 +86,9 @@ _INQUIRE: dict[str, Callable[[Manager, str], Sequence[Record]]] = {
     TOPIC: topics.inquire,
     SUB: topics.inquire_subscriptions,
     PROCESS: processes.inquire,
-    CHANNEL: channels.inquire,
+    AUTHINFO: authentication.inquire,
+    CHANNEL: lambda manager, pattern: channels.inquire(manager, CHANNEL, pattern),
+    CLNTCONN: lambda manager, pattern: channels.inquire(manager, CLNTCONN, pattern),
     QSTATUS: queues.inquire_status,
     TPSTATUS: lambda manager, topic: [topics.inquire_topic_string(manager, topic)],
     CHSTATUS: channels.inquire_status,
@@ -133,7 +140,7 @@ def delete(manager: Manager, kind: str, name: str, *, purge: bool = False) -> No
 def inquire(
     manager: Manager, kinds: Sequence[str], pattern: str, where: Filter | None = None
 ) -> list[Record]:
-    """Return what matches a pattern and a condition: queues of some types, or one other kind.
+    """Return what matches a pattern and a condition: queues of some types, or other kinds in turn.
 
     A pattern is a name, or the beginning of names in front of ``*``; for TPSTATUS it is a topic
     string, and for QMGR, PUBSUB and GROUP it is not looked at.
@@ -141,5 +148,5 @@ def inquire(
     if kinds[0] in QUEUE_KINDS:
         found: Sequence[Record] = queues.inquire(manager, pattern, kinds)
     else:
-        found = _INQUIRE[kinds[0]](manager, pattern)
+        found = [record for kind in kinds for record in _INQUIRE[kind](manager, pattern)]
     return [record for record in found if where is None or where.passes(record)]

@@ -17,7 +17,7 @@ from mayfly.contracts.channels import Opening, ReceiverState
 from mayfly.engine import Manager, find_channel, manager_definition
 from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQXPT_LOCAL
+from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN, MQXPT_LOCAL
 from mayfly.mqi.errors import mq_error
 from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
 
@@ -28,6 +28,10 @@ _OPENING = threading.Lock()
 _OF_MANAGERS: weakref.WeakKeyDictionary[Manager, weakref.ref[Channels]] = (
     weakref.WeakKeyDictionary()
 )
+
+
+#: The types of channels that others open, and that a stop closes to them.
+_ACCEPTING = (MQCHT_RECEIVER, MQCHT_SVRCONN)
 
 
 def connect_local(definition: ChannelDefinition) -> Link:
@@ -94,14 +98,14 @@ class Channels:
         _OF_MANAGERS[manager] = weakref.ref(self)
 
     def start(self, name: str) -> None:
-        """Start a sender, or let a stopped receiver accept again.
+        """Start a sender, or let a stopped receiver, or a channel of clients, accept again.
 
         Whether the partner can be reached turns out afterwards: see :meth:`status`. Raises
         MQRC_UNKNOWN_OBJECT_NAME, MQRC_STORAGE_MEDIUM_FULL.
         """
-        if self._definition(name).chltype == MQCHT_RECEIVER:
+        if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
-                if self._is_stopped(name):
+                if self.is_stopped(name):
                     self._note_receiver(name, INACTIVE)
         else:
             self._sender(name).start()
@@ -120,11 +124,12 @@ class Channels:
     def stop(self, name: str, *, is_forced: bool = False) -> None:
         """Stop a channel: behind the batch under way, or by force, which cuts it off.
 
-        A receiver is cut off either way; its sender finds out, and retries. Either stays stopped
-        when its queue manager is opened again. Raises MQRC_UNKNOWN_OBJECT_NAME, for a receiver
-        MQRC_STORAGE_MEDIUM_FULL, and it stays as it was.
+        A receiver is cut off either way; its sender finds out, and retries. A channel of clients
+        takes no more of them. All stay stopped when the queue manager is opened again. Raises
+        MQRC_UNKNOWN_OBJECT_NAME; MQRC_STORAGE_MEDIUM_FULL, and then a channel that is no sender
+        stays as it was.
         """
-        if self._definition(name).chltype == MQCHT_RECEIVER:
+        if self._definition(name).chltype in _ACCEPTING:
             with self._accepting:
                 self._note_receiver(name, STOPPED)
                 self._cut_off(name)
@@ -147,7 +152,7 @@ class Channels:
             receivers = {p: r for (channel, p), r in self._receivers.items() if channel == name}
         # Of one that has committed nothing yet, only the receiver itself knows.
         states = {partner: receiver.state for partner, receiver in receivers.items()} | states
-        if len(states) > 1 or not self._is_stopped(name):
+        if len(states) > 1 or not self.is_stopped(name):
             # It is about the channel, and tells nothing that the others do not.
             states.pop("", None)
         return [
@@ -170,9 +175,13 @@ class Channels:
         MQRC_CHANNEL_CONFIG_ERROR for a sender with a batch in doubt.
         """
         shipments = self._manager.shipments
-        if self._definition(name).chltype == MQCHT_SENDER:
+        channel_type = self._definition(name).chltype
+        if channel_type == MQCHT_SENDER:
             self._sender(name).reset(sequence)
             return
+        if channel_type == MQCHT_SVRCONN:
+            said = f"channel {name} is of clients: it numbers no messages"
+            raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
         with self._accepting:
             self._cut_off(name)
             for state in shipments.states():
@@ -274,7 +283,7 @@ class Channels:
         if channel not in receivers:
             said = f"{manager.name} has no CHANNEL({channel}) CHLTYPE(RCVR)"
             raise mq_error(rc.MQRC_UNKNOWN_CHANNEL_NAME, said)
-        if self._is_stopped(channel):
+        if self.is_stopped(channel):
             said = f"CHANNEL({channel}) is stopped at {manager.name}"
             raise mq_error(rc.MQRC_CHANNEL_CONFIG_ERROR, said)
 
@@ -282,8 +291,9 @@ class Channels:
         """Return True if these are the channels of a running queue manager of this name."""
         return self._manager.name == name and not self._manager.is_stopped
 
-    def _is_stopped(self, receiver: str) -> bool:
-        return self._manager.shipments.state(receiver, "").is_stopped
+    def is_stopped(self, name: str) -> bool:
+        """Return True if STOP CHANNEL has closed a receiver, or a channel of clients."""
+        return self._manager.shipments.state(name, "").is_stopped
 
     def _note_receiver(self, name: str, wanted: int) -> None:
         """Make durable whether a receiver accepts: in a row of its own, without a partner."""
@@ -308,7 +318,7 @@ class Channels:
         status = Status.INACTIVE
         if receiver is not None and receiver.is_open:
             status = Status.PAUSED if receiver.is_paused else Status.RUNNING
-        elif self._is_stopped(state.name):
+        elif self.is_stopped(state.name):
             status = Status.STOPPED
         return ChannelStatus(
             name=state.name,

@@ -30,7 +30,12 @@ from mayfly.engine.handles import Handle
 from mayfly.engine.home import check_manager_name, folder_in_home
 from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message, position_of
-from mayfly.engine.objects.lookup import definitions_version, manager_definition, target_queue
+from mayfly.engine.objects.lookup import (
+    definitions_version,
+    manager_definition,
+    manager_folder,
+    target_queue,
+)
 from mayfly.engine.objects.named import find_channel
 from mayfly.engine.objects.registry import check_name
 from mayfly.engine.own_time import OwnTime, come_back
@@ -65,6 +70,7 @@ __all__ = [
     "find_channel",
     "full_name",
     "manager_definition",
+    "manager_folder",
     "target_queue",
     # Programs: a session, its open queues, what is put and got.
     "GetRequest",

@@ -30,6 +30,7 @@ from mayfly.engine.home import check_manager_name
 from mayfly.engine.interrupted import count_interrupted
 from mayfly.engine.membership import Membership
 from mayfly.engine.objects.administration import set_up
+from mayfly.engine.objects.client_objects import set_up_client_objects
 from mayfly.engine.objects.definitions import stored_definitions
 from mayfly.engine.open_handles import drop_ownerless
 from mayfly.engine.open_managers import OpenManagers
@@ -378,8 +379,8 @@ class Manager(Core):
         self._delay_processor.look_ahead()
         if not any(definition.kind == QMGR for definition, _number in stored):
             set_up(self, self.platform)
-        if not self.registry.topics.definitions():
-            set_up_topics(self)
+        set_up_topics(self)
+        set_up_client_objects(self)
         load_subscriptions(self, subscriptions)
         load_retained(self)
 

@@ -2,22 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from mayfly.admin import SEQUENCE, channels_of, inquire, number_of
+from mayfly.admin import (
+    CHANNEL,
+    CLNTCONN,
+    SEQUENCE,
+    channels_of,
+    inquire,
+    named,
+    number_of,
+    object_type,
+)
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.mqsc.display import selection
 from mayfly.mqsc.grammar import Command, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, nothing_else, shown
 from mayfly.mqsc.result import Message
-from mayfly.mqsc.values import distinct, object_name, one_value
+from mayfly.mqsc.values import GENERIC, distinct, object_name, one_value
 
 if TYPE_CHECKING:
     from mayfly.admin import Manager
 
 _NAME_LENGTH: Final = 20
+_TYPE: Final = "CHLTYPE"
+_TYPE_ROW: Final = object_type(CHANNEL).attributes[_TYPE]
+_ALL_TYPES: Final = "ALL"
+_TABLES: Final = ("QMGRTAB", "CLNTTAB")
 _DETAILS = ("AMQ8417I", "Display Channel Status details.")
+
+
+def display(queue_manager: Manager, command: Command, _kind: str) -> Outcome:
+    """DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()]; clients' as well."""
+    pattern = object_name(command.object, generic=True)
+    given = distinct(command.parameters)
+    channel_type = _type_asked(given)
+    kinds = (CHANNEL, CLNTCONN)
+    wanted = selection(given, kinds, generic=pattern.endswith(GENERIC))
+    found = [
+        record
+        for record in inquire(queue_manager, kinds, pattern)
+        if channel_type in (_ALL_TYPES, named(_TYPE_ROW, record.values[_TYPE]))
+    ]
+    found.sort(key=lambda record: record.name)
+    return shown(found, wanted, pattern, ("AMQ8414I", "Display Channel details."))
+
+
+def kind_of(given: Mapping[str, Parameter], kind: str) -> str:
+    """Return the kind of object that DEFINE and ALTER mean: CHLTYPE(CLNTCONN) is one of its own."""
+    channel_type = given.get(_TYPE)
+    is_client = kind == CHANNEL and channel_type is not None and channel_type.values
+    return CLNTCONN if is_client and fold(one_value(given[_TYPE])) == CLNTCONN else kind
+
+
+def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
+    """Take CHLTABLE(QMGRTAB | CLNTTAB) out of the parameters; return the kind that DELETE means."""
+    if kind != CHANNEL:
+        return kind
+    return CLNTCONN if _word(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
 
 
 def display_status(queue_manager: Manager, command: Command, kind: str) -> Outcome:
@@ -110,3 +154,13 @@ def _sequence(parameter: Parameter) -> int:
     if number is None:
         raise parameter.wrong(f"{parameter} is not right: it must be 1 to {SEQUENCE.high}")
     return number
+
+
+def _type_asked(given: dict[str, Parameter]) -> str:
+    """Take TYPE() or CHLTYPE() with a value out of the parameters; return the type to show."""
+    for keyword in ("TYPE", _TYPE):
+        parameter = given.get(keyword)
+        if parameter is not None and parameter.values is not None:
+            del given[keyword]
+            return _word(parameter, (_ALL_TYPES, *(word for word, _ in _TYPE_ROW.words)))
+    return _ALL_TYPES

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mayfly import admin
 from mayfly.admin import (
+    AUTHINFO,
     AUTHREC,
     CHANNEL,
     CHSTATUS,
+    CLNTCONN,
     DEFINABLE,
     ENTAUTH,
     GROUP_STATUS,
@@ -109,8 +111,18 @@ _REPLIES: dict[str, _Replies] = {
     PROCESS: _replies(
         "process", ("AMQ8010I", "AMQ8012I", "AMQ8011I"), ("AMQ8407I", "Display Process details.")
     ),
-    CHANNEL: _replies(
-        "channel", ("AMQ8014I", "AMQ8016I", "AMQ8015I"), ("AMQ8414I", "Display Channel details.")
+    **dict.fromkeys(
+        (CHANNEL, CLNTCONN),
+        _replies(
+            "channel",
+            ("AMQ8014I", "AMQ8016I", "AMQ8015I"),
+            ("AMQ8414I", "Display Channel details."),
+        ),
+    ),
+    AUTHINFO: _replies(
+        "authentication information object",
+        ("AMQ8563I", "AMQ8567I", "AMQ8564I"),
+        ("AMQ8566I", "Display authentication information details."),
     ),
 }
 
@@ -147,12 +159,14 @@ def _name(parameter: Parameter, kind: str) -> str:
     """Return the name of one object; that of a subscription can be any text."""
     if kind == SUB:
         return one_value(parameter)
-    return channels.name_of(parameter) if kind == CHANNEL else object_name(parameter)
+    is_channel = kind in (CHANNEL, CLNTCONN)
+    return channels.name_of(parameter) if is_channel else object_name(parameter)
 
 
 def _define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = _name(command.object, kind)
     given = distinct(command.parameters)
+    kind = channels.kind_of(given, kind)
     replace = switch(given, "REPLACE")
     model = given.pop("LIKE", None)
     like = None if model is None else _name(model, kind)
@@ -163,7 +177,9 @@ def _define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
 
 def _alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = _name(command.object, kind)
-    admin.alter(queue_manager, kind, name, settings(distinct(command.parameters), kind))
+    given = distinct(command.parameters)
+    kind = channels.kind_of(given, kind)
+    admin.alter(queue_manager, kind, name, settings(given, kind))
     return done(*_REPLIES[kind].changed)
 
 
@@ -177,6 +193,7 @@ def _delete(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     purge = kind == QLOCAL and switch(given, "PURGE")
+    kind = channels.kind_to_delete(given, kind)
     nothing_else(command, kind, given)
     admin.delete(queue_manager, kind, name, purge=purge)
     return done(*_REPLIES[kind].deleted)
@@ -274,17 +291,20 @@ _OF_MANAGER = {
     PUBSUB: ("AMQ8723I", "Display pub/sub status details."),
     GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
 }
+#: A channel of a client is defined as CHANNEL … CHLTYPE(CLNTCONN).
+_DEFINED = tuple(kind for kind in DEFINABLE if kind != CLNTCONN)
 _ACTIONS: dict[str, dict[str, _Action]] = {
-    "DEFINE": dict.fromkeys(DEFINABLE, _define),
+    "DEFINE": dict.fromkeys(_DEFINED, _define),
     "ALTER": {
-        **dict.fromkeys(DEFINABLE, _alter),
+        **dict.fromkeys(_DEFINED, _alter),
         QMGR: _alter_manager,
         SETTING: configuration.alter,
     },
     "DISPLAY": {
         **dict.fromkeys((*QUEUE_KINDS, _QUEUE), _display),
         QSTATUS: _display_status,
-        **dict.fromkeys((PROCESS, CHANNEL), _display),
+        **dict.fromkeys((PROCESS, AUTHINFO), _display),
+        CHANNEL: channels.display,
         CHSTATUS: channels.display_status,
         TOPIC: _display,
         TPSTATUS: _display_topic_status,
@@ -296,7 +316,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         ENTAUTH: authority.display_entity,
         SETTING: configuration.display,
     },
-    "DELETE": {**dict.fromkeys(DEFINABLE, _delete), AUTHREC: authority.delete_record},
+    "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: authority.delete_record},
     "SET": {AUTHREC: authority.set_record},
     "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
     "PING": {QMGR: _ping, CHANNEL: channels.ping},

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from mayfly.admin import (
+    AUTHINFO,
     AUTHREC,
     CHANNEL,
     CHSTATUS,
+    CLNTCONN,
     ENTAUTH,
     GROUP_STATUS,
     INQUIRABLE,
@@ -50,6 +52,8 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     SUB: ("SUB", "SUBID"),
     PROCESS: (PROCESS,),
     CHANNEL: (CHANNEL, "CHLTYPE"),
+    CLNTCONN: (CHANNEL, "CHLTYPE"),
+    AUTHINFO: (AUTHINFO, "AUTHTYPE"),
     CHSTATUS: (CHANNEL, "CHLTYPE"),
     PUBSUB: ("QMNAME",),
     GROUP_STATUS: ("QMNAME",),

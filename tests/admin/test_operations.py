@@ -7,8 +7,10 @@ import pytest
 import mayfly
 from mayfly import admin
 from mayfly.admin import (
+    AUTHINFO,
     CHANNEL,
     CHSTATUS,
+    CLNTCONN,
     DEFINABLE,
     INQUIRABLE,
     QALIAS,
@@ -41,6 +43,8 @@ NEEDED: dict[str, dict[str, Value]] = {
     TOPIC: {"TOPICSTR": "a/b"},
     SUB: {"TOPICSTR": "a", "DEST": "SYSTEM.DEFAULT.LOCAL.QUEUE"},
     CHANNEL: {"CHLTYPE": 1, "XMITQ": "XQ", "CONNAME": "QM2"},
+    CLNTCONN: {"CONNAME": "mq.example(1414)"},
+    AUTHINFO: {"AUTHTYPE": 3},
 }
 
 
@@ -274,7 +278,18 @@ def test_times_sizes_and_shares_have_a_unit() -> None:
     assert found[CHANNEL, "DISCINT"] == found[QMGR, "EXPRYINT"] == "seconds"
     assert found[QLOCAL, "CAPEXPRY"] == found[TOPIC, "CAPEXPRY"] == found[SUB, "EXPIRY"]
     assert found[QLOCAL, "CAPEXPRY"] == "tenths of a second"
-    timed = {"INT", "TMR", "MSGAGE", "MSGL", "PROPL", "EXPRY", "EXPIRY", "DEPTHHI", "DEPTHLO"}
+    timed = {
+        "INT",
+        "TMR",
+        "FAILDLAY",
+        "MSGAGE",
+        "MSGL",
+        "PROPL",
+        "EXPRY",
+        "EXPIRY",
+        "DEPTHHI",
+        "DEPTHLO",
+    }
     for kind in INQUIRABLE:
         for keyword, row in admin.displayed((kind,)).items():
             is_timed = any(keyword.endswith(word) for word in timed) and not row.is_text

@@ -338,7 +338,7 @@ def test_MQSC_shows_definitions_and_status(one: QueueManager, two: QueueManager)
         "STATUS": "RUNNING",
         "LSTLUWID": luw,
     }
-    [row] = two.mqsc("DISPLAY CHANNEL(*) MCAUSER MRRTY").rows
+    [row] = two.mqsc("DISPLAY CHANNEL(*) TYPE(RCVR) MCAUSER MRRTY").rows
     assert row == {"CHANNEL": CHANNEL, "CHLTYPE": "RCVR", "MCAUSER": "", "MRRTY": 10}
     assert "AMQ8019I: Stop IBM MQ channel accepted." in done(one, f"STOP CHANNEL({CHANNEL})")
 
@@ -357,7 +357,7 @@ def test_PING_says_whether_the_partner_would_answer(one: QueueManager, two: Queu
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("DEFINE CHANNEL(C) CHLTYPE(SVRCONN)", "it must be SDR or RCVR"),
+        ("DEFINE CHANNEL(C) CHLTYPE(CLUSSDR)", "it must be SDR or RCVR"),
         ("DEFINE CHANNEL(C) CHLTYPE(SVR)", "it must be SDR or RCVR"),
         ("DEFINE CHANNEL(C) CHLTYPE(SDR) TRPTYPE(LU62)", "it must be LOCAL or TCP"),
         ("DEFINE CHANNEL(C)", "CHLTYPE is missing"),
@@ -386,7 +386,7 @@ def test_LIKE_and_REPLACE_keep_what_is_not_given(one: QueueManager) -> None:
     done(one, f"ALTER CHANNEL({CHANNEL}) BATCHSZ(7)")
     done(one, f"DEFINE CHANNEL(ALIKE) CHLTYPE(SDR) LIKE({CHANNEL}) CONNAME(QM3)")
     done(one, f"DEFINE CHANNEL({CHANNEL}) CHLTYPE(SDR) DESCR('x') REPLACE")
-    rows = one.mqsc("DISPLAY CHANNEL(*) BATCHSZ CONNAME DESCR").rows
+    rows = one.mqsc("DISPLAY CHANNEL(*) TYPE(SDR) BATCHSZ CONNAME DESCR").rows
     assert [(r["CHANNEL"], r["BATCHSZ"], r["CONNAME"], r["DESCR"]) for r in rows] == [
         ("ALIKE", 7, "QM3", ""),
         (CHANNEL, 7, "QM2", "x"),

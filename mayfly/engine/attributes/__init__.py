@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from mayfly.engine.attributes.attribute import Value
 from mayfly.engine.attributes.definition import TABLES, attributes_of
+from mayfly.engine.attributes.of_admission import (
+    AuthenticationDefinition,
+    ChannelRuleDefinition,
+)
 from mayfly.engine.attributes.of_authority import AuthorityDefinition, ChildDefinition
 from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
@@ -14,8 +18,10 @@ from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefi
 __all__ = [
     "ATTRIBUTES",
     "TABLES",
+    "AuthenticationDefinition",
     "AuthorityDefinition",
     "ChannelDefinition",
+    "ChannelRuleDefinition",
     "ChildDefinition",
     "ManagerDefinition",
     "ProcessDefinition",

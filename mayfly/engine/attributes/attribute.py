@@ -18,7 +18,11 @@ PROCESS: Final = "PROCESS"
 #: A queue manager whose parent this one is, in a hierarchy of publish/subscribe.
 CHILD: Final = "CHILD"
 CHANNEL: Final = "CHANNEL"
+#: Channels of clients have names of their own: one may be called as the channel it leads to.
+CLNTCONN: Final = "CLNTCONN"
 AUTHREC: Final = "AUTHREC"
+AUTHINFO: Final = "AUTHINFO"
+CHLAUTH: Final = "CHLAUTH"
 QUEUE_KINDS: Final = (QLOCAL, QALIAS, QREMOTE, QMODEL)
 
 Value: TypeAlias = int | str

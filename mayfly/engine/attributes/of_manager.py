@@ -12,9 +12,11 @@ from mayfly.engine.attributes.attribute import (
     QMGR,
     SECONDS,
     attribute,
+    kept,
 )
 from mayfly.engine.attributes.definition import Definition, table
 from mayfly.mqi import attribute_selectors as s
+from mayfly.mqi import command_constants as k
 from mayfly.mqi import constants as c
 
 #: Who releases delayed messages: the queue manager itself, or a pipeline on Spark.
@@ -69,6 +71,14 @@ class ManagerDefinition(Definition):
         words=(("OFF", c.MQEXPI_OFF),),
         unit=SECONDS,
     )
+    # Whether the rules for channels count, and which AUTHINFO says how passwords are checked;
+    # blank: none is checked.
+    chlauth: int = attribute(
+        k.MQCHLA_ENABLED,
+        s.MQIA_CHLAUTH_RECORDS,
+        words=(("DISABLED", k.MQCHLA_DISABLED), ("ENABLED", k.MQCHLA_ENABLED)),
+    )
+    connauth: str = attribute("", s.MQCA_CONN_AUTH, length=48)
     # Mayfly's own: who releases delayed messages (docs/SCHEDULE.md).
     ddelay: int = attribute(
         DDELAY_EMBEDDED, words=(("EMBEDDED", DDELAY_EMBEDDED), ("SPARK", DDELAY_SPARK))
@@ -78,3 +88,5 @@ class ManagerDefinition(Definition):
         AUTHCHK_NONE,
         words=(("NONE", AUTHCHK_NONE), ("SEND", AUTHCHK_SEND), ("RELEASE", AUTHCHK_RELEASE)),
     )
+    #: Whether what clients connect by was defined once: an operator may have deleted it since.
+    has_client_objects: int = kept(0, "CLIENT_OBJECTS")

@@ -3,10 +3,16 @@
 Only ``mayfly.admin`` uses it; codecs such as MQSC, and people, use ``mayfly.admin``.
 """
 
-from mayfly.engine.attributes import TopicDefinition, attributes_of
+from mayfly.engine.attributes import (
+    ChannelDefinition,
+    TopicDefinition,
+    attributes_of,
+)
 from mayfly.engine.attributes.attribute import (
+    AUTHINFO,
     AUTHREC,
     CHANNEL,
+    CLNTCONN,
     PROCESS,
     QALIAS,
     QLOCAL,
@@ -19,7 +25,7 @@ from mayfly.engine.attributes.attribute import (
     TOPIC,
     Attribute,
 )
-from mayfly.engine.attributes.of_channels import ANY_TLS, RECEIVER_ONLY, SENDER_ONLY
+from mayfly.engine.attributes.of_channels import ANY_TLS, channel_types_with
 from mayfly.engine.authority.changes import check_entity, delete_authority, set_authority
 from mayfly.engine.authority.profiles import SELF, check_profile
 from mayfly.engine.authority.profiles import is_generic as is_generic_profile
@@ -34,6 +40,7 @@ from mayfly.engine.objects.administration import alter as alter_definition
 from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import delete as delete_queue
+from mayfly.engine.objects.client_objects import CHANNEL_MODELS, DEFAULT_AUTHENTICATION
 from mayfly.engine.objects.named import alter_named, define_named, delete_named, find_named
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
 from mayfly.engine.objects.views import (
@@ -41,7 +48,6 @@ from mayfly.engine.objects.views import (
     granted,
     matches,
     view_authority,
-    view_channels,
     view_manager,
     view_members,
     view_named,
@@ -69,12 +75,17 @@ from mayfly.engine.settings import defaults_on
 
 __all__ = [
     "ANY_TLS",
+    "AUTHINFO",
     "AUTHREC",
     "Attribute",
     "AuthorityKey",
     "CHANGEABLE_OF_SUBSCRIPTIONS",
     "CHANNEL",
+    "CHANNEL_MODELS",
+    "CLNTCONN",
     "COMMAND_LEVEL",
+    "ChannelDefinition",
+    "DEFAULT_AUTHENTICATION",
     "DEFAULT_OBJECTS",
     "DEFAULT_TOPIC",
     "Entity",
@@ -88,10 +99,8 @@ __all__ = [
     "QMODEL",
     "QREMOTE",
     "QUEUE_KINDS",
-    "RECEIVER_ONLY",
     "SECONDS",
     "SELF",
-    "SENDER_ONLY",
     "SUB",
     "TOPIC",
     "TOPIC_VALUES",
@@ -102,6 +111,7 @@ __all__ = [
     "alter_topic",
     "attributes_of",
     "authorities_of",
+    "channel_types_with",
     "check_entity",
     "check_profile",
     "clear_queue",
@@ -126,7 +136,6 @@ __all__ = [
     "set_authority",
     "spelled_authorities",
     "view_authority",
-    "view_channels",
     "view_manager",
     "view_members",
     "view_named",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mayfly.engine.attributes.attribute import CHANNEL, QLOCAL
 from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
@@ -19,6 +21,11 @@ def manager_definition(core: Core) -> ManagerDefinition:
 def channel_definitions(core: Core) -> list[ChannelDefinition]:
     """Return the definitions of all channels by name."""
     return [one for one in named_of(core, CHANNEL) if isinstance(one, ChannelDefinition)]
+
+
+def manager_folder(core: Core) -> Path | None:
+    """Return the folder in which a queue manager lives, None for one in memory."""
+    return core.store.folder
 
 
 def target_queue(core: Core, name: str) -> LocalQueue:

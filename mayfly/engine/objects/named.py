@@ -15,8 +15,6 @@ from mayfly.engine.triggering.triggering import triggering_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 
-NAMED_KINDS = (PROCESS, CHANNEL)
-
 
 def define_named(
     core: Core, kind: str, name: str, attributes: Mapping[str, Value], *, replace: bool = False

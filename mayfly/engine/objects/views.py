@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Final, NamedTuple
 
-from mayfly.engine.attributes.attribute import CHANNEL, CHILD, QLOCAL, Value
+from mayfly.engine.attributes.attribute import CHILD, QLOCAL, Value
 from mayfly.engine.attributes.definition import Definition
-from mayfly.engine.attributes.of_channels import ChannelDefinition
 from mayfly.engine.attributes.of_manager import ManagerDefinition
 from mayfly.engine.attributes.of_queues import QueueDefinition
 from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
@@ -174,12 +173,6 @@ def view_named(core: Core, kind: str, pattern: str) -> list[Definition]:
     """Return the processes or channels whose names match, by name."""
     with core.engine_lock:
         return [d for d in named_of(core, kind) if matches(d.name, pattern)]
-
-
-def view_channels(core: Core, pattern: str) -> list[ChannelDefinition]:
-    """Return the channels whose names match, by name."""
-    found = view_named(core, CHANNEL, pattern)
-    return [definition for definition in found if isinstance(definition, ChannelDefinition)]
 
 
 def view_neighbours(core: Core) -> tuple[str, list[str]]:

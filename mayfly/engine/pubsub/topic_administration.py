@@ -85,7 +85,9 @@ def delete_topic(core: Core, name: str) -> None:
 
 
 def set_up_topics(core: Core) -> None:
-    """Define the root of the topic tree and the models of managed queues where there are none."""
+    """Define the root of the topic tree and the models of managed queues once."""
+    if core.registry.topics.definitions():
+        return
     models = [
         QueueDefinition(QMODEL, name, deftype=kind, maxdepth=LARGEST)
         for name, kind in _MODELS.items()
