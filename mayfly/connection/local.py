@@ -27,7 +27,7 @@ from mayfly.engine.face.programs import (
     check_get_options,
     with_properties,
 )
-from mayfly.lifetime.window import life_ms_of_expiry
+from mayfly.lifetime.window import check_life_ms, life_ms_of_expiry
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -144,6 +144,8 @@ class LocalConnection:
         target = self._handles.get(handle)
         if not isinstance(target, (Handle, TopicHandle)):
             raise self._not_for_output(handle)
+        if time_to_live_ms is not None:
+            check_life_ms(time_to_live_ms)
         if expiry_tenths != c.MQEI_UNLIMITED:
             refuses_zero = self._core.settings.is_zero_refused
             time_to_live_ms = life_ms_of_expiry(expiry_tenths, refuse_zero=refuses_zero)

@@ -20,6 +20,7 @@ from mayfly.engine.face.programs import (
     UnitOfWork,
     with_properties,
 )
+from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -129,6 +130,8 @@ class LocalCalls:
                 target = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_OUTPUT)
             if properties:
                 descriptor, body = with_properties(self._core, descriptor, body, properties)
+            if time_to_live_ms is not None:
+                check_life_ms(time_to_live_ms)
             request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
             result = target.put(body, request, options, completion=completion)
         except MQError as error:

@@ -14,6 +14,7 @@ from mayfly.connection.interface import UnderWay
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, NoMessage
 from mayfly.testing import VirtualClock
 from tests.conftest import Connect
 from tests.connection.conftest import BOTH_WAYS
@@ -306,3 +307,18 @@ def test_cancel_and_delivery_race_and_exactly_one_of_them_wins(
     assert len(bodies) == len(set(bodies))
     other.close()
     assert queue_manager.verify().ok
+
+
+@pytest.mark.parametrize("life_ms", [0, -1, 2**31 * 100])
+def test_E2_a_life_in_ms_that_no_message_has_is_refused(
+    connection: Connection, queue: int, life_ms: int
+) -> None:
+    with pytest.raises(MQError) as raised:
+        put(connection, queue, b"", time_to_live_ms=life_ms)
+    assert raised.value.reason == rc.MQRC_EXPIRY_ERROR
+    told = Told()
+    connection.asynchronous.put(queue, b"", PERSISTENT, on_done=told, time_to_live_ms=life_ms)
+    told.wait()
+    assert told.reasons == [rc.MQRC_EXPIRY_ERROR]
+    with pytest.raises(NoMessage):
+        connection.get(queue)
