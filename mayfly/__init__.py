@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["MQError", "QueueManager", "QueueSharingGroup", "SystemClock", "__version__"]
+__all__ = [
+    "MQError",
+    "QueueManager",
+    "QueueSharingGroup",
+    "SystemClock",
+    "__version__",
+    "connect",
+]
 
 if TYPE_CHECKING:
+    from mayfly.client.connecting import connect
     from mayfly.mqi.errors import MQError
     from mayfly.queue_manager import QueueManager
     from mayfly.runtime.clocks import SystemClock
@@ -18,6 +26,7 @@ _HOMES = {
     "QueueManager": "mayfly.queue_manager",
     "QueueSharingGroup": "mayfly.sharing.group",
     "SystemClock": "mayfly.runtime.clocks",
+    "connect": "mayfly.client.connecting",
 }
 
 

@@ -1,12 +1,14 @@
 """What the verbs of a connection take and return: named tuples of numbers, bytes and text.
 
-``stored_id`` makes an id of 24 bytes, ``token_of`` the MsgToken of a message, ``text_length`` says
-how long the text of an attribute is, padded.
+``stored_id`` makes an id of 24 bytes, ``plain_descriptor`` a descriptor of what a program says,
+``bytes_of`` the body of a message, ``token_of`` its MsgToken; ``text_length`` says how long the
+text of an attribute is, padded.
 """
 
 from mayfly.contracts.claims import ConsumerState
 from mayfly.engine import (
     AuditEntry,
+    Identifier,
     Message,
     OwnTime,
     Receipt,
@@ -26,6 +28,8 @@ from mayfly.engine.face.programs import (
     Settlement,
     Status,
     SubscriptionFacts,
+    bytes_of,
+    plain_descriptor,
     text_length,
     token_of,
 )
@@ -38,6 +42,7 @@ __all__ = [
     "Counts",
     "Delivery",
     "GetResult",
+    "Identifier",
     "Inquiry",
     "Message",
     "OwnTime",
@@ -53,6 +58,8 @@ __all__ = [
     "Value",
     "Verification",
     "Whereabouts",
+    "bytes_of",
+    "plain_descriptor",
     "stored_id",
     "text_length",
     "token_of",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -16,7 +16,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.delay.schedule import Schedule
 from mayfly.engine.deliveries import Deliveries
 from mayfly.engine.delivery import Identifier, bytes_of, stored_id
-from mayfly.engine.descriptors import Context
+from mayfly.engine.descriptors import Context, plain_descriptor
 from mayfly.engine.finding.search import ANY, Match, selector_of
 from mayfly.engine.get import GetRequest, get
 from mayfly.engine.handles import Handle, Owner
@@ -35,7 +35,6 @@ from mayfly.engine.verb_options import check_open_options
 from mayfly.lifetime.window import check_life_ms
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import NoMessage, mq_error
 
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
@@ -103,7 +102,9 @@ class Session(TopicVerbs):
         check_life_ms(time_to_live_ms)
         if type(body) is not bytes:
             body = bytes_of(body)
-        descriptor = _descriptor(priority, persistent, report, reply_to_q, msg_type, format_name)
+        descriptor = plain_descriptor(
+            priority, persistent, report, reply_to_q, msg_type, format_name
+        )
         if properties:
             descriptor, body = with_mapping(self._core, descriptor, body, properties)
         request = PutRequest(
@@ -352,29 +353,6 @@ def _abandon(opened: OpenQueues, deliveries: Deliveries) -> None:
         opened.abandon()
     finally:
         deliveries.end()
-
-
-@lru_cache(maxsize=1024)
-def _descriptor(
-    priority: int | None,
-    persistent: bool | None,
-    report: int,
-    reply_to: str,
-    *rest: int | str,
-) -> Descriptor:
-    msg_type, format_name = rest
-    reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
-    if not isinstance(msg_type, int) or not isinstance(format_name, str):
-        raise TypeError(f"msg_type {msg_type!r} is no int, or format_name {format_name!r} no str")
-    return Descriptor(
-        report=report,
-        msg_type=msg_type,
-        priority=c.MQPRI_PRIORITY_AS_Q_DEF if priority is None else priority,
-        persistence=c.MQPER_PERSISTENCE_AS_Q_DEF if persistent is None else int(persistent),
-        reply_to_q=reply_to_q,
-        reply_to_q_mgr=reply_to_q_mgr,
-        format=format_name,
-    )
 
 
 def _match(msg_id: Identifier | None, correl_id: Identifier | None, selector: str | None) -> Match:

@@ -6,6 +6,8 @@ Only ``mayfly.connection`` uses it; facades and servers stand on ``mayfly.connec
 from mayfly.engine.callbacks import Completion
 from mayfly.engine.counting import Counts
 from mayfly.engine.deliveries import Delivery, Settlement
+from mayfly.engine.delivery import bytes_of
+from mayfly.engine.descriptors import plain_descriptor
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.get import GetResult
 from mayfly.engine.home import HOME_VARIABLE
@@ -47,10 +49,12 @@ __all__ = [
     "PutResult",
     "Status",
     "TopicHandle",
+    "bytes_of",
     "check_get_options",
     "has_lives_from_release",
     "inquire",
     "inquire_itself",
+    "plain_descriptor",
     "set_attributes",
     "text_length",
     "token_of",

@@ -1,0 +1,278 @@
+"""The client: the verbs of a session and of an administrator, here or over a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from mayfly.client.asking import (
+    from_queue,
+    get_options,
+    life,
+    to_browse,
+    to_queue,
+    to_topic,
+)
+from mayfly.client.open_objects import OpenObjects
+from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
+from mayfly.connection import Administration, Connection, Message, PutResult, ScheduleVerbs
+from mayfly.connection.values import Identifier, bytes_of, plain_descriptor, stored_id
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import NoMessage
+from mayfly.mqsc import MqscResult
+
+
+class Client:
+    """One connection of one user; one thread at a time uses it, and any may close it.
+
+    Transacted, puts and gets are part of its unit of work: leaving the ``with`` block normally
+    commits, leaving it by an exception backs out. Queues and topics stay open from their first use
+    until :meth:`close` or :meth:`mqsc`. Verbs raise MQError with the reason code; an empty queue is
+    no error for a get, which then returns None.
+    """
+
+    def __init__(self, connection: Connection, *, transacted: bool = False) -> None:
+        """Stand on a connection, which ends with it."""
+        self._connection = connection
+        self._objects = OpenObjects(connection)
+        self._put_option = c.MQPMO_SYNCPOINT if transacted else c.MQPMO_NO_SYNCPOINT
+        self._get_option = c.MQGMO_SYNCPOINT if transacted else c.MQGMO_NO_SYNCPOINT
+
+    def put(
+        self,
+        queue: str,
+        body: bytes,
+        *,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        priority: int | None = None,
+        persistent: bool | None = None,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
+        report: int = c.MQRO_NONE,
+        reply_to_q: str = "",
+        msg_type: int = c.MQMT_DATAGRAM,
+        format_name: str = "",
+        properties: Mapping[str, object] | None = None,
+    ) -> bytes:
+        """Put a message and return its MsgId (24 bytes); parameters as ``Session.put``.
+
+        Not transacted, a persistent message is durable on return. Raises LostAnswer when nobody
+        knows whether the message is there, and otherwise as ``Connection.put``: nothing is put.
+        """
+        asked = life(
+            msg_id=msg_id,
+            correl_id=correl_id,
+            time_to_live_ms=time_to_live_ms,
+            delay_ms=delay_ms,
+            properties=properties,
+        )
+        described = plain_descriptor(
+            priority, persistent, report, reply_to_q, msg_type, format_name
+        )
+        verb = partial(
+            self._connection.put,
+            body=bytes_of(body),
+            descriptor=described,
+            options=self._put_option,
+            **asked,
+        )
+        result = self._objects.use(to_queue(queue), verb)
+        assert result is not None
+        return result.msg_id
+
+    def get(
+        self,
+        queue: str,
+        *,
+        wait_ms: int = 0,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
+        selector: str | None = None,
+    ) -> Message | None:
+        """Take the next message, or None when none came within ``wait_ms`` (-1 waits for ever).
+
+        Not transacted, the message is gone when this returns. Raises as ``Connection.get``.
+        """
+        verb = partial(
+            self._connection.get,
+            options=get_options(wait_ms) | self._get_option,
+            wait_ms=wait_ms,
+            msg_id=_id(msg_id, "msg_id"),
+            correl_id=_id(correl_id, "correl_id"),
+        )
+        try:
+            return self._objects.use(from_queue(queue, selector), verb).message
+        except NoMessage:
+            return None
+
+    def browse(
+        self,
+        queue: str,
+        *,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
+        selector: str | None = None,
+    ) -> Iterator[Message]:
+        """Yield the messages of a queue in get order, each read when it is asked for."""
+        ids = _id(msg_id, "msg_id"), _id(correl_id, "correl_id")
+        handle = to_browse(queue, selector).open(self._connection)
+        options = c.MQGMO_BROWSE_NEXT | get_options(0)
+        try:
+            while True:
+                result = self._connection.get(handle, options, msg_id=ids[0], correl_id=ids[1])
+                yield result.message
+        except NoMessage:
+            return
+        finally:
+            if self._connection.is_open and not self._connection.is_broken:
+                self._connection.close_object(handle)
+
+    def publish(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        priority: int | None = None,
+        persistent: bool | None = None,
+        retain: bool = False,
+        msg_id: Identifier | None = None,
+        correl_id: Identifier | None = None,
+        report: int = c.MQRO_NONE,
+        reply_to_q: str = "",
+        format_name: str = "",
+        warn_if_no_subscribers: bool = False,
+        topic_object: str = "",
+        properties: Mapping[str, object] | None = None,
+    ) -> PutResult:
+        """Publish to all who subscribe now; parameters as ``Session.publish``.
+
+        With ``warn_if_no_subscribers`` the ``warning`` of the result is MQRC_NO_SUBS_MATCHED when
+        nobody did. Raises as ``Connection.put``.
+        """
+        asked = life(
+            msg_id=msg_id,
+            correl_id=correl_id,
+            time_to_live_ms=time_to_live_ms,
+            delay_ms=delay_ms,
+            properties=properties,
+        )
+        options = self._put_option | (c.MQPMO_RETAIN if retain else 0)
+        options |= c.MQPMO_WARN_IF_NO_SUBS_MATCHED if warn_if_no_subscribers else 0
+        described = plain_descriptor(
+            priority, persistent, report, reply_to_q, c.MQMT_DATAGRAM, format_name
+        )
+        verb = partial(
+            self._connection.put,
+            body=bytes_of(body),
+            descriptor=described,
+            options=options,
+            **asked,
+        )
+        result = self._objects.use(to_topic(topic, topic_object), verb)
+        assert result is not None
+        return result
+
+    def subscribe(
+        self,
+        topic: str = "",
+        *,
+        name: str = "",
+        durable: bool = False,
+        selector: str = "",
+        time_to_live_ms: int | None = None,
+        correl_id: Identifier | None = b"",
+        retained: bool = True,
+        topic_object: str = "",
+        on_request: bool = False,
+    ) -> ClientSubscription:
+        """Subscribe to a topic string with ``+`` and ``#``; parameters as ``Session.subscribe``.
+
+        Publications come to a managed queue. One that is not durable ends with the client.
+        """
+        opened = subscribed(
+            self._connection,
+            topic,
+            topic_object=topic_object,
+            name=name,
+            durable=durable,
+            selector=selector,
+            time_to_live_ms=time_to_live_ms,
+            correl_id=correl_id,
+            retained=retained,
+            on_request=on_request,
+        )
+        return ClientSubscription(self._connection, opened, self._get_option)
+
+    def resume(self, name: str) -> ClientSubscription:
+        """Open a durable subscription again; what came meanwhile is there.
+
+        Raises MQRC_NO_SUBSCRIPTION, MQRC_SUBSCRIPTION_IN_USE, MQRC_IDENTITY_MISMATCH.
+        """
+        return ClientSubscription(
+            self._connection, resumed(self._connection, name), self._get_option
+        )
+
+    def unsubscribe(self, name: str) -> None:
+        """End a durable subscription with what is on its managed queue; raises as ``resume``."""
+        self.resume(name).close(remove=True)
+
+    def commit(self) -> None:
+        """Commit the unit of work.
+
+        Raises LostAnswer when nobody knows whether it was committed: MQRC_CONNECTION_BROKEN, or
+        MQRC_CALL_INTERRUPTED when connected again. MQRC_BACKED_OUT says that it was backed out.
+        """
+        self._connection.commit()
+
+    def backout(self) -> None:
+        """Back the unit of work out: puts vanish, gets return with their backout count raised."""
+        self._connection.backout()
+
+    def mqsc(self, script: str) -> MqscResult:
+        """Close what is open and run MQSC commands; a wrong one makes ``ok`` of the result False.
+
+        Raises MQRC_NOT_AUTHORIZED for a user with limited authority.
+        """
+        self._objects.close()
+        return self._connection.admin.mqsc(script)
+
+    @property
+    def admin(self) -> Administration:
+        """What an operator does beside MQSC: ``counts``, ``curdepth``, ``why``, ``verify`` …"""
+        return self._connection.admin
+
+    @property
+    def schedule(self) -> ScheduleVerbs:
+        """The delayed messages: list, show, cancel, reschedule and release them."""
+        return self._connection.schedule
+
+    @property
+    def name(self) -> str:
+        """The name of the queue manager."""
+        return self._connection.name
+
+    def close(self, *, commit: bool = True) -> None:
+        """Disconnect: commits what is open, or backs it out. A second close does nothing."""
+        self._connection.close(commit=commit)
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit or, after an exception, back out; then disconnect."""
+        self.close(commit=kind is None)
+
+
+def _id(identifier: Identifier | None, name: str) -> bytes:
+    return stored_id(identifier, name) if identifier else b""

@@ -1,0 +1,76 @@
+"""An open subscription of a client."""
+
+from __future__ import annotations
+
+from mayfly.client.asking import get_options
+from mayfly.connection import Connection, Message, Subscribed, SubscriptionFacts
+from mayfly.connection.values import Identifier, stored_id
+from mayfly.lifetime.times import tenths_of_ms
+from mayfly.lifetime.window import check_life_ms
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import NoMessage
+
+
+class ClientSubscription:
+    """A subscription and the queue of its publications; used by the thread of its client."""
+
+    def __init__(self, connection: Connection, opened: Subscribed, get_option: int) -> None:
+        """Take a subscription that is open; ``get_option`` is that of its gets and syncpoint."""
+        self._connection, self._opened, self._get_option = connection, opened, get_option
+
+    @property
+    def facts(self) -> SubscriptionFacts:
+        """What it was like when it was opened: name, topic, queue, CorrelId and the rest."""
+        return self._opened.facts
+
+    def get(self, *, wait_ms: int = 0) -> Message | None:
+        """Take the next publication, or None when none came within ``wait_ms`` (-1: for ever)."""
+        options = get_options(wait_ms) | self._get_option
+        try:
+            return self._connection.get(self._opened.handle, options, wait_ms=wait_ms).message
+        except NoMessage:
+            return None
+
+    def request_retained(self) -> int:
+        """Ask for what is retained (MQSUBRQ); returns how many come, or raises 2437."""
+        return self._connection.topics.request_retained(self._opened.number)
+
+    def close(self, *, remove: bool = False) -> None:
+        """Close it; a durable one stays and collects, unless it is to be removed."""
+        self._connection.topics.close(self._opened.number, remove=remove)
+
+
+def subscribed(
+    connection: Connection,
+    topic: str,
+    *,
+    topic_object: str,
+    name: str,
+    durable: bool,
+    selector: str,
+    time_to_live_ms: int | None,
+    correl_id: Identifier | None,
+    retained: bool,
+    on_request: bool,
+) -> Subscribed:
+    """MQSUB for a managed queue; raises as ``Topics.subscribe``."""
+    check_life_ms(time_to_live_ms)
+    options = c.MQSO_CREATE | c.MQSO_MANAGED
+    options |= c.MQSO_DURABLE if durable else c.MQSO_NON_DURABLE
+    options |= 0 if retained else c.MQSO_NEW_PUBLICATIONS_ONLY
+    options |= c.MQSO_PUBLICATIONS_ON_REQUEST if on_request else 0
+    life = c.MQEI_UNLIMITED if time_to_live_ms is None else tenths_of_ms(time_to_live_ms)
+    return connection.topics.subscribe(
+        options,
+        topic=topic,
+        topic_object=topic_object,
+        name=name,
+        selector=selector,
+        correl_id=None if correl_id is None else stored_id(correl_id, "correl_id"),
+        expiry_tenths=life,
+    )
+
+
+def resumed(connection: Connection, name: str) -> Subscribed:
+    """MQSUB of a durable subscription that is there; raises as ``Topics.subscribe``."""
+    return connection.topics.subscribe(c.MQSO_RESUME | c.MQSO_MANAGED | c.MQSO_DURABLE, name=name)

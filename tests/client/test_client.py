@@ -1,0 +1,243 @@
+"""The client: the verbs of a session and of an administrator over a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import mayfly
+from mayfly import MQError, QueueManager
+from mayfly.client import Client
+from mayfly.client.open_objects import MOST_OPEN
+from mayfly.connection.values import ScheduleFilter
+from mayfly.mqi import constants as c
+from mayfly.testing import VirtualClock
+from tests.client.conftest import MakeClient
+from tests.conftest import Connect
+
+
+def test_a_message_has_what_its_put_said(make_client: MakeClient, clock: VirtualClock) -> None:
+    client = make_client("anna")
+    msg_id = client.put(
+        "Q1",
+        bytearray(b"two teas"),  # type: ignore[arg-type]  # what a program may do
+        time_to_live_ms=60_000,
+        priority=7,
+        persistent=False,
+        correl_id="0a01",
+        report=c.MQRO_COD,
+        reply_to_q="ANSWERS@QM2",
+        msg_type=c.MQMT_REQUEST,
+        format_name="MQSTR",
+        properties={"colour": "red"},
+    )
+    clock.advance(15_000)
+    message = client.get("Q1", correl_id=bytes.fromhex("0a01"))
+    assert message is not None
+    assert (message.msg_id, message.data, message.priority) == (msg_id, b"two teas", 7)
+    assert (message.remaining_ms, message.remaining_tenths) == (45_000, 450)
+    assert dict(message.properties) == {"colour": "red"}
+    asked = message.descriptor
+    assert (asked.report, asked.msg_type) == (c.MQRO_COD, c.MQMT_REQUEST)
+    assert (asked.reply_to_q, asked.reply_to_q_mgr) == ("ANSWERS", "QM2")
+    assert asked.user_identifier == "anna"
+
+
+def test_an_empty_queue_is_None_and_a_wrong_call_has_its_reason_code(client: Client) -> None:
+    assert client.get("Q1") is None
+    assert client.get("Q1", msg_id=b"none") is None
+    calls: list[tuple[Callable[[], object], int]] = [
+        (lambda: client.put("NONE", b"x"), 2085),
+        (lambda: client.get("NONE"), 2085),
+        (lambda: next(client.browse("NONE")), 2085),
+        (lambda: client.put("Q1", b"x", time_to_live_ms=0), 2013),
+        (lambda: client.put("Q1", b"x", correl_id="xyz"), 2026),
+        (lambda: client.get("Q1", selector="colour ="), 2459),
+        (lambda: client.get("Q1", wait_ms=-2), 2090),
+        (lambda: client.resume("none"), 2428),
+    ]
+    for call, reason in calls:
+        with pytest.raises(MQError) as raised:
+            call()
+        assert raised.value.reason == reason
+    with pytest.raises(TypeError, match="body must be bytes, not str"):
+        client.put("Q1", "x")  # type: ignore[arg-type]  # what a program may do
+
+
+def test_browse_reads_on_as_it_is_asked_and_leaves_the_messages(client: Client) -> None:
+    for body in (b"1", b"2", b"3"):
+        client.put("Q1", body, properties={"n": int(body)})
+    seen = client.browse("Q1")
+    assert next(seen).data == b"1"
+    client.put("Q1", b"4", properties={"n": 4})
+    assert [message.data for message in seen] == [b"2", b"3", b"4"]
+    assert [message.data for message in client.browse("Q1", selector="n > 2")] == [b"3", b"4"]
+    got = client.get("Q1", selector="n = 3")
+    assert got is not None
+    assert got.data == b"3"
+    assert client.admin.curdepth("Q1") == 3
+
+
+def test_transacted_verbs_wait_for_the_commit(make_client: MakeClient) -> None:
+    other = make_client()
+    with make_client(transacted=True) as client:
+        client.put("Q1", b"one")
+        assert other.get("Q1") is None
+        client.commit()
+        client.put("Q1", b"two")
+        client.backout()
+        message = client.get("Q1")
+        assert message is not None
+        assert (message.body, client.get("Q1")) == (b"one", None)
+        client.backout()
+        again = client.get("Q1")
+        assert again is not None
+        assert again.backout_count == 1
+    assert other.get("Q1") is None
+    failing = make_client(transacted=True)
+    failing.put("Q1", b"three")
+    failing.__exit__(ValueError, ValueError(), None)
+    assert other.get("Q1") is None
+
+
+def test_delayed_messages_and_their_schedule(client: Client, clock: VirtualClock) -> None:
+    msg_id = client.put("Q1", b"later", delay_ms=5_000)
+    assert client.schedule.count("Q1") == 1
+    [waiting] = client.schedule.list(ScheduleFilter(queue="Q1"))
+    assert waiting.msg_id == msg_id
+    client.schedule.reschedule(msg_id, delay_ms=1_000)
+    clock.advance(999)
+    assert client.get("Q1") is None
+    clock.advance(1)
+    assert client.get("Q1", msg_id=msg_id) is not None
+
+
+def test_publications_and_subscriptions(client: Client) -> None:
+    assert client.publish("a/b", b"none", warn_if_no_subscribers=True).warning == 2550
+    client.publish("a/kept", b"kept", retain=True)
+    subscription = client.subscribe("a/#", correl_id="0b")
+    assert subscription.facts.topic == "a/#"
+    published = client.publish("a/b", b"one", time_to_live_ms=1_000)
+    assert published.warning == 0
+    kept, one = subscription.get(), subscription.get()
+    assert kept is not None
+    assert one is not None
+    assert (kept.body, kept.topic) == (b"kept", "a/kept")
+    assert (one.body, one.topic, one.remaining_ms) == (b"one", "a/b", 1_000)
+    assert one.correl_id == b"\x0b".ljust(24, b"\0")
+    assert subscription.get() is None
+    subscription.close()
+    news = client.subscribe("a/#", retained=False)
+    assert news.get() is None
+    asking = client.subscribe("a/#", on_request=True)
+    assert (asking.get(), asking.request_retained()) == (None, 1)
+    assert asking.get() is not None
+
+
+def test_a_durable_subscription_collects_until_it_is_ended(make_client: MakeClient) -> None:
+    client = make_client()
+    client.subscribe("t", name="s1", durable=True).close()
+    client.publish("t", b"meanwhile")
+    client.close()
+    client = make_client()
+    again = client.resume("s1")
+    message = again.get()
+    assert message is not None
+    assert message.body == b"meanwhile"
+    again.close()
+    client.unsubscribe("s1")
+    with pytest.raises(MQError) as raised:
+        client.resume("s1")
+    assert raised.value.reason == 2428
+
+
+def test_a_client_administers(client: Client) -> None:
+    assert client.name == "QM1"
+    msg_id = client.put("Q1", b"x")
+    # What the client has open itself does not stand in its own way.
+    assert client.get("Q1") is not None
+    assert client.mqsc("DELETE QLOCAL(Q1)").ok
+    assert not client.mqsc("DISPLAY QLOCAL(Q1)").ok
+    assert client.mqsc("DEFINE QLOCAL(Q1)").ok
+    client.put("Q1", b"y")
+    assert client.admin.counts("Q1").live == 1
+    assert client.admin.verify().ok
+    assert client.admin.why(msg_id).sentence
+
+
+def test_a_user_of_limited_authority_administers_nothing(
+    connect: Connect, queue_manager: QueueManager
+) -> None:
+    queue_manager.mqsc(
+        "DEFINE QLOCAL(Q1)\n"
+        "SET AUTHREC OBJTYPE(QMGR) PRINCIPAL('eve') AUTHADD(CONNECT)\n"
+        "SET AUTHREC PROFILE(Q1) OBJTYPE(QUEUE) PRINCIPAL('eve') AUTHADD(PUT)"
+    )
+    with Client(connect(queue_manager, "eve")) as client:
+        client.put("Q1", b"x")
+        for call in (lambda: client.get("Q1"), lambda: client.mqsc("DISPLAY QMGR")):
+            with pytest.raises(MQError) as raised:
+                call()
+            assert raised.value.reason == 2035
+
+
+def test_queues_stay_open_until_others_need_the_room(
+    client: Client, queue_manager: QueueManager
+) -> None:
+    names = [f"MANY.{number}" for number in range(MOST_OPEN + 3)]
+    for name in names:
+        queue_manager.mqsc(f"DEFINE QLOCAL({name})")
+        client.put(name, b"x")
+
+    def open_ones() -> list[str]:
+        rows = queue_manager.mqsc("DISPLAY QSTATUS(MANY.*) OPPROCS").rows
+        return [str(row["QUEUE"]) for row in rows if int(str(row["OPPROCS"]))]
+
+    assert sorted(open_ones()) == sorted(names[3:])
+    client.put(names[3], b"x")
+    client.put(names[0], b"x")
+    assert names[3] in open_ones()
+    assert names[4] not in open_ones()
+    client.close()
+    assert open_ones() == []
+
+
+def test_an_object_that_was_changed_is_opened_again(
+    client: Client, queue_manager: QueueManager
+) -> None:
+    queue_manager.mqsc("DEFINE QLOCAL(Q2)\nDEFINE QALIAS(A) TARGET(Q1)")
+    client.put("A", b"one")
+    queue_manager.mqsc("ALTER QALIAS(A) TARGET(Q2)")
+    client.put("A", b"two")
+    assert client.get("A") is not None
+    assert (queue_manager.curdepth("Q1"), queue_manager.curdepth("Q2")) == (1, 0)
+
+
+def test_connect_by_name_opens_the_folder_as_long_as_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
+    with QueueManager("QH", tmp_path / "QH") as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+    with mayfly.connect("QH", user="bob") as client:
+        client.put("Q1", b"kept", persistent=True)
+    with QueueManager("QH", tmp_path / "QH") as manager:
+        assert manager.curdepth("Q1") == 1
+        with mayfly.connect("QH", user="bob", transacted=True) as client:
+            message = client.get("Q1")
+            assert message is not None
+            assert message.descriptor.user_identifier == "bob"
+    with pytest.raises(MQError) as raised:
+        mayfly.connect("NONE")
+    assert raised.value.reason == 2058
+
+
+def test_a_closed_client_says_so(client: Client) -> None:
+    client.put("Q1", b"x")
+    client.close()
+    client.close()
+    with pytest.raises(MQError) as raised:
+        client.put("Q1", b"x")
+    assert raised.value.reason == 2018
