@@ -25,7 +25,7 @@ from mayfly.bulk.errors import (
     ServerNotReachable,
     from_flight,
 )
-from mayfly.bulk.folder_socket import FOLDER_SCHEME, FolderSocket, folder_of_url
+from mayfly.bulk.folder_socket import FOLDER_SCHEME, FlightSocket, folder_of_url
 from mayfly.bulk.patience import (
     CALL_SECONDS,
     RETRY_WAITS_SECONDS,
@@ -110,9 +110,9 @@ def _tls_options(tls_root_certs: bytes | None) -> dict[str, bytes | None]:
     return {"tls_root_certs": tls_root_certs, "cert_chain": chain, "private_key": key}
 
 
-def _folder_socket(url: str) -> FolderSocket:
+def _folder_socket(url: str) -> FlightSocket:
     try:
-        return FolderSocket(folder_of_url(url))
+        return FlightSocket(folder_of_url(url))
     except OSError as error:
         text = f"no Mayfly server answers at {url}: {error.strerror}"
         raise ServerNotReachable(text) from error
@@ -148,7 +148,7 @@ class LedgerClient:
         self._manager = manager
         bearer = check_token(_token_in(token_file) if token is None else token)
         self._headers = [(b"authorization", f"Bearer {bearer}".encode())]
-        self._folder_socket: FolderSocket | None = None
+        self._folder_socket: FlightSocket | None = None
         self._retry_waits = RETRY_WAITS_SECONDS if is_patient else ()
         self._silence_seconds = SILENCE_SECONDS
         location, options = url, {}

@@ -1,14 +1,11 @@
-"""The socket in the folder of a queue manager, by which commands of its machine reach its server.
-
-The folder is private. So every user that can reach the socket can read the messages as well, and no
-other user can listen there. A port on the loopback interface is open to all users.
-"""
+"""The socket in the folder of a queue manager, by which pipelines of its machine reach a server."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
+
+from mayfly.contracts.folder_sockets import FolderSocket
 
 #: The scheme of ``grpc+unix:///FOLDER``, which means the server of the queue manager in a folder.
 FOLDER_SCHEME = "grpc+unix"
@@ -28,27 +25,14 @@ def folder_of_url(url: str) -> Path:
     return Path(unquote(parts.path))
 
 
-class FolderSocket:
-    """The way to the socket of a folder, through a descriptor of the folder; :meth:`close` it.
-
-    The path of a socket has at most 107 bytes, that of a folder may have 4,095. A path through
-    ``/proc/self/fd`` is short, and leads to the same folder though it is renamed meanwhile.
-    """
+class FlightSocket(FolderSocket):
+    """The way to the socket of Arrow Flight."""
 
     def __init__(self, folder: Path) -> None:
         """Open the folder; raises OSError when it is none or cannot be opened."""
-        self._descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-
-    @property
-    def path(self) -> Path:
-        """The path of the socket, in this process only."""
-        return Path(f"/proc/self/fd/{self._descriptor}/{SOCKET_FILE}")
+        super().__init__(folder, SOCKET_FILE)
 
     @property
     def location(self) -> str:
         """The address for gRPC to listen on or connect to, in this process only."""
         return f"{FOLDER_SCHEME}://{self.path}"
-
-    def close(self) -> None:
-        """Give the folder up; nothing can be connected any more."""
-        os.close(self._descriptor)

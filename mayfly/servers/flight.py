@@ -19,7 +19,7 @@ import pyarrow.flight as flight
 
 from mayfly.bulk.client import DEFAULT_PORT
 from mayfly.bulk.errors import WrongToken, to_flight
-from mayfly.bulk.folder_socket import FolderSocket
+from mayfly.bulk.folder_socket import FlightSocket
 from mayfly.contracts.tokens import check_token
 from mayfly.engine import Manager
 from mayfly.servers.exposure import check_clients
@@ -77,7 +77,7 @@ class FlightServer:
         self._sessions = Sessions()
         #: The service of the port, then those of the folders.
         self._services: list[Service] = []
-        self._sockets: list[FolderSocket] = []
+        self._sockets: list[FlightSocket] = []
         self._loading: threading.Thread | None = None
         self._is_counted = False
         #: Whether a client that is silent has outlasted stop(): gRPC then waits for it, and with
@@ -181,7 +181,7 @@ class FlightServer:
             raise OSError(f"cannot listen on {place}: {why}") from None
 
     def _listen_in_folder(self, name: str, folder: Path) -> None:
-        folder_socket = FolderSocket(folder)
+        folder_socket = FlightSocket(folder)
         self._sockets.append(folder_socket)
         place = f"a socket in {folder}"
         self._listen(folder_socket.location, place, {name: self._managers[name]}, {})
