@@ -11,10 +11,12 @@ __all__ = [
     "QueueSharingGroup",
     "SystemClock",
     "__version__",
+    "aio",
     "connect",
 ]
 
 if TYPE_CHECKING:
+    from mayfly import aio
     from mayfly.client.connecting import connect
     from mayfly.mqi.errors import MQError
     from mayfly.queue_manager import QueueManager
@@ -32,9 +34,11 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that the pure rules load without a store."""
+    from importlib import import_module
+
+    if name == "aio":
+        return import_module("mayfly.aio")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'mayfly' has no attribute {name!r}")
-    from importlib import import_module
-
     return getattr(import_module(home), name)

@@ -30,7 +30,9 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"security"}),
     frozenset({"admin"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
-    | frozenset({"connection", "client", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}),
+    | frozenset(
+        {"aio", "connection", "client", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}
+    ),
     frozenset({"served"}),
     frozenset({"servers"}),
     frozenset({"cli", "demo", "__main__"}),

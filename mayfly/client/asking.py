@@ -64,6 +64,11 @@ def to_browse(queue: str, selector: str | None) -> Opening:
     return Opening(queue, c.MQOO_BROWSE, selector=selector)
 
 
+def id_of(identifier: Identifier | None, name: str) -> bytes:
+    """Return an id of 24 bytes, empty for None; raises MQRC_MD_ERROR with the name."""
+    return stored_id(identifier, name) if identifier else b""
+
+
 def life(
     *,
     msg_id: Identifier | None,
@@ -75,8 +80,8 @@ def life(
     """Return ids, lifetime and properties; raises MQRC_MD_ERROR, MQRC_EXPIRY_ERROR."""
     check_life_ms(time_to_live_ms)
     return Life(
-        msg_id=stored_id(msg_id, "msg_id") if msg_id else b"",
-        correl_id=stored_id(correl_id, "correl_id") if correl_id else b"",
+        msg_id=id_of(msg_id, "msg_id"),
+        correl_id=id_of(correl_id, "correl_id"),
         time_to_live_ms=time_to_live_ms,
         delay_ms=delay_ms,
         properties=properties_of_mapping(properties) if properties else (),

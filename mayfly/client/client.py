@@ -10,6 +10,7 @@ from typing import Self
 from mayfly.client.asking import (
     from_queue,
     get_options,
+    id_of,
     life,
     to_browse,
     to_queue,
@@ -18,7 +19,7 @@ from mayfly.client.asking import (
 from mayfly.client.open_objects import OpenObjects
 from mayfly.client.subscriptions import ClientSubscription, resumed, subscribed
 from mayfly.connection import Administration, Connection, Message, PutResult, ScheduleVerbs
-from mayfly.connection.values import Identifier, bytes_of, plain_descriptor, stored_id
+from mayfly.connection.values import Identifier, bytes_of, plain_descriptor
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import NoMessage
 from mayfly.mqsc import MqscResult
@@ -100,8 +101,8 @@ class Client:
             self._connection.get,
             options=get_options(wait_ms) | self._get_option,
             wait_ms=wait_ms,
-            msg_id=_id(msg_id, "msg_id"),
-            correl_id=_id(correl_id, "correl_id"),
+            msg_id=id_of(msg_id, "msg_id"),
+            correl_id=id_of(correl_id, "correl_id"),
         )
         try:
             return self._objects.use(from_queue(queue, selector), verb).message
@@ -117,7 +118,7 @@ class Client:
         selector: str | None = None,
     ) -> Iterator[Message]:
         """Yield the messages of a queue in get order, each read when it is asked for."""
-        ids = _id(msg_id, "msg_id"), _id(correl_id, "correl_id")
+        ids = id_of(msg_id, "msg_id"), id_of(correl_id, "correl_id")
         handle = to_browse(queue, selector).open(self._connection)
         options = c.MQGMO_BROWSE_NEXT | get_options(0)
         try:
@@ -272,7 +273,3 @@ class Client:
     ) -> None:
         """Commit or, after an exception, back out; then disconnect."""
         self.close(commit=kind is None)
-
-
-def _id(identifier: Identifier | None, name: str) -> bytes:
-    return stored_id(identifier, name) if identifier else b""

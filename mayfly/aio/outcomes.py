@@ -1,0 +1,154 @@
+"""From the callbacks of a connection to the futures of one event loop, and to its one thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from mayfly.connection import Connection, Delivery, Settlement, UnderWay
+from mayfly.mqi.errors import MQError
+
+_T = TypeVar("_T")
+#: Begins a verb that ends with the callback it is given.
+Begin: TypeAlias = Callable[[Callable[[_T | MQError], object]], UnderWay]
+
+
+class Outcomes:
+    """Verbs of one connection, awaited in the loop that is running when this is made.
+
+    A verb with a callback costs no thread. Verbs without one run on a single thread of their own,
+    one after the other.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Take the connection and the running loop."""
+        self.connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, "mayfly-aio")
+        #: What callbacks have told and the loop has not yet heard.
+        self._told: deque[Callable[[], None]] = deque()
+        self._is_woken = False
+        #: Deliveries that become messages of their tasks.
+        self.settling: set[int] = set()
+        self._returning: set[asyncio.Future[Any]] = set()
+        #: Tasks that were cancelled while a message became theirs.
+        self._cancelled: set[asyncio.Task[object]] = set()
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Do what blocks on the thread."""
+        return await self._loop.run_in_executor(self._thread, work)
+
+    async def done(self, begin: Begin[_T]) -> _T:
+        """Await a verb that cannot be taken back; a task that is cancelled does not wait for it."""
+        future, on_done = self._future()
+        begin(on_done)
+        outcome: _T | MQError = await future
+        return _or_raised(outcome)
+
+    async def delivery(self, begin: Begin[Delivery]) -> Delivery:
+        """Await a get. What was delivered to a task that was cancelled goes back, uncounted."""
+        self._raise_late_cancel()
+        future, on_done = self._future(if_unwanted=self._give_back)
+        under_way = begin(on_done)
+        try:
+            outcome: Delivery | MQError = await future
+            return _or_raised(outcome)
+        except asyncio.CancelledError:
+            if future.cancelled():
+                # Whoever has won: with False the callback comes and finds nobody.
+                under_way.cancel()
+            else:
+                self._give_back(future.result())
+            raise
+
+    async def taken(self, delivery: Delivery, within: int) -> None:
+        """Settle what was delivered: the message is the task's from here on.
+
+        A cancel that comes meanwhile would lose the message. It is raised by the next verb of the
+        task instead, unless somebody has caught it (``asyncio.timeout``).
+        """
+        future, on_done = self._future()
+        self.settling.add(delivery.number)
+        future.add_done_callback(lambda _done: self.settling.discard(delivery.number))
+        self.connection.asynchronous.settle(
+            [delivery.number], Settlement.TAKEN, within=within, on_done=on_done
+        )
+        task, is_cancelled = asyncio.current_task(), False
+        while not future.done():
+            try:
+                await asyncio.wait((future,))
+            except asyncio.CancelledError:
+                is_cancelled = True
+        outcome = future.result()
+        if is_cancelled and isinstance(outcome, MQError):
+            raise asyncio.CancelledError from outcome
+        if is_cancelled and task is not None:
+            self._cancelled.add(task)
+            task.add_done_callback(self._cancelled.discard)
+        _or_raised(outcome)
+
+    async def end(self, work: Callable[[], None]) -> None:
+        """Do the last work, behind all that goes back, and end the thread."""
+        if self._returning:
+            await asyncio.wait(tuple(self._returning))
+        try:
+            await self.run(work)
+        finally:
+            self._thread.shutdown(wait=False)
+
+    def _raise_late_cancel(self) -> None:
+        task = asyncio.current_task()
+        if task in self._cancelled:
+            self._cancelled.discard(task)
+            if task.cancelling():
+                raise asyncio.CancelledError
+
+    def _give_back(self, outcome: Delivery | MQError) -> None:
+        if isinstance(outcome, MQError) or not outcome.number:
+            return
+        future, on_done = self._future()
+        self._returning.add(future)
+        future.add_done_callback(self._returning.discard)
+        self.connection.asynchronous.settle([outcome.number], Settlement.RETURNED, on_done=on_done)
+
+    def _future(
+        self, if_unwanted: Callable[[Any], None] | None = None
+    ) -> tuple[asyncio.Future[Any], Callable[[object], object]]:
+        """Return a future and the callback that ends it, on any thread.
+
+        ``if_unwanted`` is called in the loop with what nobody waits for any more.
+        """
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def tell(outcome: object) -> None:
+            if not future.done():
+                future.set_result(outcome)
+            elif if_unwanted is not None:
+                if_unwanted(outcome)
+
+        def on_done(outcome: object) -> None:
+            self._told.append(partial(tell, outcome))
+            if not self._is_woken:
+                self._is_woken = True
+                # A loop that was closed has no tasks: what is held goes back with the connection.
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._hear)
+
+        return future, on_done
+
+    def _hear(self) -> None:
+        # Before the first look: what is told after the last one wakes the loop again.
+        self._is_woken = False
+        while self._told:
+            self._told.popleft()()
+
+
+def _or_raised(outcome: _T | MQError) -> _T:
+    if isinstance(outcome, MQError):
+        raise outcome
+    return outcome

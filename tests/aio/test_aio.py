@@ -1,0 +1,364 @@
+"""Coroutines: verbs, waiting tasks, and cancelled gets, which lose no message."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import mayfly
+from mayfly import MQError, QueueManager
+from mayfly.aio import AsyncClient
+from mayfly.client.open_objects import MOST_OPEN
+from mayfly.connection import Message
+from mayfly.testing import VirtualClock
+from tests.aio.conftest import MakeClient
+from tests.facts import wait_until
+
+WAITING_TASKS = 2_000
+STORM_MESSAGES = 400
+LONGEST_SECONDS = 120
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a test's coroutine in a loop of its own, and not for ever."""
+    asyncio.run(asyncio.wait_for(work, LONGEST_SECONDS))
+
+
+async def until(fact: Callable[[], bool]) -> None:
+    """Let the loop go on until a fact holds."""
+    while not fact():
+        await asyncio.sleep(0)
+
+
+def open_input(manager: QueueManager, queue: str = "Q1") -> int:
+    """Return how many handles have a queue open for input."""
+    [row] = manager.mqsc(f"DISPLAY QSTATUS({queue}) IPPROCS").rows
+    return int(str(row["IPPROCS"]))
+
+
+def body(message: Message | None) -> bytes | None:
+    return None if message is None else message.data
+
+
+def test_the_verbs_of_a_client(make_client: MakeClient, clock: VirtualClock) -> None:
+    async def work() -> None:
+        async with make_client("anna") as client:
+            msg_id = await client.put(
+                "Q1", b"two teas", time_to_live_ms=60_000, properties={"n": 1}, correl_id="0a"
+            )
+            clock.advance(15_000)
+            assert [body(m) async for m in client.browse("Q1", selector="n = 1")] == [b"two teas"]
+            message = await client.get("Q1", correl_id="0a")
+            assert message is not None
+            assert (message.msg_id, message.remaining_tenths) == (msg_id, 450)
+            assert message.descriptor.user_identifier == "anna"
+            assert await client.get("Q1") is None
+            assert client.name == "QM1"
+
+    run(work())
+
+
+def test_errors_have_their_reason_codes(make_client: MakeClient) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            calls: list[tuple[Coroutine[Any, Any, object], int]] = [
+                (client.put("NONE", b"x"), 2085),
+                (client.get("NONE"), 2085),
+                (client.put("Q1", b"x", time_to_live_ms=0), 2013),
+                (client.get("Q1", selector="n ="), 2459),
+                (client.resume("none"), 2428),
+                (client.publish("", b"x"), 2425),
+            ]
+            for call, reason in calls:
+                with pytest.raises(MQError) as raised:
+                    await call
+                assert raised.value.reason == reason, call
+            with pytest.raises(TypeError, match="not str"):
+                await client.put("Q1", "x")  # type: ignore[arg-type]  # what a program may do
+
+    run(work())
+
+
+def test_topics_and_administration(make_client: MakeClient) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            subscription = await client.subscribe("news/#", name="s", durable=True)
+            assert subscription.facts.topic == "news/#"
+            await client.publish("news/a", b"one", retain=True)
+            await client.publish("news/b", b"two")
+            got = [body(m) async for m in subscription.messages(wait_ms=0)]
+            assert got == [b"one", b"two"]
+            await subscription.close()
+            await client.publish("news/c", b"three")
+            assert body(await (await client.resume("s")).get(wait_ms=0)) == b"three"
+            asking = await client.subscribe("news/a", on_request=True)
+            assert await asking.request_retained() == 1
+            assert body(await asking.get()) == b"one"
+            await asking.close()
+            await client.put("Q1", b"x")
+            assert await client.get("Q1") is not None
+            assert (await client.mqsc("DELETE QLOCAL(Q1)")).ok
+            await client.run(lambda c: c.admin.mqsc("DEFINE QLOCAL(Q1)"))
+            assert await client.run(lambda c: c.schedule.count()) == 0
+
+    run(work())
+
+
+def test_transacted_verbs_share_one_unit_of_work(make_client: MakeClient) -> None:
+    async def work() -> None:
+        async with make_client() as other:
+            async with make_client(transacted=True) as client:
+                await asyncio.gather(*(client.put("Q1", b"x") for _ in range(5)))
+                assert await other.get("Q1") is None
+                await client.commit()
+                got = [await client.get("Q1") for _ in range(2)]
+                assert None not in got
+                await client.put("Q1", b"gone")
+                await client.backout()
+                counts = [m.backout_count async for m in other.browse("Q1")]
+                assert counts == [1, 1, 0, 0, 0]
+                await client.get("Q1")
+            assert len([m async for m in other.browse("Q1")]) == 4
+            failing = make_client(transacted=True)
+            await failing.get("Q1")
+            await failing.__aexit__(ValueError, ValueError(), None)
+            assert [m.backout_count async for m in other.browse("Q1")] == [2, 0, 0, 0]
+
+    run(work())
+
+
+def test_a_wait_ends_by_a_message_or_by_its_time(
+    make_client: MakeClient, queue_manager: QueueManager, clock: VirtualClock
+) -> None:
+    async def work() -> None:
+        async with make_client() as client, make_client() as other:
+            waiting = asyncio.create_task(client.get("Q1", wait_ms=5_000))
+            await until(lambda: open_input(queue_manager) == 1)
+            await other.put("Q1", b"x")
+            assert body(await waiting) == b"x"
+            waiting = asyncio.create_task(client.get("Q1", wait_ms=5_000))
+            await client.run(lambda _connection: None)
+            await asyncio.sleep(0)
+            await asyncio.to_thread(clock.advance, 4_999)
+            assert not waiting.done()
+            await asyncio.to_thread(clock.advance, 1)
+            assert await waiting is None
+
+    run(work())
+
+
+def test_thousands_of_tasks_wait_on_one_connection_without_threads(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    async def work() -> None:
+        async with make_client() as client, make_client() as other:
+            before = threading.active_count()
+            tasks = [
+                asyncio.create_task(client.get("Q1", wait_ms=-1)) for _ in range(WAITING_TASKS)
+            ]
+            await until(lambda: open_input(queue_manager) == 1)
+            bodies = [b"%d" % number for number in range(WAITING_TASKS)]
+            for each in bodies:
+                await other.put("Q1", each)
+            got = [body(message) for message in await asyncio.gather(*tasks)]
+            assert sorted(got, key=str) == sorted(bodies, key=str)
+            # One thread of each client, for opening.
+            assert threading.active_count() <= before + 2
+        assert queue_manager.curdepth("Q1") == 0
+
+    run(work())
+
+
+def test_a_cancelled_get_takes_nothing(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    async def work() -> None:
+        async with make_client() as client, make_client() as other:
+            waiting = asyncio.create_task(client.get("Q1", wait_ms=-1))
+            await until(lambda: open_input(queue_manager) == 1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await other.put("Q1", b"x")
+            message = await other.get("Q1")
+            assert message is not None
+            assert message.backout_count == 0
+
+    run(work())
+
+
+def test_what_was_delivered_to_a_cancelled_task_goes_back_uncounted(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            assert await client.get("Q1") is None
+            waiting = asyncio.create_task(client.get("Q1", wait_ms=-1))
+            await asyncio.sleep(0)
+            # The loop stands still: the message is delivered, and its task cannot know yet.
+            with queue_manager.session() as session:
+                session.put("Q1", b"x")
+            wait_until(lambda: queue_manager.counts("Q1").locked == 1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await until(lambda: queue_manager.counts("Q1").locked == 0)
+            message = await client.get("Q1")
+            assert message is not None
+            assert (message.body, message.backout_count) == (b"x", 0)
+
+    run(work())
+
+
+def test_a_timeout_keeps_the_message_that_came_with_it(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    """A cancel that comes while the message becomes the task's is not lost, nor is the message."""
+
+    async def work() -> None:
+        async with make_client() as client:
+            await client.put("Q1", b"x", persistent=True)
+            await client.put("Q1", b"y", persistent=True)
+            got: list[Message | None] = []
+
+            async def consume() -> None:
+                while True:
+                    got.append(await client.get("Q1", wait_ms=-1))
+
+            task = asyncio.create_task(consume())
+            # Settling is under way: the delivery is here, and no more to be given back.
+            await until(lambda: bool(client._outcomes.settling))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            left = [body(m) async for m in client.browse("Q1")]
+            assert [body(m) for m in got] + left == [b"x", b"y"]
+            assert len(got) == 1
+
+    run(work())
+
+
+@pytest.mark.parametrize("transacted", [False, True], ids=["plain", "transacted"])
+def test_a_storm_of_cancellations_loses_no_message(
+    make_client: MakeClient, queue_manager: QueueManager, transacted: bool
+) -> None:
+    random = Random(5)
+    got: list[Message] = []
+
+    async def take(client: AsyncClient) -> None:
+        message = await client.get("Q1", wait_ms=-1)
+        assert message is not None
+        got.append(message)
+
+    async def storm(client: AsyncClient) -> None:
+        tasks: list[asyncio.Task[None]] = []
+        while len(got) < STORM_MESSAGES:
+            tasks = [task for task in tasks if not task.done()]
+            tasks += [asyncio.create_task(take(client)) for _ in range(20 - len(tasks))]
+            for _ in range(random.randrange(4)):
+                await asyncio.sleep(0)
+            for task in random.sample(tasks, random.randrange(len(tasks))):
+                task.cancel()
+            if transacted and random.random() < 0.05:
+                await client.commit()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def put_all(client: AsyncClient) -> None:
+        for number in range(STORM_MESSAGES):
+            await client.put("Q1", b"%d" % number, persistent=number % 3 == 0)
+            if number % 7 == 0:
+                await asyncio.sleep(0)
+
+    async def work() -> None:
+        async with make_client() as other, make_client(transacted=transacted) as client:
+            await asyncio.gather(storm(client), put_all(other))
+
+    run(work())
+    counts = Counter(message.body for message in got)
+    assert counts == {b"%d" % number: 1 for number in range(STORM_MESSAGES)}
+    assert {message.backout_count for message in got} == {0}
+    assert queue_manager.curdepth("Q1") == 0
+    assert queue_manager.verify().ok
+
+
+def test_queues_that_tasks_use_stay_open_and_others_give_way(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    names = [f"MANY.{number}" for number in range(MOST_OPEN + 5)]
+    for name in names:
+        queue_manager.mqsc(f"DEFINE QLOCAL({name})")
+
+    async def work() -> None:
+        async with make_client() as client:
+            waiting = asyncio.create_task(client.get(names[0], wait_ms=-1))
+            await until(lambda: open_input(queue_manager, names[0]) == 1)
+            for name in names[1:]:
+                assert await client.get(name) is None
+            assert open_input(queue_manager, names[1]) == 0
+            assert open_input(queue_manager, names[-1]) == 1
+            assert not waiting.done()
+            await client.put(names[0], b"x")
+            assert body(await waiting) == b"x"
+
+    run(work())
+
+
+def test_a_queue_that_is_made_anew_is_opened_again(
+    make_client: MakeClient, queue_manager: QueueManager
+) -> None:
+    async def work() -> None:
+        async with make_client() as client:
+            await client.put("Q1", b"one")
+            queue_manager.mqsc("DEFINE QLOCAL(Q2)\nDEFINE QALIAS(A) TARGET(Q1)")
+            await client.put("A", b"two")
+            queue_manager.mqsc("ALTER QALIAS(A) TARGET(Q2)")
+            await asyncio.gather(client.put("A", b"three"), client.put("A", b"four"))
+            assert (queue_manager.curdepth("Q1"), queue_manager.curdepth("Q2")) == (2, 2)
+
+    run(work())
+
+
+def test_closing_ends_the_gets_that_wait(make_client: MakeClient) -> None:
+    async def work() -> None:
+        client = make_client()
+        waiting = asyncio.create_task(client.get("Q1", wait_ms=-1))
+        await client.put("Q1", b"x")
+        assert body(await waiting) == b"x"
+        waiting = asyncio.create_task(client.get("Q1", wait_ms=-1))
+        await asyncio.sleep(0)
+        await client.close()
+        await client.close()
+        with pytest.raises(MQError) as raised:
+            await waiting
+        assert raised.value.reason == 2018
+
+    run(work())
+
+
+def test_connect_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAYFLY_HOME", str(tmp_path))
+    with QueueManager("QH", tmp_path / "QH") as manager:
+        manager.mqsc("DEFINE QLOCAL(Q1)")
+
+    async def work() -> None:
+        async with mayfly.aio.connect("QH", user="bob") as client:
+            await client.put("Q1", b"kept", persistent=True)
+        client = await mayfly.aio.connect("QH", transacted=True)
+        assert body(await client.get("Q1")) == b"kept"
+        await client.close(commit=False)
+        with pytest.raises(MQError) as raised:
+            await mayfly.aio.connect("NONE")
+        assert raised.value.reason == 2058
+
+    run(work())
+    with QueueManager("QH", tmp_path / "QH") as manager:
+        assert manager.curdepth("Q1") == 1
