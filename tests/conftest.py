@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from mayfly import QueueManager
 from mayfly.connection import Connection, LocalConnection
+from tests import spark_start
 from tests.workers import file_of, one_spark_worker, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
@@ -70,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+    os.environ.update(spark_start.environment())
 
 
 @pytest.hookimpl(optionalhook=True)

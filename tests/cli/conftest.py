@@ -21,7 +21,7 @@ Invoke = Callable[..., Result]
 
 def environment(home: Path) -> dict[str, str]:
     """Return what a process of ours needs to find its code and queue managers."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "MAYFLY_HOME": str(home)}
+    return {**os.environ, "MAYFLY_HOME": str(home)}
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Each example runs and says what it promises."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -98,7 +97,6 @@ def test_every_example_is_short_and_known_here() -> None:
 def test_example(name: str) -> None:
     answer = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / name)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

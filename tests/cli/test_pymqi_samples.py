@@ -90,7 +90,7 @@ def test_sample(name: str, tmp_path: Path) -> None:
             assert result.ok, result.text
     answer = subprocess.run(
         [sys.executable, "-W", "error", "-m", "mayfly.pymqi", str(SAMPLES / name)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "MAYFLY_HOME": str(tmp_path)},
+        env={**os.environ, "MAYFLY_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,8 +22,6 @@ from mayfly.lifetime.life import State
 from mayfly.queue_manager import QueueManager
 from mayfly.spark.replay import EXPIRED, GOT, replay_in_process
 from tests.demo.wall_days import exact_day, late_day
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +223,6 @@ def test_the_demo_from_end_to_end_on_every_40th_flight(tmp_path: Path) -> None:
     out = tmp_path / "out"
     answer = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("small_year.py")), str(out)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

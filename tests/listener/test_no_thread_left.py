@@ -6,7 +6,6 @@ with a large stack, run out.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -87,7 +86,6 @@ def run(program: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", _HEAD + program],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=60,

@@ -26,7 +26,7 @@ from tests.spark.killing import descendants
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECONDS = 60
-ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
 #: What starts a command under a keeper and does nothing more.
 STARTER = f"""
 import signal, subprocess, sys
