@@ -7,12 +7,16 @@ beside MQSC. What follows is all that a codec needs; it does not enter the engin
 from mayfly.admin.authority import MATCHES, inquire_entity
 from mayfly.admin.authority import inquire as inquire_authority
 from mayfly.admin.channels import SEQUENCE
+from mayfly.admin.connections import stop as stop_connection
+from mayfly.admin.connections import stop_channel
 from mayfly.admin.errors import AdminError, UnknownModel, WrongObject, WrongValue
 from mayfly.admin.filters import LIKE, NOT_LIKE, ORDERINGS, UNORDERED, Filter
 from mayfly.admin.model import (
     CHSTATUS,
+    CONN,
     ENTAUTH,
     GROUP_STATUS,
+    HANDLE,
     PUBSUB,
     QSTATUS,
     SETTING,
@@ -65,11 +69,13 @@ __all__ = [
     "AUTHREC",
     "CHANNEL",
     "CHSTATUS",
+    "CONN",
     "CLNTCONN",
     "DEFINABLE",
     "ENTAUTH",
     "GROUP",
     "GROUP_STATUS",
+    "HANDLE",
     "INQUIRABLE",
     "LIKE",
     "MATCHES",
@@ -130,5 +136,7 @@ __all__ = [
     "alter_setting",
     "reset_setting",
     "set_authority",
+    "stop_channel",
+    "stop_connection",
     "setting_value",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mayfly.admin.client_table import write_table
+from mayfly.admin.connections import inquire_instances
 from mayfly.admin.errors import AdminError, WrongObject, fixed_attribute, missing_attribute
 from mayfly.admin.model import CHANNEL_STATUS, CHSTATUS, NO, YES, Record
 from mayfly.admin.values import checked_all, named
@@ -27,7 +28,7 @@ from mayfly.engine.face.administration import (
     view_named,
 )
 from mayfly.mqi import distinguished_names
-from mayfly.mqi.attribute_selectors import MQCHT_CLNTCONN, MQCHT_SENDER, MQXPT_TCP
+from mayfly.mqi.attribute_selectors import MQCHT_CLNTCONN, MQCHT_SENDER, MQCHT_SVRCONN, MQXPT_TCP
 from mayfly.mqi.command_constants import (
     MQIACH_MSG_SEQUENCE_NUMBER,
     MQRCCF_ATTR_VALUE_ERROR,
@@ -150,15 +151,19 @@ def _model(
 
 
 def inquire_status(manager: Manager, pattern: str) -> list[Record]:
-    """Return how the channels stand that were ever started and whose names match."""
+    """Return how the channels stand that were ever started and whose names match.
+
+    A channel of clients has a record for each of them, or one that it is stopped.
+    """
     known = {state.name for state in manager.shipments.states()}
-    return [
+    standings = [
         _status(definition, standing)
         for definition in view_named(manager, CHANNEL, pattern)
         if isinstance(definition, ChannelDefinition)
         for standing in channels_of(manager).status(definition.name)
         if definition.name in known or not standing.is_sender
     ]
+    return [*inquire_instances(manager, pattern), *standings]
 
 
 def _why_needed(channel_type: Value) -> str:
@@ -206,6 +211,9 @@ def _table_changed(manager: Manager, kind: str) -> None:
 
 
 def _status(definition: ChannelDefinition, standing: ChannelStatus) -> Record:
+    if definition.chltype == MQCHT_SVRCONN:
+        of_clients = {_TYPE: definition.chltype, "STATUS": CHANNEL_STATUS[standing.status]}
+        return Record(CHSTATUS, standing.name, of_clients)
     values: dict[str, Value] = {
         _TYPE: definition.chltype,
         "STATUS": CHANNEL_STATUS[standing.status],

@@ -15,6 +15,7 @@ from mayfly.channel import Status
 from mayfly.engine import Value
 from mayfly.engine.face.administration import (
     CHANNEL,
+    PROCESS,
     QLOCAL,
     QMGR,
     SECONDS,
@@ -32,6 +33,9 @@ from mayfly.mqi import constants as c
 QSTATUS: Final = "QSTATUS"
 TPSTATUS: Final = "TPSTATUS"
 CHSTATUS: Final = "CHSTATUS"
+#: Connections, and what each has open.
+CONN: Final = "CONN"
+HANDLE: Final = "HANDLE"
 ENTAUTH: Final = "ENTAUTH"
 PUBSUB: Final = "PUBSUB"
 GROUP_STATUS: Final = "GROUP"
@@ -56,6 +60,15 @@ CHANNEL_STATUS: Final = {
 }
 #: Mayfly's own: how the delay processor stands.
 PROCESSOR_STATUS: Final = {"STOPPED": 0, "RUNNING": 1, "SPARK": 2}
+#: MQOT_*.
+HANDLE_TYPES: Final = {
+    "QUEUE": c.MQOT_Q,
+    PROCESS: c.MQOT_PROCESS,
+    QMGR: c.MQOT_Q_MGR,
+    TOPIC: c.MQOT_TOPIC,
+}
+#: MQUOWST_*.
+UNIT_OF_WORK_STATES: Final = {"NONE": 0, "ACTIVE": 1}
 PLATFORMS: Final = {"distributed": c.MQPL_UNIX, "ibmi": c.MQPL_OS400, "zos": c.MQPL_ZOS}
 _LONGEST_TEXT: Final = 10_240
 
@@ -177,5 +190,32 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _number("LONGRTS", k.MQIACH_LONG_RETRIES_LEFT),
         # Mayfly's own: why it retries or has stopped.
         _text("FAILURE"),
+        # Of a channel of clients.
+        _text("MCAUSER", k.MQCACH_MCA_USER_ID),
+        _text("RAPPLTAG", k.MQCACH_REMOTE_APPL_TAG),
+        _number("CURSHCNV", k.MQIACH_CURRENT_SHARING_CONVS),
+        _text("CHSTADA", k.MQCACH_CHANNEL_START_DATE),
+        _text("CHSTATI", k.MQCACH_CHANNEL_START_TIME),
+    ),
+    CONN: (
+        _text("APPLTAG", k.MQCACF_APPL_TAG),
+        _text("USERID", k.MQCACF_USER_IDENTIFIER),
+        _text("CHANNEL", k.MQCACH_CHANNEL_NAME),
+        _text("CONNAME", k.MQCACH_CONNECTION_NAME),
+        # Mayfly's own: how many are open.
+        _number("HANDLES"),
+        _word("UOWSTATE", UNIT_OF_WORK_STATES.items(), k.MQIACF_UOW_STATE),
+        _text("UOWSTDA", k.MQCACF_UOW_START_DATE),
+        _text("UOWSTTI", k.MQCACF_UOW_START_TIME),
+        # Mayfly's own.
+        _number("UOWAGE", unit=SECONDS),
+    ),
+    HANDLE: (
+        _text("OBJNAME", k.MQCACF_OBJECT_NAME),
+        _word("OBJTYPE", HANDLE_TYPES.items(), k.MQIACF_OBJECT_TYPE),
+        # The names of MQOO options.
+        _text("OPENOPTS"),
+        _text("APPLTAG", k.MQCACF_APPL_TAG),
+        _text("USERID", k.MQCACF_USER_IDENTIFIER),
     ),
 }

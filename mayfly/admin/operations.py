@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from mayfly.admin import authentication, channels, processes, queues, settings, topics
+from mayfly.admin import authentication, channels, connections, processes, queues, settings, topics
 from mayfly.admin.filters import Filter
-from mayfly.admin.model import CHSTATUS, GROUP_STATUS, PUBSUB, QSTATUS, SETTING, TPSTATUS, Record
+from mayfly.admin.model import (
+    CHSTATUS,
+    CONN,
+    GROUP_STATUS,
+    HANDLE,
+    PUBSUB,
+    QSTATUS,
+    SETTING,
+    TPSTATUS,
+    Record,
+)
 from mayfly.engine import Manager, Value
 from mayfly.engine.face.administration import (
     AUTHINFO,
@@ -92,6 +102,8 @@ _INQUIRE: dict[str, Callable[[Manager, str], Sequence[Record]]] = {
     QSTATUS: queues.inquire_status,
     TPSTATUS: lambda manager, topic: [topics.inquire_topic_string(manager, topic)],
     CHSTATUS: channels.inquire_status,
+    CONN: connections.inquire,
+    HANDLE: connections.inquire_handles,
     PUBSUB: lambda manager, _pattern: topics.inquire_neighbours(manager),
     SETTING: settings.inquire,
     GROUP_STATUS: lambda manager, _pattern: _members(manager),

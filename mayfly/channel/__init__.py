@@ -2,6 +2,13 @@
 
 from mayfly.channel.addresses import addresses_of
 from mayfly.channel.channels import Channels, channels_of, connect_local
+from mayfly.channel.clients import (
+    ClientConnection,
+    Clients,
+    client_connections,
+    clients_known,
+    end_client,
+)
 from mayfly.channel.links import Link, LinkDown, Parcel
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.contracts.channels import Opening, ReceiverState
@@ -9,6 +16,8 @@ from mayfly.contracts.channels import Opening, ReceiverState
 __all__ = [
     "ChannelStatus",
     "Channels",
+    "ClientConnection",
+    "Clients",
     "Link",
     "LinkDown",
     "Opening",
@@ -17,5 +26,8 @@ __all__ = [
     "Status",
     "addresses_of",
     "channels_of",
+    "client_connections",
+    "clients_known",
     "connect_local",
+    "end_client",
 ]

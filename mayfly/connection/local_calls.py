@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import count
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -27,7 +26,6 @@ from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 
 _T = TypeVar("_T")
-_numbers = count(1)
 #: The sessions of the conversations of this process, by number.
 _sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
 
@@ -48,7 +46,7 @@ class LocalCalls:
         self._session, self._objects = session, objects
         self._core = session.core
         self._waits = StandingWaits(session.core)
-        self.number = next(_numbers)
+        self.number = session.number
         _sessions[self.number] = session
 
     def get(

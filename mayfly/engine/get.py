@@ -359,7 +359,7 @@ def take_row(
     """Take a row under the lock: into the unit of work, or by a transaction to be run."""
     queue, row, persistence = found
     if unit_of_work is not None and (persistence or not request.persistent_only_syncpoint):
-        unit_of_work.take(queue, row, persistence)
+        unit_of_work.take(queue, row, persistence, now_ms)
         transaction = None
     else:
         transaction = Transaction()

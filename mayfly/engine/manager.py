@@ -102,7 +102,7 @@ class Manager(Core):
         #: What pipelines read from queues, and write to them, in bulk and exactly once.
         self.claims, self.stages = Claims(self, self._delay_processor), Stages(self)
         self.shipments = Shipments(self)
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._is_closed = False
         self._due_lock = self.runtime.reentrant_lock("due")
         self._is_running_due = False
@@ -153,7 +153,7 @@ class Manager(Core):
         session = Session(self, user, transacted=transacted, program=program, groups=groups)
         with self.engine_lock:
             self.check_running()
-            self._sessions.add(session)
+            self.sessions.add(session)
         return session
 
     def counts(self, queue: str) -> Counts:
@@ -173,7 +173,7 @@ class Manager(Core):
         Raises MQRC_MD_ERROR for no id, or one of more than 24 bytes.
         """
         self.check_running()
-        around = Surroundings(self._sessions, self._delay_processor.status())
+        around = Surroundings(self.sessions, self._delay_processor.status())
         return whereabouts(self, around, identifier)
 
     def verify(self) -> Verification:
@@ -338,7 +338,7 @@ class Manager(Core):
             self.committer.resume()
             self.waits.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
             steps: list[Callable[[], None]] = [
-                partial(session.close, commit=False) for session in self._sessions
+                partial(session.close, commit=False) for session in self.sessions
             ]
         # Sessions that were dropped just before are backed out like the others.
         steps.insert(0, partial(drop_ownerless, self))

@@ -25,6 +25,8 @@ from mayfly.mqi.errors import MQError, mq_error
 
 _LOG = logging.getLogger("mayfly")
 _INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
+#: The kind of an open handle that is one of a queue.
+QUEUE = "QUEUE"
 _LARGEST_NUMBER = 2**31 - 1
 _numbers = count()
 
@@ -68,10 +70,11 @@ class OpenQueue:
 class OpenObject:
     """One open topic, process or queue manager; it takes nothing from anybody, and only counts."""
 
-    __slots__ = ("is_open", "number", "options")
+    __slots__ = ("is_open", "kind", "name", "number", "options")
 
-    def __init__(self, options: int) -> None:
-        """Begin open."""
+    def __init__(self, kind: str, name: str, options: int) -> None:
+        """Begin open; the name of a topic is its topic string."""
+        self.kind, self.name = kind, name
         self.options = options
         self.is_open = True
         #: MQHOBJ; it saves no context.
@@ -98,6 +101,12 @@ class OpenQueues:
     def __len__(self) -> int:
         """Return how many handles are open."""
         return len(self._all) + len(self._objects)
+
+    def views(self) -> list[tuple[str, str, int]]:
+        """Return kind, name and MQOO options of each open handle."""
+        assert self._core.engine_lock.is_held()
+        queues = [(QUEUE, opened.queue.name, opened.options) for opened in self._all]
+        return queues + [(each.kind, each.name, each.options) for each in self._objects]
 
     def __contains__(self, opened: object) -> bool:
         """Tell whether a handle is one of this session."""
@@ -163,13 +172,13 @@ class OpenQueues:
         if len(self) >= limit:
             raise mq_error(rc.MQRC_HANDLE_NOT_AVAILABLE, f"MAXHANDS is {limit}")
 
-    def open_object(self, options: int) -> OpenObject:
+    def open_object(self, kind: str, name: str, options: int) -> OpenObject:
         """Open what is no queue for a handle; raises MQRC_HANDLE_NOT_AVAILABLE."""
         with self._core.engine_lock:
             self.check_room()
             if self.requester.is_ended:
                 raise self.requester.error()
-            opened = OpenObject(options)
+            opened = OpenObject(kind, name, options)
             self._objects.add(opened)
             return opened
 
@@ -208,14 +217,12 @@ class OpenQueues:
                 if not (subscription.is_durable or subscription.holds):
                     forget_subscription(self._core, subscription)
 
-    def end_waits(self, *, is_backed_out: bool) -> None:
-        """Let nothing be got any more; all gets that wait end with MQRC_HCONN_ERROR."""
+    def end_waits(self, error: MQError, *, is_backed_out: bool) -> None:
+        """Let nothing be got any more; all gets that wait end with an error."""
         with self._core.engine_lock:
             self._unit_of_work.is_ended = True
             for requester in (self.requester, *(opened.requester for opened in self._all)):
-                requester.end(
-                    rc.MQRC_HCONN_ERROR, "the session was closed", is_backed_out=is_backed_out
-                )
+                requester.end(error.reason, error.detail, is_backed_out=is_backed_out)
 
     def close_all(self) -> None:
         """Close all handles and subscriptions, whatever that meets."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import Self
 
@@ -37,6 +38,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
 
+_numbers = count(1)
 _DELETES = c.MQCO_DELETE | c.MQCO_DELETE_PURGE
 
 
@@ -72,6 +74,11 @@ class Session(TopicVerbs):
         self._abandon = weakref.finalize(self, core.left_behind.sessions.append, end)
         self._abandon.atexit = False
         self.is_open = True
+        #: By it programs and operators name the connection; no other one of the process has it.
+        self.number = next(_numbers)
+        self.connected_ms = core.now_ms()
+        #: Why its verbs fail once it is closed.
+        self.end_error = mq_error(rc.MQRC_HCONN_ERROR, "the session is closed")
 
     def put(
         self,
@@ -281,7 +288,7 @@ class Session(TopicVerbs):
         try:
             if self._core.is_stopped:
                 return
-            self._opened.end_waits(is_backed_out=not commit)
+            self._opened.end_waits(self.end_error, is_backed_out=not commit)
             try:
                 if len(self.deliveries):
                     self.deliveries.end()
@@ -334,7 +341,7 @@ class Session(TopicVerbs):
     def _usable(self) -> bool:
         """Raise MQRC_HCONN_ERROR when closed; tell whether verbs are under syncpoint."""
         if not self.is_open:
-            raise mq_error(rc.MQRC_HCONN_ERROR, "the session is closed")
+            raise mq_error(self.end_error.reason, self.end_error.detail)
         # Here, before any lock: in a forked child a lock may be held by a thread that is not there.
         core = self._core
         core.check_running()

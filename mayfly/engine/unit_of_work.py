@@ -64,6 +64,8 @@ class UnitOfWork(Hold):
         #: What a backout undoes beside the messages, by whose it is.
         self._undo: dict[object, Callable[[], None]] = {}
         self._operation_count = 0
+        #: When the first message was put or got, None for an empty one.
+        self.began_ms: int | None = None
         #: Its session is closed, by another thread maybe; set under the lock.
         self.is_ended = False
         #: What it does to queues of others in a queue-sharing group, by whose they are.
@@ -98,6 +100,8 @@ class UnitOfWork(Hold):
     def put(self, pending: UncommittedPut) -> None:
         """Add a put; a delayed one reaches the staging queue, and its depth, at commit (D12)."""
         self.check_room()
+        if self.began_ms is None:
+            self.began_ms = pending.row.put_ms
         if pending.queue.home is not self._core:
             self.at(pending.queue.home).put(pending)
             return
@@ -115,6 +119,8 @@ class UnitOfWork(Hold):
 
         All of them are counted already, those to be staged as uncommitted (D12).
         """
+        if self.began_ms is None:
+            self.began_ms = self._core.now_ms()
         self.adopt(transaction)
         for pending in staged:
             self._add(pending)
@@ -129,10 +135,12 @@ class UnitOfWork(Hold):
         for home, part in transaction.parts.items():
             self.at(home).adopt(part)
 
-    def take(self, queue: LocalQueue, row: StoredMessage, persistence: int) -> None:
+    def take(self, queue: LocalQueue, row: StoredMessage, persistence: int, now_ms: int) -> None:
         """Add a get of a committed message, which is hidden from now on."""
+        if self.began_ms is None:
+            self.began_ms = now_ms
         if queue.home is not self._core:
-            self.at(queue.home).take(queue, row, persistence)
+            self.at(queue.home).take(queue, row, persistence, now_ms)
             return
         taken = UncommittedGet(queue, row, persistence)
         messages.hold(taken, self)
@@ -146,6 +154,8 @@ class UnitOfWork(Hold):
 
     def reschedule(self, taken: UncommittedGet, row: StoredMessage) -> None:
         """Add a new delivery time of a committed delayed message, which is hidden from now on."""
+        if self.began_ms is None:
+            self.began_ms = self._core.now_ms()
         messages.hold(taken, self)
         puts.reserve_in_unit(taken.queue)
         self._rescheduled.append((taken, row))
@@ -344,6 +354,7 @@ class UnitOfWork(Hold):
         self._puts, self._keys, self._takes, self._through = {}, {}, [], []
         self._rescheduled, self._statements, self._effects, self._late = [], [], [], []
         self._operation_count = 0
+        self.began_ms = None
 
 
 def parts_of(unit_of_work: UnitOfWork) -> list[UnitOfWork]:
@@ -370,6 +381,8 @@ def absorb(unit_of_work: UnitOfWork, held: UnitOfWork) -> None:
     for taken in held._takes:
         messages.hand_over(taken, held, unit_of_work)
     unit_of_work._takes += held._takes
+    if unit_of_work.began_ms is None:
+        unit_of_work.began_ms = held.began_ms
     for pending in held._puts.values():
         unit_of_work._add(pending)
     unit_of_work._operation_count += held._operation_count

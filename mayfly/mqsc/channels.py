@@ -14,6 +14,7 @@ from mayfly.admin import (
     named,
     number_of,
     object_type,
+    stop_channel,
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
@@ -84,12 +85,12 @@ def start(queue_manager: Manager, command: Command, kind: str) -> Outcome:
 
 
 def stop(queue_manager: Manager, command: Command, kind: str) -> Outcome:
-    """STOP CHANNEL(name) [MODE(QUIESCE | FORCE)]."""
+    """STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)]."""
     name = name_of(command.object)
     given = distinct(command.parameters)
-    mode = _word(given.pop("MODE", None), ("QUIESCE", "FORCE"))
+    mode = _word(given.pop("MODE", None), ("QUIESCE", "FORCE", "TERMINATE"))
     nothing_else(command, kind, given)
-    channels_of(queue_manager).stop(name, is_forced=mode == "FORCE")
+    stop_channel(queue_manager, name, is_forced=mode != "QUIESCE")
     return done("AMQ8019I", "Stop IBM MQ channel accepted.")
 
 

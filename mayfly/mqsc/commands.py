@@ -12,6 +12,7 @@ from mayfly.admin import (
     CHANNEL,
     CHSTATUS,
     CLNTCONN,
+    CONN,
     DEFINABLE,
     ENTAUTH,
     GROUP_STATUS,
@@ -33,7 +34,7 @@ from mayfly.admin import (
     WrongObject,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.mqsc import authority, channels, configuration
+from mayfly.mqsc import authority, channels, configuration, connections
 from mayfly.mqsc.display import Selection, selection
 from mayfly.mqsc.grammar import Command, MqscSyntaxError, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
@@ -306,6 +307,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         **dict.fromkeys((PROCESS, AUTHINFO), _display),
         CHANNEL: channels.display,
         CHSTATUS: channels.display_status,
+        CONN: connections.display,
         TOPIC: _display,
         TPSTATUS: _display_topic_status,
         PUBSUB: _display_all,
@@ -321,7 +323,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
     "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
     "PING": {QMGR: _ping, CHANNEL: channels.ping},
     "START": {CHANNEL: channels.start},
-    "STOP": {CHANNEL: channels.stop},
+    "STOP": {CHANNEL: channels.stop, CONN: connections.stop},
     "RESET": {CHANNEL: channels.reset, SETTING: configuration.reset},
     "RESOLVE": {CHANNEL: channels.resolve},
 }

@@ -545,7 +545,7 @@ def test_handler_that_cannot_open_its_queue_leaves_no_session_behind(qm: QueueMa
         handler(qm, "ACTION(RETRY)", queue="NOWHERE")
     assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
     # The error keeps the handler, and that its session.
-    assert all(session._opened.requester.is_ended for session in qm._sessions)
+    assert all(session._opened.requester.is_ended for session in qm.sessions)
 
 
 def test_handler_of_a_user_needs_authority_on_the_queue(qm: QueueManager) -> None:

@@ -62,7 +62,7 @@ class Cancellation(Change):
         queue, row, persistence = found
         if unit_of_work is not None:
             unit_of_work.check_room()
-            unit_of_work.take(queue, row, persistence)
+            unit_of_work.take(queue, row, persistence, self._core.now_ms())
             return
         messages.end(self._core, transaction, found, Event.CANCEL, self._core.now_ms())
 

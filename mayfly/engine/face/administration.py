@@ -36,6 +36,7 @@ from mayfly.engine.authority.words import OBJECT_TYPES
 from mayfly.engine.authority.words import allowed_words as authorities_of
 from mayfly.engine.authority.words import spelled as spelled_authorities
 from mayfly.engine.configuration import COMMAND_LEVEL, reconfigure
+from mayfly.engine.connections import ConnectionView, stop_connection, view_connections
 from mayfly.engine.objects.administration import alter as alter_definition
 from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
@@ -84,6 +85,7 @@ __all__ = [
     "CHANNEL_MODELS",
     "CLNTCONN",
     "COMMAND_LEVEL",
+    "ConnectionView",
     "ChannelDefinition",
     "DEFAULT_AUTHENTICATION",
     "DEFAULT_OBJECTS",
@@ -134,8 +136,10 @@ __all__ = [
     "profile_pattern",
     "reconfigure",
     "set_authority",
+    "stop_connection",
     "spelled_authorities",
     "view_authority",
+    "view_connections",
     "view_manager",
     "view_members",
     "view_named",

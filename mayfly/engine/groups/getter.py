@@ -146,7 +146,7 @@ class GroupGetter(Getter):
     ) -> Transaction | None:
         queue, row, persistence = found
         if self._unit_of_work is not None and self.in_unit:
-            self._unit_of_work.take(queue, row, persistence)
+            self._unit_of_work.take(queue, row, persistence, now_ms)
             return transaction
         transaction = transaction or Transaction()
         messages.end(self._core, transaction, found, messages.GETS[queue.is_staging], now_ms)

@@ -69,7 +69,7 @@ def open_definition(
     definition = _definition(opened.core, kind, name)
     if authority is not None:
         authority.check_inquire(kind, SELF if kind == QMGR else name)
-    return DefinitionHandle(opened, opened.open_object(options), definition)
+    return DefinitionHandle(opened, opened.open_object(kind, name, options), definition)
 
 
 def _definition(core: Core, kind: str, name: str) -> Definition:

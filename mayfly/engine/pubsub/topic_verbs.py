@@ -175,7 +175,7 @@ class TopicVerbs(ABC):
         check = partial(_check_publisher, authority)
         check(topic)
         target = Target(topic, alias, check, self._opened.saved_message)
-        return TopicHandle(core, self, target, self._opened.open_object(options))
+        return TopicHandle(core, self, target, self._opened.open_object("TOPIC", topic, options))
 
     def close_topic(self, handle: TopicHandle) -> None:
         """Close the handle of a topic."""

@@ -1,0 +1,160 @@
+"""The connections of a queue manager, and the instances of channels that clients connect by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from mayfly.admin.errors import WrongObject
+from mayfly.admin.model import (
+    CHANNEL_STATUS,
+    CHSTATUS,
+    CONN,
+    HANDLE,
+    HANDLE_TYPES,
+    UNIT_OF_WORK_STATES,
+    Record,
+)
+from mayfly.channel import ClientConnection, Status, channels_of, client_connections, end_client
+from mayfly.engine import Manager, Value, find_channel
+from mayfly.engine.face.administration import (
+    ConnectionView,
+    matches,
+    stop_connection,
+    view_connections,
+)
+from mayfly.lifetime.times import SECOND_MS
+from mayfly.mqi import constants as c
+from mayfly.mqi.attribute_selectors import MQCHT_SVRCONN
+from mayfly.mqi.command_constants import MQRCCF_CONNECTION_ID_ERROR
+
+_OPEN_OPTIONS = sorted(
+    (
+        (name, value)
+        for name, value in vars(c).items()
+        if name.startswith("MQOO_") and isinstance(value, int) and value > 0
+    ),
+    key=lambda each: each[1],
+)
+
+
+def inquire(manager: Manager, pattern: str) -> list[Record]:
+    """Return the connections whose ids match, the oldest first, local ones and those of clients."""
+    clients = {client.number: client for client in client_connections(manager)}
+    return [
+        _connection(manager, found, clients.get(found.number))
+        for found in _matching(manager, pattern)
+    ]
+
+
+def inquire_handles(manager: Manager, pattern: str) -> list[Record]:
+    """Return the open handles of the connections whose ids match."""
+    return [
+        Record(
+            HANDLE,
+            connection_id(found.number),
+            {
+                "OBJNAME": handle.name,
+                "OBJTYPE": HANDLE_TYPES[handle.kind],
+                "OPENOPTS": _spelled(handle.options),
+                "APPLTAG": found.application,
+                "USERID": found.user,
+            },
+        )
+        for found in _matching(manager, pattern)
+        for handle in found.handles
+    ]
+
+
+def stop(manager: Manager, identifier: str) -> None:
+    """End a connection, whose unit of work is backed out.
+
+    Raises WrongObject with MQRCCF_CONNECTION_ID_ERROR for an id that no connection has.
+    """
+    numbers = [each.number for each in view_connections(manager)]
+    found = next((number for number in numbers if connection_id(number) == identifier), 0)
+    # The socket of a client ends as well, with what else it carries.
+    if end_client(manager, found) or stop_connection(manager, found):
+        return
+    said = f"no connection has the id {identifier}"
+    raise WrongObject(MQRCCF_CONNECTION_ID_ERROR, "CONN", identifier, said)
+
+
+def stop_channel(manager: Manager, name: str, *, is_forced: bool) -> None:
+    """Stop a channel; the clients that have come by it are ended.
+
+    ``is_forced`` cuts the batch of a sender off. Raises as ``Channels.stop``.
+    """
+    channels_of(manager).stop(name, is_forced=is_forced)
+    if find_channel(manager, name).chltype == MQCHT_SVRCONN:
+        for client in client_connections(manager):
+            if client.channel == name:
+                end_client(manager, client.number)
+
+
+def inquire_instances(manager: Manager, pattern: str) -> list[Record]:
+    """Return a status for each socket by which clients have come through a channel."""
+    instances: dict[int, list[ClientConnection]] = {}
+    for client in client_connections(manager):
+        if client.channel and matches(client.channel, pattern):
+            instances.setdefault(client.instance, []).append(client)
+    return [_instance(clients) for _number, clients in sorted(instances.items())]
+
+
+def connection_id(number: int) -> str:
+    """Return CONN, the id of a connection: 16 hexadecimal digits."""
+    return f"{number:016X}"
+
+
+def _matching(manager: Manager, pattern: str) -> list[ConnectionView]:
+    return [
+        found
+        for found in view_connections(manager)
+        if matches(connection_id(found.number), pattern)
+    ]
+
+
+def _connection(manager: Manager, found: ConnectionView, client: ClientConnection | None) -> Record:
+    began_ms = found.unit_of_work_ms
+    date, time = _date_and_time(began_ms)
+    values: dict[str, Value] = {
+        "APPLTAG": found.application,
+        "USERID": found.user,
+        "CHANNEL": "" if client is None else client.channel,
+        "CONNAME": "" if client is None else client.address,
+        "HANDLES": len(found.handles),
+        "UOWSTATE": UNIT_OF_WORK_STATES["NONE" if began_ms is None else "ACTIVE"],
+        "UOWSTDA": date,
+        "UOWSTTI": time,
+        "UOWAGE": 0 if began_ms is None else max(0, manager.now_ms() - began_ms) // SECOND_MS,
+    }
+    return Record(CONN, connection_id(found.number), values)
+
+
+def _instance(clients: Sequence[ClientConnection]) -> Record:
+    first = clients[0]
+    date, time = _date_and_time(first.connected_ms)
+    values: dict[str, Value] = {
+        "CHLTYPE": MQCHT_SVRCONN,
+        "STATUS": CHANNEL_STATUS[Status.RUNNING],
+        "CONNAME": first.address,
+        "MCAUSER": first.user,
+        "RAPPLTAG": first.application,
+        "CURSHCNV": len(clients),
+        "MSGS": sum(client.request_count for client in clients),
+        "CHSTADA": date,
+        "CHSTATI": time,
+    }
+    return Record(CHSTATUS, first.channel, values)
+
+
+def _spelled(options: int) -> str:
+    return ",".join(name for name, bit in _OPEN_OPTIONS if options & bit)
+
+
+def _date_and_time(moment_ms: int | None) -> tuple[str, str]:
+    """Return a moment as MQSC shows it, UTC."""
+    if moment_ms is None:
+        return "", ""
+    moment = datetime.fromtimestamp(moment_ms / SECOND_MS, UTC)
+    return moment.strftime("%Y-%m-%d"), moment.strftime("%H.%M.%S")

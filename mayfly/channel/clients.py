@@ -1,0 +1,85 @@
+"""The clients of a queue manager that a server has let in: a server hands this to administration.
+
+A queue manager that no server serves has none. Several servers of one process may serve it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from mayfly.engine import Manager
+
+
+class ClientConnection(Protocol):
+    """One conversation of a client.
+
+    ``number`` is that of the connection on its queue manager, ``instance`` that of the socket,
+    which several conversations may share. ``address`` is empty for a UNIX socket. A blank
+    ``channel`` is that of an operator.
+    """
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def instance(self) -> int: ...
+    @property
+    def queue_manager(self) -> str: ...
+    @property
+    def channel(self) -> str: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def application(self) -> str: ...
+    @property
+    def has_tls(self) -> bool: ...
+    @property
+    def connected_ms(self) -> int: ...
+    @property
+    def request_count(self) -> int: ...
+
+
+class Clients(Protocol):
+    """The clients of one server."""
+
+    def connections(self) -> Sequence[ClientConnection]:
+        """Return the conversations that are open."""
+
+    def end(self, number: int) -> bool:
+        """End the socket of a conversation; False when it has none of this number.
+
+        What it has not committed is backed out. The client is told MQRC_CONNECTION_BROKEN.
+        """
+
+
+_SERVERS: weakref.WeakKeyDictionary[Manager, list[Clients]] = weakref.WeakKeyDictionary()
+
+
+@contextmanager
+def clients_known(manager: Manager, clients: Clients) -> Iterator[None]:
+    """Let administration of a queue manager know the clients of a server for a block."""
+    servers = _SERVERS.setdefault(manager, [])
+    servers.append(clients)
+    try:
+        yield
+    finally:
+        servers.remove(clients)
+
+
+def client_connections(manager: Manager) -> list[ClientConnection]:
+    """Return the conversations of clients with a queue manager."""
+    return [
+        connection
+        for server in list(_SERVERS.get(manager, ()))
+        for connection in server.connections()
+        if connection.queue_manager == manager.name
+    ]
+
+
+def end_client(manager: Manager, number: int) -> bool:
+    """End the socket of a client's conversation; False when no server has it."""
+    return any(server.end(number) for server in list(_SERVERS.get(manager, ())))

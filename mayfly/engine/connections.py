@@ -1,0 +1,71 @@
+"""The connections of a queue manager as an operator sees them, and their end by an operator."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mayfly.engine.manager import Manager
+from mayfly.engine.session import Session
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+
+
+class HandleView(NamedTuple):
+    """An open handle: QUEUE, TOPIC, PROCESS or QMGR, the name of the object, MQOO options."""
+
+    kind: str
+    name: str
+    options: int
+
+
+class ConnectionView(NamedTuple):
+    """A connection. ``unit_of_work_ms`` is when its unit of work began, None without one."""
+
+    number: int
+    user: str
+    application: str
+    connected_ms: int
+    unit_of_work_ms: int | None
+    handles: tuple[HandleView, ...]
+
+
+def view_connections(manager: Manager) -> list[ConnectionView]:
+    """Return the open connections of a queue manager, the oldest first."""
+    with manager.engine_lock:
+        manager.check_running()
+        sessions = sorted(_open_sessions(manager), key=lambda session: session.number)
+        return [_view(session) for session in sessions]
+
+
+def stop_connection(manager: Manager, number: int) -> bool:
+    """End a connection from outside; False when there is none of this number.
+
+    Its unit of work is backed out. Its verbs fail with MQRC_CONNECTION_BROKEN from now on, as do
+    its gets that wait.
+    """
+    manager.check_running()
+    with manager.engine_lock:
+        found = next((each for each in _open_sessions(manager) if each.number == number), None)
+        if found is not None:
+            said = f"connection {number} was stopped by an operator"
+            found.end_error = mq_error(rc.MQRC_CONNECTION_BROKEN, said)
+    if found is None:
+        return False
+    found.close(commit=False)
+    return True
+
+
+def _open_sessions(manager: Manager) -> list[Session]:
+    assert manager.engine_lock.is_held()
+    return [session for session in list(manager.sessions) if session.is_open]
+
+
+def _view(session: Session) -> ConnectionView:
+    return ConnectionView(
+        session.number,
+        session.context.user_identifier,
+        session.context.put_appl_name,
+        session.connected_ms,
+        session.unit_of_work.began_ms,
+        tuple(HandleView(*each) for each in session._opened.views()),
+    )
