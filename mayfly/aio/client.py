@@ -87,7 +87,12 @@ class AsyncClient:
         )
 
         async def verb(handle: int) -> PutResult:
-            return await self._outcomes.done(lambda on_done: begin(handle, on_done=on_done))
+            result: PutResult | None = await self._outcomes.done(
+                lambda on_done: begin(handle, on_done=on_done)
+            )
+            # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
+            assert result is not None
+            return result
 
         return (await self._objects.use(to_queue(queue), verb)).msg_id
 
@@ -186,7 +191,12 @@ class AsyncClient:
         )
 
         async def verb(handle: int) -> PutResult:
-            return await self._outcomes.done(lambda on_done: begin(handle, on_done=on_done))
+            result: PutResult | None = await self._outcomes.done(
+                lambda on_done: begin(handle, on_done=on_done)
+            )
+            # Only a put with MQPMO_ASYNC_RESPONSE ends with nothing.
+            assert result is not None
+            return result
 
         return await self._objects.use(to_topic(topic, topic_object), verb)
 

@@ -8,14 +8,13 @@ from mayfly.connection.by_name import connect
 from mayfly.connection.interface import (
     Asynchronous,
     Connection,
-    Held,
     Objects,
     OnDone,
-    Onward,
     Opened,
     UnderWay,
 )
 from mayfly.connection.local import LocalConnection
+from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Subscribed, Topics
 from mayfly.connection.values import (

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
+from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import (
     Delivery,
     GetResult,
     Inquiry,
-    Message,
     Property,
     PutResult,
     Settlement,
@@ -245,39 +245,6 @@ class Objects(Protocol):
         """
 
 
-class Held(Protocol):
-    """Messages that this conversation holds one by one, for programs that wait for them."""
-
-    def get(
-        self, handle: int, options: int = c.MQGMO_NONE, *, wait_ms: int = c.MQWI_UNLIMITED
-    ) -> Delivery:
-        """Get a message as ``Asynchronous.get`` does, and return it, to be settled like that.
-
-        Raises the reason codes of a get, MQRC_NO_MSG_AVAILABLE first of all.
-        """
-
-
-class Onward(Protocol):
-    """What becomes of a message that this unit of work has got, in the same unit of work.
-
-    Each takes a message as a get has returned it. Over a network its queue and MsgToken are sent,
-    and the server looks for them among what the unit of work has got.
-    """
-
-    def forward(self, message: Message, name: str) -> None:
-        """Put it on another queue as it is, its life running on (E21, Q2).
-
-        ``name`` may be ``QUEUE@MANAGER``. Raises the reason codes of open and put,
-        MQRC_UNKNOWN_OBJECT_NAME for a blank name and a model queue.
-        """
-
-    def dead_letter(self, message: Message, reason: int) -> None:
-        """Put it on the dead-letter queue behind an MQDLH with a reason (Q1); raises likewise."""
-
-    def report_exception(self, message: Message, reason: int) -> bool:
-        """Send the exception report that it owes; False when nobody takes the report (R6)."""
-
-
 class Asynchronous(Protocol):
     """Verbs that do not wait: they end with ``on_done``, called once and outside of all locks.
 
@@ -303,6 +270,26 @@ class Asynchronous(Protocol):
         conversion and properties. With MQGMO_SYNCPOINT the message goes into the unit of work of
         this conversation. With MQGMO_BROWSE_FIRST it stays on its queue, for everybody. The number
         of the delivery is 0 in these two cases, and there is nothing to settle.
+        """
+
+    def fetch(
+        self,
+        handle: int,
+        options: int = c.MQGMO_NONE,
+        *,
+        on_done: OnDone[GetResult],
+        wait_ms: int = 0,
+        max_length: int | None = None,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        token: bytes | None = None,
+        in_handle: bool = False,
+        with_extension: bool = False,
+    ) -> UnderWay:
+        """Get a message as ``Connection.get`` does: into the unit of work, or for good.
+
+        A persistent message that is got for good is durably so when it is told. Tells
+        MQRC_OPTIONS_ERROR for a browse, a get under the cursor and one by the rules of groups.
         """
 
     def get_any(
@@ -342,16 +329,19 @@ class Asynchronous(Protocol):
         descriptor: Descriptor,
         options: int = c.MQPMO_NONE,
         *,
-        on_done: OnDone[PutResult],
+        on_done: OnDone[PutResult | None],
         msg_id: bytes = b"",
         correl_id: bytes = b"",
+        expiry_tenths: int = c.MQEI_UNLIMITED,
         time_to_live_ms: int | None = None,
         delay_ms: int = 0,
         properties: Sequence[Property] = (),
+        context: int = c.MQHO_NONE,
     ) -> UnderWay:
         """Put a message; outside of syncpoint a persistent one is durable when it is told.
 
-        Messages have the order of the calls; those that are put meanwhile share a sync. Tells
+        Tells None for one with MQPMO_ASYNC_RESPONSE that its queue refuses. Messages have the order
+        of the calls; those that are put meanwhile share a sync. Tells
         MQRC_RESOURCE_PROBLEM when 10,000 of the queue manager's are on their way to the disk.
         """
 

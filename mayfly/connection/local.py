@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 
 from mayfly.connection.interface import (
     Asynchronous,
-    Held,
     Objects,
-    Onward,
     Opened,
 )
 from mayfly.connection.local_calls import LocalCalls, LocalHeld
@@ -16,6 +14,7 @@ from mayfly.connection.local_claims import LocalClaims
 from mayfly.connection.local_onward import LocalOnward
 from mayfly.connection.local_topics import LocalTopics
 from mayfly.connection.objects import OpenObjects, not_open_here
+from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import GetResult, Property, PutResult, Status
@@ -62,7 +61,9 @@ class LocalConnection:
         calls = LocalCalls(session, objects)
         self.asynchronous: Asynchronous = calls
         self.held: Held = LocalHeld(session, objects)
-        self.onward: Onward = LocalOnward(session)
+        #: Messages that the unit of work has got, and what becomes of them.
+        self.got_messages = LocalOnward(session)
+        self.onward: Onward = self.got_messages
         self.runtime = core.runtime
         self.number = calls.number
         self.schedule: ScheduleVerbs = session.schedule
@@ -253,6 +254,11 @@ class LocalConnection:
     def is_broken(self) -> bool:
         """Whether the queue manager is gone."""
         return self._core.is_stopped
+
+    @property
+    def open_count(self) -> int:
+        """How many objects are open."""
+        return len(self._handles)
 
     @property
     def admin(self) -> Administration:

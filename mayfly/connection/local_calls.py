@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 
 from mayfly.connection.interface import OnDone, OnRefused, UnderWay
 from mayfly.connection.objects import OpenObjects
-from mayfly.connection.values import Delivery, Property, PutResult, Settlement
-from mayfly.engine import GetRequest, Match, Message, PutRequest, Session, put_dead_letter
+from mayfly.connection.values import Delivery, GetResult, Property, PutResult, Settlement
+from mayfly.engine import GetRequest, Handle, Match, Message, PutRequest, Session, put_dead_letter
 from mayfly.engine.face.programs import (
     ANY,
     Completion,
@@ -19,7 +19,7 @@ from mayfly.engine.face.programs import (
     UnitOfWork,
     with_properties,
 )
-from mayfly.lifetime.window import check_life_ms
+from mayfly.lifetime.window import check_life_ms, life_ms_of_expiry
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -112,29 +112,69 @@ class LocalCalls:
         descriptor: Descriptor,
         options: int = c.MQPMO_NONE,
         *,
-        on_done: OnDone[PutResult],
+        on_done: OnDone[PutResult | None],
         msg_id: bytes = b"",
         correl_id: bytes = b"",
+        expiry_tenths: int = c.MQEI_UNLIMITED,
         time_to_live_ms: int | None = None,
         delay_ms: int = 0,
         properties: Sequence[Property] = (),
+        context: int = c.MQHO_NONE,
     ) -> UnderWay:
         """MQPUT to a queue or a topic."""
         completion = Completion()
+        result: PutResult | None
         try:
             self._core.background.check_room()
             target = self._objects.find(handle)
             if not isinstance(target, TopicHandle):
                 target = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_OUTPUT)
+            if expiry_tenths != c.MQEI_UNLIMITED:
+                refuses_zero = self._core.settings.is_zero_refused
+                time_to_live_ms = life_ms_of_expiry(expiry_tenths, refuse_zero=refuses_zero)
             if properties:
                 descriptor, body = with_properties(self._core, descriptor, body, properties)
             if time_to_live_ms is not None:
                 check_life_ms(time_to_live_ms)
             request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
-            result = target.put(body, request, options, completion=completion)
+            if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
+                result = target.put_async(body, request, options, context, completion=completion)
+            else:
+                result = target.put(body, request, options, context, completion=completion)
         except MQError as error:
             return self._tell(on_done, error)
         return self._end(completion, on_done, result)
+
+    def fetch(
+        self,
+        handle: int,
+        options: int = c.MQGMO_NONE,
+        *,
+        on_done: OnDone[GetResult],
+        wait_ms: int = 0,
+        max_length: int | None = None,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        token: bytes | None = None,
+        in_handle: bool = False,
+        with_extension: bool = False,
+    ) -> UnderWay:
+        """MQGET for good, or into the unit of work."""
+        try:
+            queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
+            match = ANY
+            if msg_id or correl_id or token is not None:
+                match = Match(msg_id or None, correl_id or None, token=token)
+            view = queue.view(options, has_handle=in_handle)
+            request = GetRequest(match, wait_ms, max_length, view=view, extends=with_extension)
+            if not queue.is_plain(request, options):
+                said = f"GMO.Options {options:#x} with a callback"
+                raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+            standing = queue.begin_get(request, options, on_done)
+        except MQError as error:
+            return self._tell(on_done, error)
+        standing.begin()
+        return standing
 
     def commit(self, on_done: OnDone[None]) -> UnderWay:
         """MQCMIT."""

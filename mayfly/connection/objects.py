@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
-from types import FrameType
 from typing import SupportsIndex, TypeAlias
 
+from mayfly.connection.dropped import end_dropped
 from mayfly.connection.values import Inquiry, Value
 from mayfly.engine import Handle, Session
 from mayfly.engine.face.programs import (
@@ -22,8 +21,6 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
 
-#: Modules in the midst of which nothing is closed, but for those of facades.
-_OURS, _FACADES = "mayfly.", ("mayfly.pymqi.", "mayfly.jms.")
 AnyHandle: TypeAlias = Handle | TopicHandle | DefinitionHandle
 
 
@@ -83,19 +80,7 @@ class OpenObjects:
 
     def end_dropped(self, end: Callable[[], None]) -> None:
         """Run what ends an object that its program has dropped, now or at the next verb."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            module = str(frame.f_globals.get("__name__"))
-            if module.startswith(_OURS) and not module.startswith(_FACADES):
-                self._session.core.left_behind.objects.append(end)
-                return
-            frame = frame.f_back
-        end()
-
-    def _check_operator(self) -> None:
-        if self._session.authority is not None:
-            said = "a user of limited authority administers nothing"
-            raise mq_error(rc.MQRC_NOT_AUTHORIZED, said)
+        end_dropped(end, self._session.core.left_behind.objects.append)
 
 
 def not_open_here(number: SupportsIndex) -> MQError:

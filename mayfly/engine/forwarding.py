@@ -10,10 +10,11 @@ from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, new_id, stored_id
 from mayfly.engine.disposal import as_given, dead_letter, send_report
-from mayfly.engine.message import Message
+from mayfly.engine.message import Message, message_of
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
+from mayfly.engine.unit_of_work import open_puts, taken_by
 from mayfly.lifetime.dead_letters import Refusal, behind_header
 from mayfly.lifetime.reports import Cause, Original
 from mayfly.lifetime.window import window_at_put
@@ -21,6 +22,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import mq_error
+from mayfly.store.keys import message_token
 
 _OPEN = c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT
 _PUT = c.MQPMO_SYNCPOINT | c.MQPMO_SET_ALL_CONTEXT
@@ -125,3 +127,15 @@ def _request(core: Core, message: Message, descriptor: Descriptor) -> PutRequest
         stored_id(message.correl_id),
         left_ms,
     )
+
+
+def got_in(session: Session, queue: str, token: bytes) -> Message | None:
+    """Return a message that its unit of work has got, by queue and MsgToken; None for none."""
+    core, unit_of_work = session.core, session.unit_of_work
+    with core.engine_lock:
+        own = [pending for pending, is_got in open_puts(unit_of_work) if is_got]
+        found = [*taken_by(unit_of_work), *own]
+    for source, row, _side in found:
+        if source.name == queue and message_token(row.k, row.put_ms) == token:
+            return message_of(queue, row, core.now_ms())
+    return None

@@ -25,6 +25,7 @@ from mayfly.engine.properties.views import OPTIONS as PROPERTY_OPTIONS
 from mayfly.engine.properties.views import View, view_of
 from mayfly.engine.put import PutRequest, PutResult, put
 from mayfly.engine.queues import LocalQueue
+from mayfly.engine.standing_get import OnGot, StandingGet
 from mayfly.engine.status import is_asynchronous
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (
@@ -45,6 +46,7 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import (
     ConnectionBroken,
     InhibitedError,
+    MQError,
     ObjectError,
     ResourceError,
     mq_error,
@@ -193,6 +195,8 @@ class Handle:
         request: PutRequest,
         options: int = c.MQPMO_NONE,
         context: SupportsIndex = c.MQHO_NONE,
+        *,
+        completion: Completion | None = None,
     ) -> PutResult | None:
         """MQPUT with MQPMO_ASYNC_RESPONSE: None when the queue refuses the message (P13).
 
@@ -201,7 +205,7 @@ class Handle:
         is put as by that.
         """
         try:
-            result = self.put(body, request, options, context)
+            result = self.put(body, request, options, context, completion=completion)
         except (InhibitedError, ObjectError, ResourceError) as error:
             if not is_asynchronous(self._path, request, options):
                 raise
@@ -217,6 +221,68 @@ class Handle:
 
         What this handle has locked by a browse it may get: that ends the lock (B5).
         """
+        request = self._asked(request, options)
+        token, groups = request.match.token, self._groups
+        try:
+            if token is not None and not options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR):
+                self._cursor.check_mark(key_of_token(token))
+            if groups is None and (options & GROUPING or request.match.group_id is not None):
+                owner, requester = self._owner, self.opened.requester
+                groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
+                self._groups = groups
+            if groups is None:
+                result = self._get_plainly(request, options)
+            else:
+                result = groups.get(self.path, request, options, self._get_plainly)
+        except ConnectionBroken as error:
+            raise told_of_closing(error, options) from None
+        if result.failure is not None or self.options & c.MQOO_SAVE_ALL_CONTEXT:
+            self._note(result, options)
+        return result
+
+    def is_plain(self, request: GetRequest, options: int) -> bool:
+        """Tell whether a get is destructive, by no cursor and without regard to groups."""
+        by_group = options & GROUPING or request.match.group_id is not None
+        return not (by_group or self._groups or options & (BROWSE | _UNDER_CURSOR))
+
+    def begin_get(self, request: GetRequest, options: int, on_got: OnGot) -> StandingGet:
+        """Begin a plain get as :meth:`get` does it, told by ``on_got``, which raises nothing.
+
+        Raises what is wrong with the call. Gets of one handle in this form follow each other.
+        """
+        request = self._asked(request, options)
+        assert self.is_plain(request, options)
+        path, requester = self.path, self.opened.requester
+        if request.match.token is not None:
+            self._cursor.check_mark(key_of_token(request.match.token))
+        self._place = place = place_for(self._place, self._core, path.queue, request.match)
+        unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
+        getter = Getter(self._core, path, request, unit_of_work, requester, place=place)
+
+        def tell(outcome: GetResult | MQError) -> None:
+            if isinstance(outcome, ConnectionBroken):
+                outcome = told_of_closing(outcome, options)
+            if isinstance(outcome, MQError):
+                on_got(outcome)
+                return
+            try:
+                self._note(outcome, options)
+            except MQError as error:
+                on_got(error)
+            else:
+                on_got(outcome)
+
+        return StandingGet(self._core, [getter], tell, lambda _result, _place: None)
+
+    def _note(self, result: GetResult, options: int) -> None:
+        """Keep the context of what was got; raises why its properties cannot be returned."""
+        if result.failure is not None:
+            raise result.failure
+        if self.options & c.MQOO_SAVE_ALL_CONTEXT and not result.stays:
+            self.opened.saved = None if options & BROWSE else result.message
+
+    def _asked(self, request: GetRequest, options: int) -> GetRequest:
+        """Return what a get asks for, its options and the handle's selector looked at."""
         self._check_open()
         check_get_options(options)
         if options & c.MQGMO_UNLOCK:
@@ -230,7 +296,7 @@ class Handle:
         match, selector = request.match, self._selector
         if match.token is not None and options & c.MQGMO_WAIT and not options & _UNDER_CURSOR:
             raise mq_error(rc.MQRC_MSG_TOKEN_ERROR, "MQMO_MATCH_MSG_TOKEN with MQGMO_WAIT")
-        request = GetRequest(
+        return GetRequest(
             match if selector is None else match.narrowed(selector),
             request.wait_ms if options & c.MQGMO_WAIT else 0,
             request.max_length,
@@ -239,15 +305,6 @@ class Handle:
             request.view,
             request.extends,
         )
-        try:
-            result = self._get(request, options)
-        except ConnectionBroken as error:
-            raise told_of_closing(error, options) from None
-        if result.failure is not None:
-            raise result.failure
-        if self.options & c.MQOO_SAVE_ALL_CONTEXT and not result.stays:
-            self.opened.saved = None if options & BROWSE else result.message
-        return result
 
     def view(self, options: int, *, has_handle: bool) -> View:
         """Return how a get with MQGMO options, perhaps with a message handle, sees properties.
@@ -256,18 +313,6 @@ class Handle:
         """
         self._check_open()
         return view_of(options, self.path.property_control, has_handle=has_handle)
-
-    def _get(self, request: GetRequest, options: int) -> GetResult:
-        token, groups = request.match.token, self._groups
-        if token is not None and not options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR):
-            self._cursor.check_mark(key_of_token(token))
-        if groups is None and (options & GROUPING or request.match.group_id is not None):
-            owner, requester = self._owner, self.opened.requester
-            groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
-            self._groups = groups
-        if groups is None:
-            return self._get_plainly(request, options)
-        return groups.get(self.path, request, options, self._get_plainly)
 
     def _get_plainly(self, request: GetRequest, options: int) -> GetResult:
         if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from mayfly.engine.callbacks import Completion
 from mayfly.engine.core import Core
 from mayfly.engine.get import GetResult, Getter
 from mayfly.engine.transaction import Transaction
@@ -17,7 +18,7 @@ from mayfly.mqi.errors import MQError, mq_error
 #: says by which getter.
 OnTaken: TypeAlias = Callable[[GetResult, int], None]
 #: Called with what a get has got, or why it has got nothing.
-OnGot: TypeAlias = Callable[[GetResult | MQError], None]
+OnGot: TypeAlias = Callable[[GetResult | MQError], object]
 #: Called under the lock with the number of a getter that is refused its message, and why; with None
 #: when it is not.
 OnRefused: TypeAlias = Callable[[int, MQError | None], None]
@@ -26,10 +27,11 @@ OnRefused: TypeAlias = Callable[[int, MQError | None], None]
 class StandingGet:
     """One get that stands until a message, its time or a cancel ends it.
 
-    Its getters take into a unit of work; those that come first are asked first. The decision is
-    made under the lock, once, by whoever brings the message, ends the wait or cancels. ``on_got``
-    is called afterwards without the lock; after a cancel never. With ``on_refused`` a getter that
-    is refused does not end it: definitions that change let it be asked again.
+    Its getters take into a unit of work, or for good; those that come first are asked first. The
+    decision is made under the lock, once, by whoever brings the message, ends the wait or cancels.
+    ``on_got`` is called afterwards without the lock, when what was got for good is durably so;
+    after a cancel never. With ``on_refused`` a getter that is refused does not end it: definitions
+    that change let it be asked again.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class StandingGet:
                 self._decide(error)
                 return
             if outcome is not None:
-                self._decide(outcome[0], place)
+                self._decide(outcome, place)
                 return
             is_cut = is_cut or getter.is_cut
         if is_cut:
@@ -128,7 +130,7 @@ class StandingGet:
         elif waiter.result is None:
             self._core.background.do(self._go_on)
         else:
-            self._decide(waiter.result[0], place)
+            self._decide(waiter.result, place)
 
     def _leave(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -152,12 +154,21 @@ class StandingGet:
             return
         self.begin()
 
-    def _decide(self, outcome: GetResult | MQError, place: int = 0) -> None:
+    def _decide(
+        self, outcome: tuple[GetResult, Transaction | None] | MQError, place: int = 0
+    ) -> None:
         core = self._core
         self._end()
-        if not isinstance(outcome, MQError):
-            self._on_taken(outcome, place)
-        core.callbacks.waiting.append(partial(self._on_got, outcome))
+        if isinstance(outcome, MQError):
+            core.callbacks.waiting.append(partial(self._on_got, outcome))
+        else:
+            result, transaction = outcome
+            self._on_taken(result, place)
+            core.callbacks.waiting.append(
+                partial(self._on_got, result)
+                if transaction is None
+                else partial(self._run, result, transaction, self._getters[place])
+            )
         if core.is_stopped or core.is_closing:
             # Nobody calls verbs any more, by which others would be told.
             core.background.do(lambda: None)
@@ -166,3 +177,23 @@ class StandingGet:
         self._is_decided = True
         for getter in self._getters:
             getter.is_over = True
+
+    def _run(self, result: GetResult, transaction: Transaction, getter: Getter) -> None:
+        """Make the get of a message final, and tell; closed meanwhile, it takes none."""
+        core, requester = self._core, getter.requester
+        with core.engine_lock:
+            is_ended = requester.is_ended
+            if is_ended:
+                core.committer.take_back(transaction)
+            is_over = is_ended or core.committer.run_at_once(transaction)
+        if is_over:
+            core.committer.run_deferred()
+            self._on_got(requester.error() if is_ended else result)
+            return
+        completion = Completion()
+        completion.transaction = transaction
+
+        def end(error: MQError | None) -> None:
+            self._on_got(result if error is None else error)
+
+        core.background.end_with(completion, end)

@@ -1,6 +1,6 @@
 """What Mayfly takes from the machine: clocks, threads, locks, randomness and files."""
 
-from mayfly.runtime.clocks import SystemClock
+from mayfly.runtime.clocks import SystemClock, elapsed_ms
 from mayfly.runtime.files import Files
 from mayfly.runtime.locks import EngineLock
 from mayfly.runtime.runtime import Condition, Event, Lock, Runtime, Thread
@@ -16,4 +16,5 @@ __all__ = [
     "SystemClock",
     "Thread",
     "VirtualClock",
+    "elapsed_ms",
 ]

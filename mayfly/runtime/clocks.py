@@ -18,6 +18,11 @@ _SLOWED_BY = 100
 _LOG = logging.getLogger("mayfly.clock")
 
 
+def elapsed_ms() -> int:
+    """Return ms since some moment in the past: for what happens between machines, not messages."""
+    return time.monotonic_ns() // _NS_PER_MS
+
+
 class SystemClock:
     """The machine's time, protected against steps of its wall clock.
 

@@ -9,10 +9,11 @@ from mayfly.engine.deliveries import Delivery, Settlement
 from mayfly.engine.delivery import bytes_of
 from mayfly.engine.descriptors import plain_descriptor
 from mayfly.engine.finding.search import ANY
-from mayfly.engine.get import GetResult
+from mayfly.engine.forwarding import got_in
+from mayfly.engine.get import GetResult, Handed
 from mayfly.engine.home import HOME_VARIABLE
 from mayfly.engine.manager import managers_here
-from mayfly.engine.message import token_of
+from mayfly.engine.message import row_of, token_of
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
 from mayfly.engine.objects.inquire import Inquiry, inquire, inquire_itself, text_length
 from mayfly.engine.objects.lookup import has_lives_from_release
@@ -45,6 +46,7 @@ __all__ = [
     "DEFINITION_KINDS",
     "DefinitionHandle",
     "GetResult",
+    "Handed",
     "Inquiry",
     "PutResult",
     "Status",
@@ -55,6 +57,8 @@ __all__ = [
     "inquire",
     "inquire_itself",
     "plain_descriptor",
+    "row_of",
+    "got_in",
     "set_attributes",
     "text_length",
     "token_of",

@@ -1,0 +1,41 @@
+"""Messages that a program has got and not used up: it holds them, or they go on."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mayfly.connection.values import Delivery, Message
+from mayfly.mqi import constants as c
+
+
+class Held(Protocol):
+    """Messages that this conversation holds one by one, for programs that wait for them."""
+
+    def get(
+        self, handle: int, options: int = c.MQGMO_NONE, *, wait_ms: int = c.MQWI_UNLIMITED
+    ) -> Delivery:
+        """Get a message as ``Asynchronous.get`` does, and return it, to be settled like that.
+
+        Raises the reason codes of a get, MQRC_NO_MSG_AVAILABLE first of all.
+        """
+
+
+class Onward(Protocol):
+    """What becomes of a message that this unit of work has got, in the same unit of work.
+
+    Each takes a message as a get has returned it. Over a network its queue and MsgToken are sent,
+    and the server looks for them among what the unit of work has got.
+    """
+
+    def forward(self, message: Message, name: str) -> None:
+        """Put it on another queue as it is, its life running on (E21, Q2).
+
+        ``name`` may be ``QUEUE@MANAGER``. Raises the reason codes of open and put,
+        MQRC_UNKNOWN_OBJECT_NAME for a blank name and a model queue.
+        """
+
+    def dead_letter(self, message: Message, reason: int) -> None:
+        """Put it on the dead-letter queue behind an MQDLH with a reason (Q1); raises likewise."""
+
+    def report_exception(self, message: Message, reason: int) -> bool:
+        """Send the exception report that it owes; False when nobody takes the report (R6)."""

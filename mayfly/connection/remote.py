@@ -1,0 +1,285 @@
+"""A connection to a queue manager that another process serves (docs/WIRE.md)."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from operator import index
+
+from mayfly.connection.endpoint import Endpoint
+from mayfly.connection.interface import Asynchronous, Objects, Opened
+from mayfly.connection.onward import Held, Onward
+from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
+from mayfly.connection.remote_calls import RemoteCalls, RemoteHeld, RemoteOnward
+from mayfly.connection.remote_conversation import Conversation
+from mayfly.connection.remote_link import Link
+from mayfly.connection.remote_objects import RemoteObjects, RemoteTopics
+from mayfly.connection.remote_operating import RemoteAdministration, RemoteClaims, RemoteSchedule
+from mayfly.connection.remote_puts import UnansweredPuts
+from mayfly.connection.remote_stream import opened
+from mayfly.connection.topics import Topics
+from mayfly.connection.values import GetResult, Property, PutResult, Status
+from mayfly.connection.wire_values import (
+    opened_of_row,
+    put_of_row,
+    result_of_row,
+    rows_of_properties,
+)
+from mayfly.contracts.wire_rows import packed_descriptor
+from mayfly.contracts.wire_verbs import Verb
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.runtime import Runtime
+
+#: With these another address of the list may be tried.
+_TRY_NEXT = frozenset(
+    {
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_NAME_ERROR,
+        rc.MQRC_Q_MGR_QUIESCING,
+        rc.MQRC_Q_MGR_STOPPING,
+        rc.MQRC_CONNECTION_BROKEN,
+    }
+)
+_IN_UNIT_OF_WORK = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
+_STAYS = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
+
+
+def connect(
+    endpoint: Endpoint, user: str = "", password: str = "", *, application: str = ""
+) -> RemoteConnection:
+    """Connect to the queue manager of an endpoint, whose addresses are tried in order.
+
+    ``application`` becomes PutApplName. Raises MQRC_Q_MGR_NOT_AVAILABLE where nobody listens,
+    or somebody of another protocol or version does, MQRC_HOST_NOT_AVAILABLE,
+    MQRC_Q_MGR_NAME_ERROR, MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE,
+    MQRC_SSL_INITIALIZATION_ERROR, MQRC_NOT_AUTHORIZED. Of several addresses the last one says why.
+    """
+    failure: MQError | None = None
+    for address in endpoint.addresses:
+        try:
+            runtime = Runtime()
+            link = Link(opened(endpoint, address, runtime), address, runtime)
+            try:
+                return _connected(link, endpoint, user, password, application)
+            except BaseException:
+                link.close()
+                raise
+        except MQError as error:
+            if error.reason not in _TRY_NEXT:
+                raise
+            failure = error
+    if failure is None:
+        raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, "the endpoint has no address")
+    raise failure
+
+
+def _connected(
+    link: Link, endpoint: Endpoint, user: str, password: str, application: str
+) -> RemoteConnection:
+    conversation = Conversation(link)
+    said = endpoint.channel, endpoint.queue_manager, user, password, application
+    facts = conversation.call(Verb.CONNECT, [*said, endpoint.heartbeat_s * 1_000, []])
+    name, number, _user, heartbeat_ms, _share, max_message_bytes, _more = facts
+    link.let_in(heartbeat_ms)
+    most_bytes = min(max_message_bytes, endpoint.max_message_bytes)
+    return RemoteConnection(conversation, name, number, most_bytes)
+
+
+class RemoteConnection:
+    """One conversation over a link; see ``interface.Connection``, whose methods these are."""
+
+    def __init__(
+        self, conversation: Conversation, name: str, number: int, max_message_bytes: int
+    ) -> None:
+        """Take a conversation that was let in."""
+        self.name, self.number = name, number
+        self._conversation = conversation
+        self._call = conversation.call
+        self._puts = UnansweredPuts(conversation, max_message_bytes)
+        self.objects: Objects = RemoteObjects(conversation)
+        self.topics: Topics = RemoteTopics(conversation)
+        self.asynchronous: Asynchronous = RemoteCalls(conversation, self._puts)
+        self.schedule: ScheduleVerbs = RemoteSchedule(conversation)
+        self.held: Held = RemoteHeld(conversation)
+        self.onward: Onward = RemoteOnward(conversation)
+        self.runtime = conversation.link.runtime
+        self._admin = RemoteAdministration(conversation)
+        self._finish = weakref.finalize(self, conversation.drop)
+        self._finish.atexit = False
+
+    def open(
+        self,
+        name: str,
+        options: int,
+        *,
+        kind: int = c.MQOT_Q,
+        manager: str = "",
+        topic: str = "",
+        dynamic_name: str = "AMQ.*",
+        selector: str | None = None,
+        alternate_user: str = "",
+    ) -> Opened:
+        """MQOPEN."""
+        asked = [name, options, kind, manager, topic, dynamic_name, selector, alternate_user]
+        opened = opened_of_row(self._call(Verb.OPEN, asked))
+        self._conversation.open_handles.add(opened.handle)
+        return opened
+
+    def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
+        """MQCLOSE."""
+        self._puts.wait()
+        reason: int = self._call(Verb.CLOSE_OBJECT, [index(handle), options])
+        self._conversation.open_handles.discard(handle)
+        return reason
+
+    def put(
+        self,
+        handle: int,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        expiry_tenths: int = c.MQEI_UNLIMITED,
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+        properties: Sequence[Property] = (),
+        context: int = c.MQHO_NONE,
+    ) -> PutResult | None:
+        """MQPUT."""
+        asked = [
+            index(handle),
+            body,
+            packed_descriptor(descriptor),
+            options,
+            msg_id,
+            correl_id,
+            expiry_tenths,
+            time_to_live_ms,
+            delay_ms,
+            rows_of_properties(properties) if properties else [],
+            index(context),
+        ]
+        if len(body) > self._puts.max_message_bytes:
+            raise self._puts.too_long(body)
+        is_doubtful = not options & c.MQPMO_SYNCPOINT
+        return put_of_row(self._call(Verb.PUT, asked, is_doubtful=is_doubtful))
+
+    def put1(
+        self,
+        name: str,
+        body: bytes,
+        descriptor: Descriptor,
+        options: int = c.MQPMO_NONE,
+        *,
+        kind: int = c.MQOT_Q,
+        manager: str = "",
+        topic: str = "",
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        time_to_live_ms: int | None = None,
+        delay_ms: int = 0,
+    ) -> PutResult:
+        """MQPUT1."""
+        if len(body) > self._puts.max_message_bytes:
+            raise self._puts.too_long(body)
+        asked = [name, body, packed_descriptor(descriptor), options, kind, manager, topic]
+        asked += [msg_id, correl_id, time_to_live_ms, delay_ms]
+        is_doubtful = not options & c.MQPMO_SYNCPOINT
+        result = put_of_row(self._call(Verb.PUT1, asked, is_doubtful=is_doubtful))
+        assert result is not None
+        return result
+
+    def get(
+        self,
+        handle: int,
+        options: int = c.MQGMO_NONE,
+        *,
+        wait_ms: int = 0,
+        max_length: int | None = None,
+        msg_id: bytes = b"",
+        correl_id: bytes = b"",
+        group_id: bytes = b"",
+        sequence_number: int | None = None,
+        offset: int | None = None,
+        token: bytes | None = None,
+        in_handle: bool = False,
+        with_extension: bool = False,
+    ) -> GetResult:
+        """MQGET."""
+        asked = [
+            index(handle),
+            options,
+            wait_ms,
+            max_length,
+            msg_id,
+            correl_id,
+            group_id,
+            sequence_number,
+            offset,
+            token,
+            in_handle,
+            with_extension,
+        ]
+        is_doubtful = not options & (_IN_UNIT_OF_WORK | _STAYS)
+        return result_of_row(self._call(Verb.GET, asked, is_doubtful=is_doubtful))
+
+    def unlock(self, handle: int, options: int = c.MQGMO_UNLOCK) -> int:
+        """MQGET with MQGMO_UNLOCK."""
+        reason: int = self._call(Verb.UNLOCK, [index(handle), options])
+        return reason
+
+    def status(self) -> Status:
+        """MQSTAT."""
+        return Status(*self._call(Verb.STATUS, []))
+
+    def commit(self) -> None:
+        """MQCMIT."""
+        self._call(Verb.COMMIT, [], is_doubtful=True)
+
+    def backout(self) -> None:
+        """MQBACK."""
+        self._call(Verb.BACKOUT, [])
+
+    def close(self, *, commit: bool = True) -> None:
+        """MQDISC."""
+        conversation = self._conversation
+        if conversation.is_closed:
+            return
+        self._finish.detach()
+        try:
+            if conversation.link.error is None:
+                self._call(Verb.DISCONNECT, [commit], is_doubtful=commit)
+        finally:
+            conversation.close()
+
+    def now_ms(self) -> int:
+        """Return the queue manager's time."""
+        now_ms: int = self._call(Verb.NOW, [])
+        return now_ms
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+        return not self._conversation.is_closed
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the server is gone."""
+        self._conversation.link.check()
+        return self._conversation.link.is_over and not self._conversation.is_closed
+
+    @property
+    def admin(self) -> Administration:
+        """What an operator does; the server refuses a user with limited authority."""
+        return self._admin
+
+    @property
+    def claims(self) -> ClaimVerbs:
+        """The claims of pipelines."""
+        return RemoteClaims(self._conversation)

@@ -1,0 +1,90 @@
+"""A conversation of a client: its requests in the words of verbs, its handles, its end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from mayfly.connection.remote_link import Link
+from mayfly.connection.remote_requests import OnAnswer, OnMet, answer_of
+from mayfly.contracts.wire_fields import packed
+from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+
+class Conversation:
+    """One of those that share a link."""
+
+    def __init__(self, link: Link) -> None:
+        """Begin one; its first verb is CONNECT."""
+        self.link = link
+        self.number = link.next_conversation()
+        link.conversation_count += 1
+        self.is_closed = False
+        #: The numbers of the objects that are open.
+        self.open_handles: set[int] = set()
+        #: What ends objects that the program has dropped.
+        self.dropped: deque[Callable[[], None]] = deque()
+
+    def call(self, verb: Verb, fields: list[Any], *, is_doubtful: bool = False) -> Any:
+        """Run a verb and return its answer; raises MQError, as ``Link.call``."""
+        if self.is_closed or self.dropped:
+            self._look_round()
+        payload = _packed(verb, fields)
+        return self.link.call(self.number, payload, FORMS[verb].answer, is_doubtful=is_doubtful)
+
+    def begin(
+        self,
+        verb: Verb,
+        fields: list[Any],
+        on_done: Callable[[Any], object],
+        *,
+        is_doubtful: bool = False,
+        on_met: OnMet | None = None,
+    ) -> int:
+        """Begin a verb that ends with ``on_done``, told its answer or MQError; raises MQError."""
+        if self.is_closed or self.dropped:
+            self._look_round()
+        kind = FORMS[verb].answer
+
+        def tell(payload: bytes | MQError) -> None:
+            try:
+                answer = answer_of(payload, kind)
+            except MQError as error:
+                on_done(error)
+            else:
+                on_done(answer)
+
+        told: OnAnswer = tell
+        payload = _packed(verb, fields)
+        return self.link.begin(self.number, payload, told, is_doubtful=is_doubtful, on_met=on_met)
+
+    def close(self) -> None:
+        """Forget it; its link ends with the last conversation."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.open_handles.clear()
+            self.link.conversation_count -= 1
+            if not self.link.conversation_count:
+                self.link.close()
+
+    def drop(self) -> None:
+        """End it, its program has dropped it: the server backs out. In the midst of anything."""
+        if not self.is_closed and self.link.conversation_count == 1:
+            self.is_closed = True
+            self.link.abort()
+
+    def _look_round(self) -> None:
+        if self.is_closed:
+            raise mq_error(rc.MQRC_HCONN_ERROR, "the connection is closed")
+        while self.dropped:
+            self.dropped.popleft()()
+
+
+def _packed(verb: Verb, fields: list[Any]) -> bytes:
+    try:
+        return packed([int(verb), *fields])
+    except ValueError as error:
+        raise mq_error(rc.MQRC_UNEXPECTED_ERROR, f"{verb.name}: {error}") from None

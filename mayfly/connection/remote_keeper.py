@@ -1,0 +1,85 @@
+"""The keeper of a process: shows servers that it lives, and notices servers that do not."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+from mayfly.runtime import Runtime, elapsed_ms
+
+
+class Kept(Protocol):
+    """A connection that is looked after."""
+
+    @property
+    def tick_ms(self) -> int:
+        """How often it is looked at: half an interval of heartbeats."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it needs no more looks."""
+
+    def tick(self) -> None:
+        """Look at it: read what came, send a sign of life, break it off when all is silent."""
+
+
+class Keeper:
+    """One thread for all connections of a process, which ends when there is none."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Begin with nothing to look after."""
+        self._runtime = runtime
+        self._changed = runtime.condition()
+        self._due: dict[Kept, int] = {}
+        self._has_thread = False
+
+    def keep(self, kept: Kept) -> None:
+        """Look after a connection from now on."""
+        with self._changed:
+            self._due[kept] = elapsed_ms() + kept.tick_ms
+            is_new, self._has_thread = not self._has_thread, True
+            self._changed.notify_all()
+        if is_new:
+            self._runtime.thread(self._run, "mayfly-heartbeat").start()
+
+    def leave(self, kept: Kept) -> None:
+        """Look after a connection no more."""
+        with self._changed:
+            self._due.pop(kept, None)
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._due:
+                    self._has_thread = False
+                    return
+                now_ms = elapsed_ms()
+                due = [kept for kept, at_ms in self._due.items() if at_ms <= now_ms]
+                for kept in due:
+                    self._due[kept] = now_ms + kept.tick_ms
+                if not due:
+                    self._changed.wait((min(self._due.values()) - now_ms) / 1_000)
+            for kept in due:
+                if kept.is_over:
+                    self.leave(kept)
+                else:
+                    kept.tick()
+
+
+_keeper = Keeper(Runtime())
+
+
+def keeper() -> Keeper:
+    """Return the keeper of this process."""
+    return _keeper
+
+
+def _begin_anew() -> None:
+    """In a forked child nothing is looked after: its parent does."""
+    global _keeper  # noqa: PLW0603 - the thread of the old one is not there
+    _keeper = Keeper(Runtime())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,397 @@
+"""The client's end of a connection to a server: requests, their answers, signs of life, the end.
+
+Whoever waits for an answer reads the socket; one thread at a time does, and hands the answers of
+others to them. While verbs with callbacks are under way a thread of its own reads, and another one
+calls them.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any
+
+from mayfly.connection.endpoint import AnyAddress
+from mayfly.connection.remote_callbacks import Callbacks
+from mayfly.connection.remote_keeper import keeper
+from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
+from mayfly.connection.remote_stream import NoStream, Stream, broken
+from mayfly.connection.wire_values import error_of_row
+from mayfly.contracts.wire import (
+    ALIVE,
+    ANSWER_BYTES,
+    ENDED,
+    FIRST_FRAME_BYTES,
+    HEADER,
+    MET,
+    OURS,
+    Preamble,
+    framed,
+    spoken_by,
+)
+from mayfly.contracts.wire_fields import Kind, WrongFrame, of_kind, packed, unpacked
+from mayfly.contracts.wire_frames import Frames
+from mayfly.contracts.wire_rows import FAILURE, REFUSAL
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import LostAnswer, MQError, mq_error
+from mayfly.runtime import Runtime
+
+_ALIVE = framed(0, ALIVE, packed([ALIVE]))
+#: Looks without a byte from the server after which it is taken for gone; see ``servers.wire``.
+_SILENT_TICKS = 3
+
+
+class Link:
+    """One socket to a server, for all conversations that share it; any thread may use it."""
+
+    def __init__(self, stream: Stream, address: AnyAddress, runtime: Runtime) -> None:
+        """Begin to speak: the server is told our versions with the first request."""
+        self._stream, self.runtime = stream, runtime
+        self.address = address
+        self.tick_ms = 0
+        self._preamble: bytes | None = OURS.packed()
+        self._numbers = count(1)
+        self._conversation_numbers = count(1)
+        self.conversation_count = 0
+        self._slots: dict[int, Request] = {}
+        self._sending = runtime.lock("wire-send")
+        self._roles = runtime.lock("wire-roles")
+        self._is_reading = False
+        #: Threads that wait for their answer while another one reads.
+        self._waiting: deque[Request] = deque()
+        self._frames = Frames(self._begin, self._hand_over, FIRST_FRAME_BYTES)
+        self._error: MQError | None = None
+        self._has_received, self._has_sent = True, True
+        self._silent_ticks = 0
+        #: How many requests with callbacks are under way.
+        self._begun_count = 0
+        self._calls = runtime.condition()
+        self._has_reader = False
+        self._callbacks = Callbacks(runtime)
+        _links.add(self)
+
+    # Conversations.
+
+    def next_conversation(self) -> int:
+        """Return a number for a new conversation."""
+        return next(self._conversation_numbers)
+
+    def let_in(self, heartbeat_ms: int) -> None:
+        """Take longer frames, and show signs of life: a conversation was let in."""
+        self._frames.most_bytes = ANSWER_BYTES
+        if heartbeat_ms and not self.tick_ms:
+            self.tick_ms = max(heartbeat_ms // 2, 1)
+            keeper().keep(self)
+
+    # Requests.
+
+    def call(
+        self, conversation: int, payload: bytes, kind: Kind, *, is_doubtful: bool = False
+    ) -> Any:
+        """Send a request and return its answer; raises MQError.
+
+        MQRC_CONNECTION_BROKEN when the connection is gone: LostAnswer, if it is doubtful what
+        became of the request.
+        """
+        slot = Request(is_doubtful=is_doubtful)
+        request = self._send(conversation, payload, slot)
+        try:
+            self._await(slot)
+        finally:
+            # Interrupted, nobody waits any more, and the answer is dropped when it comes.
+            self._slots.pop(request, None)
+        return answer_of(slot.payload, kind)
+
+    def begin(
+        self,
+        conversation: int,
+        payload: bytes,
+        on_answer: OnAnswer,
+        *,
+        is_doubtful: bool = False,
+        on_met: OnMet | None = None,
+    ) -> int:
+        """Send a request whose answer is told on another thread; return its number.
+
+        Raises MQRC_CONNECTION_BROKEN when it cannot be sent.
+        """
+        slot = Request(is_doubtful=is_doubtful, on_answer=on_answer, on_met=on_met)
+        with self._calls:
+            self._begun_count += 1
+            is_first, self._has_reader = not self._has_reader, True
+            self._calls.notify_all()
+        if is_first:
+            self.runtime.thread(self._read_for_callbacks, "mayfly-wire-read").start()
+        try:
+            return self._send(conversation, payload, slot)
+        except MQError:
+            self._end_begun()
+            raise
+
+    def forget(self, request: int) -> None:
+        """Drop the answer of a request that was cancelled: none will come."""
+        if self._slots.pop(request, None) is not None:
+            self._end_begun()
+
+    def pause_for_answers(self, is_enough: Callable[[], bool]) -> None:
+        """Read answers until it is enough."""
+        slot = Request(is_doubtful=False)
+        while not is_enough():
+            self._await(slot, once=True)
+
+    @property
+    def error(self) -> MQError | None:
+        """Why it is gone, None while it is not."""
+        return self._error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is gone."""
+        return self._error is not None
+
+    def close(self) -> None:
+        """End the connection; the server backs out what is not committed."""
+        keeper().leave(self)
+        self.abandon(mq_error(rc.MQRC_HCONN_ERROR, "the connection is closed"))
+
+    def abandon(self, error: MQError) -> None:
+        """Break it off: every request that is not answered fails."""
+        if self._error is None:
+            self._error = error
+        self._stream.abort()
+        slots, self._slots = self._slots, {}
+        for slot in slots.values():
+            self._settle(
+                slot, LostAnswer(error.reason, error.detail) if slot.is_doubtful else error
+            )
+        self._callbacks.end()
+        with self._calls:
+            self._calls.notify_all()
+        if self._take_role():
+            self._leave_role()
+
+    def abort(self) -> None:
+        """End the socket, without a lock: in the midst of anything."""
+        if self._error is None:
+            self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was dropped")
+        self._stream.abort()
+        if not self._is_reading:
+            self._stream.close()
+
+    def leave_to_parent(self) -> None:
+        """Be unusable in a forked child, without a word to the server."""
+        self._error = mq_error(rc.MQRC_HCONN_ERROR, "the connection was made before a fork")
+        self._stream = NoStream()
+
+    def check(self) -> None:
+        """Read what has come, without waiting: a server that is gone is noticed."""
+        if self._error is None and self._take_role():
+            try:
+                while not self.is_over and (data := self._now()) is not None:
+                    self._take(data)
+            finally:
+                self._leave_role()
+
+    def tick(self) -> None:
+        """Show a sign of life; break it off when the server has shown none for two heartbeats."""
+        self.check()
+        self._silent_ticks = 0 if self._has_received else self._silent_ticks + 1
+        self._has_received = False
+        if self._silent_ticks >= _SILENT_TICKS:
+            self.abandon(broken("the server sent nothing for two heartbeats"))
+        elif not self._has_sent and self._sending.acquire(blocking=False):
+            failure: OSError | None = None
+            try:
+                self._stream.send(_ALIVE)
+            except OSError as error:
+                failure = error
+            finally:
+                self._sending.release()
+            if failure is not None:
+                self.abandon(broken(failure))
+        self._has_sent = False
+
+    # Sending.
+
+    def _send(self, conversation: int, payload: bytes, slot: Request) -> int:
+        """Send a request; whatever fails here has not reached the server as a whole."""
+        if self._error is not None:
+            raise self._error
+        request = next(self._numbers) & 0xFFFFFFFF
+        self._slots[request] = slot
+        frame = HEADER.pack(len(payload), conversation, request) + payload
+        if self._preamble is not None:
+            frame, self._preamble = self._preamble + frame, None
+        try:
+            with self._sending:
+                self._stream.send(frame)
+        except OSError as error:
+            self._slots.pop(request, None)
+            failure = broken(error)
+            self.abandon(failure)
+            raise failure from None
+        except BaseException:
+            # A part of the frame may be on its way.
+            self.abandon(broken("sending was interrupted"))
+            raise
+        self._has_sent = True
+        return request
+
+    # Receiving.
+
+    def _await(self, slot: Request, *, once: bool = False) -> None:
+        """Wait for an answer: read, or let whoever reads hand it over."""
+        while slot.payload is None:
+            if self._take_role():
+                try:
+                    self._read_until(slot, once=once)
+                finally:
+                    self._leave_role()
+                return
+            event = slot.event
+            if event is None:
+                event = slot.event = self.runtime.event()
+            with self._roles:
+                is_free = not self._is_reading
+                if not is_free:
+                    self._waiting.append(slot)
+            if not is_free and slot.is_open:
+                event.wait()
+                event.clear()
+                if once:
+                    return
+
+    def _read_until(self, slot: Request, *, once: bool) -> None:
+        while slot.is_open:
+            self._receive()
+            if once:
+                return
+
+    def _take_role(self) -> bool:
+        with self._roles:
+            if self._is_reading:
+                return False
+            self._is_reading = True
+            return True
+
+    def _leave_role(self) -> None:
+        """Let another thread read, if one waits."""
+        if self._error is not None:
+            with self._sending:
+                self._stream.close()
+        with self._roles:
+            self._is_reading = False
+            while self._waiting:
+                slot = self._waiting.popleft()
+                if slot.payload is None and slot.event is not None:
+                    slot.event.set()
+                    return
+
+    def _receive(self) -> None:
+        """Read once, waiting for it."""
+        try:
+            data = self._stream.receive()
+        except OSError as error:
+            self._lose(broken(error))
+            return
+        self._take(data)
+
+    def _now(self) -> bytes | None:
+        try:
+            return self._stream.receive_now()
+        except OSError as error:
+            self._lose(broken(error))
+            return None
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            self._lose(broken("the server has closed it"))
+            return
+        self._has_received = True
+        try:
+            self._frames.take(data)
+        except WrongFrame as wrong:
+            self._lose(broken(str(wrong)))
+
+    def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
+        if theirs is None:
+            said = f"{self.address} is no server of Mayfly: it speaks {spoken_by(first)}"
+        elif OURS.common_with(theirs) is None:
+            said = f"{self.address} speaks {theirs} of the protocol, this client {OURS}"
+        else:
+            return True
+        self._lose(mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, said))
+        return False
+
+    def _hand_over(self, conversation: int, request: int, payload: bytes) -> None:
+        if conversation:
+            slot = self._slots.pop(request, None)
+            if slot is not None:
+                self._settle(slot, payload)
+        elif request == ENDED:
+            values = unpacked(payload)
+            self._lose(error_of_row(of_kind(FAILURE, values[1:], "ended")))
+        elif request == MET:
+            number, handle, failure = of_kind(REFUSAL, unpacked(payload)[1:], "met")
+            slot = self._slots.get(number)
+            if slot is not None and slot.on_met is not None:
+                self._callbacks.add(partial(slot.on_met, handle, error_of_row(failure)))
+
+    def _settle(self, slot: Request, payload: bytes | MQError) -> None:
+        slot.payload = payload
+        if slot.on_answer is not None:
+            self._tell(slot.on_answer, payload)
+        elif slot.event is not None:
+            slot.event.set()
+
+    def _lose(self, error: MQError) -> None:
+        keeper().leave(self)
+        self.abandon(error)
+
+    # Callbacks.
+
+    def tell(self, on_answer: OnAnswer) -> None:
+        """Call a callback that needs no answer, after those that are to be called already."""
+        with self._calls:
+            self._begun_count += 1
+        self._tell(on_answer, b"")
+
+    def _tell(self, on_answer: OnAnswer, payload: bytes | MQError) -> None:
+        with self._calls:
+            self._begun_count -= 1
+        self._callbacks.add(partial(on_answer, payload))
+
+    def _end_begun(self) -> None:
+        with self._calls:
+            self._begun_count -= 1
+            self._calls.notify_all()
+
+    def _read_for_callbacks(self) -> None:
+        """Read as long as verbs with callbacks are under way."""
+        while True:
+            with self._calls:
+                while not self._begun_count and self._error is None:
+                    self._calls.wait()
+                if self._error is not None:
+                    self._has_reader = False
+                    return
+            self._await(Request(is_doubtful=False), once=True)
+
+
+#: All connections of this process.
+_links: weakref.WeakSet[Link] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a forked child a connection is its parent's: the child's copy is unusable."""
+    for link in list(_links):
+        link.leave_to_parent()
+    _links.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,179 @@
+"""What an operator does over a remote connection: the schedule, administration, claims."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
+from mayfly.connection.remote_conversation import Conversation
+from mayfly.connection.values import (
+    AuditEntry,
+    ConsumerState,
+    Counts,
+    OwnTime,
+    Receipt,
+    Scheduled,
+    ScheduleFilter,
+    Verification,
+    Whereabouts,
+    stored_id,
+)
+from mayfly.connection.wire_values import script_of_row, whereabouts_of_row
+from mayfly.contracts.wire_verbs import Verb
+from mayfly.mqsc import MqscResult
+
+_EVERYTHING = ScheduleFilter()
+
+
+class RemoteSchedule:
+    """See ``operating.ScheduleVerbs``, whose methods these are."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        """Ask over a conversation."""
+        self._call = conversation.call
+
+    def list(
+        self, where: ScheduleFilter = _EVERYTHING, *, limit: int = 20, after: int | None = None
+    ) -> builtins.list[Scheduled]:
+        """Return delayed messages by delivery time."""
+        rows = self._call(Verb.SCHEDULE_LIST, [where, limit, after])
+        return [Scheduled(*row) for row in rows]
+
+    def show(self, msg_id: bytes | str) -> Scheduled | None:
+        """Return the delayed message that was sent under a MsgId."""
+        row = self._call(Verb.SCHEDULE_SHOW, [stored_id(msg_id, "msg_id")])
+        return None if row is None else Scheduled(*row)
+
+    def count(self, queue: str | None = None) -> int:
+        """Return how many messages are delayed."""
+        count: int = self._call(Verb.SCHEDULE_COUNT, [queue])
+        return count
+
+    def cancel(self, msg_id: bytes | str) -> Receipt:
+        """Take a message off the schedule."""
+        return self._receipt(Verb.SCHEDULE_CANCEL, [stored_id(msg_id, "msg_id")])
+
+    def reschedule(
+        self, msg_id: bytes | str, *, delay_ms: int | None = None, deliver_at_ms: int | None = None
+    ) -> Receipt:
+        """Give a message another delivery time."""
+        asked = [stored_id(msg_id, "msg_id"), delay_ms, deliver_at_ms]
+        return self._receipt(Verb.SCHEDULE_RESCHEDULE, asked)
+
+    def release(self, msg_id: bytes | str) -> Receipt:
+        """Let a message go to its target now."""
+        return self._receipt(Verb.SCHEDULE_RELEASE, [stored_id(msg_id, "msg_id")])
+
+    def cancel_all(self, where: ScheduleFilter) -> Iterator[int]:
+        """Cancel everything a filter finds."""
+        return self._steps(Verb.SCHEDULE_CANCEL_ALL, [where])
+
+    def reschedule_all(
+        self,
+        where: ScheduleFilter,
+        *,
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        by_ms: int | None = None,
+    ) -> Iterator[int]:
+        """Give everything a filter finds another delivery time."""
+        return self._steps(Verb.SCHEDULE_RESCHEDULE_ALL, [where, delay_ms, deliver_at_ms, by_ms])
+
+    def release_all(self, where: ScheduleFilter) -> Iterator[int]:
+        """Let everything a filter finds go now."""
+        return self._steps(Verb.SCHEDULE_RELEASE_ALL, [where])
+
+    def audit(self, limit: int = 20) -> builtins.list[AuditEntry]:
+        """Return the latest changes of the schedule."""
+        return [AuditEntry(*row) for row in self._call(Verb.SCHEDULE_AUDIT, [limit])]
+
+    def now_ms(self) -> int:
+        """Return the time by which messages are due."""
+        now_ms: int = self._call(Verb.NOW, [])
+        return now_ms
+
+    def _receipt(self, verb: Verb, asked: builtins.list[Any]) -> Receipt:
+        return Receipt(self._call(verb, asked, is_doubtful=True))
+
+    def _steps(self, verb: Verb, asked: builtins.list[Any]) -> Iterator[int]:
+        number = self._call(verb, asked, is_doubtful=True)
+        while True:
+            done_count = self._call(Verb.SCHEDULE_NEXT, [number], is_doubtful=True)
+            if done_count is None:
+                return
+            yield done_count
+
+
+class RemoteAdministration:
+    """See ``operating.Administration``, whose methods these are."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        """Ask over a conversation."""
+        self._call = conversation.call
+
+    def mqsc(self, script: str) -> MqscResult:
+        """Run MQSC commands."""
+        return script_of_row(self._call(Verb.MQSC, [script], is_doubtful=True))
+
+    def counts(self, queue: str) -> Counts:
+        """Return the counts of a local queue."""
+        return Counts(*self._call(Verb.COUNTS, [queue]))
+
+    def curdepth(self, queue: str) -> int:
+        """Return CURDEPTH."""
+        depth: int = self._call(Verb.CURDEPTH, [queue])
+        return depth
+
+    def why(self, identifier: bytes | str) -> Whereabouts:
+        """Say where a message is, or what became of it."""
+        return whereabouts_of_row(self._call(Verb.WHY, [stored_id(identifier)]))
+
+    def verify(self) -> Verification:
+        """Recount everything and compare."""
+        ok, problems, queues, messages = self._call(Verb.VERIFY, [])
+        return Verification(ok, tuple(problems), queues, messages)
+
+    def delay_processor_status(self) -> str:
+        """Return how delayed messages go."""
+        return str(self._call(Verb.DELAY_PROCESSOR_STATUS, []))
+
+    def own_time(self) -> OwnTime:
+        """Return its own time beside the clock of its machine."""
+        return OwnTime(*self._call(Verb.OWN_TIME, []))
+
+    def follow_wall(self) -> OwnTime:
+        """Follow the clock of its machine forward."""
+        return OwnTime(*self._call(Verb.FOLLOW_WALL, [], is_doubtful=True))
+
+    def run_due(self) -> None:
+        """Do all work that is due."""
+        self._call(Verb.RUN_DUE, [])
+
+
+class RemoteClaims:
+    """See ``operating.ClaimVerbs``, whose methods these are."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        """Ask over a conversation."""
+        self._call = conversation.call
+
+    @property
+    def instance_id(self) -> str:
+        """The store of the queue manager."""
+        return str(self._call(Verb.CLAIMS_INSTANCE, []))
+
+    def standings(self) -> list[ConsumerState]:
+        """Return the state of each consumer."""
+        return [ConsumerState(*row) for row in self._call(Verb.CLAIMS_STANDINGS, [])]
+
+    def end_written(self, consumer: str, until: int) -> int:
+        """End claims whose messages are written."""
+        asked = [consumer, until]
+        count: int = self._call(Verb.CLAIMS_END_WRITTEN, asked, is_doubtful=True)
+        return count
+
+    def release(self, consumer: str) -> int:
+        """Give claimed messages back."""
+        count: int = self._call(Verb.CLAIMS_RELEASE, [consumer], is_doubtful=True)
+        return count

@@ -1,0 +1,197 @@
+"""Sockets of a client: TCP, TLS and UNIX, opened, written and read by different threads."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import select
+import socket
+import ssl
+from pathlib import Path
+from typing import Protocol
+
+from mayfly.connection.endpoint import AnyAddress, Endpoint
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.runtime import Runtime
+
+#: A host that does not answer within this time is not available.
+CONNECT_SECONDS = 30.0
+_CHUNK_BYTES = 65_536
+_UNREACHABLE = frozenset(
+    {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ENETDOWN}
+)
+
+
+class Stream(Protocol):
+    """Bytes to and from a server; one thread may send while another one receives."""
+
+    def send(self, data: bytes) -> None:
+        """Send all; raises OSError, after which nothing more may be sent."""
+
+    def receive(self) -> bytes:
+        """Wait for some bytes; empty at the end. Raises OSError."""
+
+    def receive_now(self) -> bytes | None:
+        """Return what is there, None when nothing is; empty at the end. Raises OSError."""
+
+    def abort(self) -> None:
+        """End both directions; a thread that receives is woken."""
+
+    def close(self) -> None:
+        """Give the socket back; no thread is using it."""
+
+
+class PlainStream:
+    """A socket that is not encrypted."""
+
+    def __init__(self, plain: socket.socket) -> None:
+        """Take a connected socket."""
+        self._socket = plain
+        self.send = plain.sendall
+
+    def receive(self) -> bytes:
+        """Wait for some bytes."""
+        return self._socket.recv(_CHUNK_BYTES)
+
+    def receive_now(self) -> bytes | None:
+        """Return what is there."""
+        return self._socket.recv(_CHUNK_BYTES) if _is_readable(self._socket) else None
+
+    def abort(self) -> None:
+        """End both directions."""
+        _end(self._socket)
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._socket.close()
+
+
+class TlsStream:
+    """A socket under TLS; OpenSSL's state is under a lock, nobody waits while holding it."""
+
+    def __init__(self, encrypted: ssl.SSLSocket, runtime: Runtime) -> None:
+        """Take a socket after its handshake."""
+        self._socket = encrypted
+        encrypted.setblocking(False)
+        self._lock = runtime.lock("tls")
+
+    def send(self, data: bytes) -> None:
+        """Send all."""
+        left = memoryview(data)
+        while left:
+            try:
+                with self._lock:
+                    left = left[self._socket.send(left) :]
+            except ssl.SSLWantReadError:
+                select.select([self._socket], [], [])
+            except ssl.SSLWantWriteError:
+                select.select([], [self._socket], [])
+
+    def receive(self) -> bytes:
+        """Wait for some bytes."""
+        while True:
+            data = self.receive_now()
+            if data is not None:
+                return data
+            select.select([self._socket], [], [])
+
+    def receive_now(self) -> bytes | None:
+        """Return what is there."""
+        try:
+            with self._lock:
+                return self._socket.recv(_CHUNK_BYTES)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        except ssl.SSLEOFError:
+            return b""
+
+    def abort(self) -> None:
+        """End both directions."""
+        _end(self._socket)
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._socket.close()
+
+
+class NoStream:
+    """A stream that is somebody else's."""
+
+    def send(self, _data: bytes) -> None:
+        """Send nothing."""
+        raise OSError(errno.EBADF, "not connected")
+
+    def receive(self) -> bytes:
+        """Receive nothing."""
+        return b""
+
+    def receive_now(self) -> bytes | None:
+        """Receive nothing."""
+        return b""
+
+    def abort(self) -> None:
+        """Leave it as it is."""
+
+    def close(self) -> None:
+        """Leave it as it is."""
+
+
+def opened(endpoint: Endpoint, address: AnyAddress, runtime: Runtime) -> Stream:
+    """Return a stream to one address.
+
+    Raises MQRC_Q_MGR_NOT_AVAILABLE where nobody listens, MQRC_HOST_NOT_AVAILABLE,
+    MQRC_SSL_INITIALIZATION_ERROR, and what ``Tls.context`` raises.
+    """
+    try:
+        plain = _connected(address)
+    except (ConnectionRefusedError, FileNotFoundError) as error:
+        said = f"nobody listens on {address}: {error.strerror}"
+        raise mq_error(rc.MQRC_Q_MGR_NOT_AVAILABLE, said) from None
+    except OSError as error:
+        raise mq_error(rc.MQRC_HOST_NOT_AVAILABLE, f"{address}: {error}") from None
+    if endpoint.tls is None or isinstance(address, Path):
+        plain.settimeout(None)
+        return PlainStream(plain)
+    context = endpoint.tls.context()
+    try:
+        encrypted = context.wrap_socket(plain, server_hostname=address.host)
+    except OSError as error:
+        plain.close()
+        said = f"TLS with {address}: {error}"
+        raise mq_error(rc.MQRC_SSL_INITIALIZATION_ERROR, said) from None
+    return TlsStream(encrypted, runtime)
+
+
+def broken(error: OSError | str) -> MQError:
+    """Return why a connection that was open is gone."""
+    return mq_error(rc.MQRC_CONNECTION_BROKEN, f"the connection to the server is broken: {error}")
+
+
+def _connected(address: AnyAddress) -> socket.socket:
+    if isinstance(address, Path):
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(CONNECT_SECONDS)
+        try:
+            made.connect(str(address))
+        except OSError:
+            made.close()
+            raise
+        return made
+    made = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
+
+
+def _is_readable(of: socket.socket) -> bool:
+    if hasattr(select, "poll"):
+        # Unlike select it takes any number of a socket.
+        poll = select.poll()
+        poll.register(of, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([of], [], [], 0)[0])
+
+
+def _end(of: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        of.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,99 @@
+"""The wire between a client and a server of queue managers: first bytes, frames, limits.
+
+A client begins with a preamble: magic and the versions that it speaks. A server answers with its
+own. Both then speak the highest version that both know. All that follows are frames in both
+directions: a header of three numbers, and one msgpack array (docs/WIRE.md).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+#: Versions of the protocol that this program speaks.
+LOWEST_VERSION: Final = 1
+HIGHEST_VERSION: Final = 1
+
+MAGIC: Final = b"MFLY"
+#: Magic, lowest and highest version.
+PREAMBLE: Final = Struct(">4sHH")
+#: How many bytes follow; the conversation, 0 for the connection itself; the number of the request.
+HEADER: Final = Struct(">III")
+
+#: A frame before a conversation of the connection was let in.
+FIRST_FRAME_BYTES: Final = 65_536
+#: What a frame may have beside the data of its message: descriptor, properties, names.
+HEAD_BYTES: Final = 65_536
+#: A frame that a client takes from a server: the longest message, and its properties in a handle.
+ANSWER_BYTES: Final = 2 * 104_857_600 + HEAD_BYTES
+#: So many elements an array may have; longer lists of numbers travel as bytes.
+MOST_ELEMENTS: Final = 4_096
+#: And of what a server answers: the rows of a long display.
+MOST_ANSWERED_ELEMENTS: Final = 1_000_000
+#: A connection may have so many requests that wait for their answers.
+MOST_REQUESTS: Final = 16_384
+#: A putter that does not wait for answers has at most so many of them ahead: they fit into the
+#: buffers of a server whose client does not read.
+MOST_UNANSWERED_PUTS: Final = 256
+
+#: How an answer begins: with a value, with a failure (class, reason code, detail).
+DONE, FAILED = 0, 1
+#: What a frame of conversation 0 is, in the place of the request number: a sign of life; the end,
+#: with its reason; what a request under way meets, with its number.
+ALIVE, ENDED, MET = 0, 1, 2
+
+#: What other programs begin with -> what they are.
+_OTHERS: Final = (
+    (b"TSH", "an IBM MQ client or channel (TSH header)"),
+    (b"\xe3\xe2\xc8", "an IBM MQ client or channel of z/OS (TSH header in EBCDIC)"),
+    (b"\x16\x03", "TLS, which is not configured on this listener"),
+    (b"PRI * HTTP/2", "HTTP/2 or gRPC"),
+    (b"AMQP", "AMQP"),
+    *((method, "HTTP") for method in (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ")),
+)
+#: So many bytes tell all of them apart.
+TELLING_BYTES: Final = 12
+
+
+class Preamble(NamedTuple):
+    """The versions that one side speaks."""
+
+    lowest: int
+    highest: int
+
+    def packed(self) -> bytes:
+        """Return it as it travels."""
+        return PREAMBLE.pack(MAGIC, *self)
+
+    def common_with(self, other: Preamble) -> int | None:
+        """Return the version that both sides speak from now on, None when there is none."""
+        version = min(self.highest, other.highest)
+        return version if version >= max(self.lowest, other.lowest) else None
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        if self.lowest == self.highest:
+            return f"version {self.lowest}"
+        return f"versions {self.lowest} to {self.highest}"
+
+
+OURS: Final = Preamble(LOWEST_VERSION, HIGHEST_VERSION)
+
+
+def preamble_of(first: bytes) -> Preamble | None:
+    """Return the preamble that a connection begins with, None when it begins with another thing."""
+    magic, lowest, highest = PREAMBLE.unpack_from(first)
+    return Preamble(lowest, highest) if magic == MAGIC and lowest <= highest else None
+
+
+def spoken_by(first: bytes) -> str:
+    """Say what begins so, for a log."""
+    for start, name in _OTHERS:
+        if first.startswith(start):
+            return name
+    return f"an unknown protocol that begins with {first[:TELLING_BYTES]!r}"
+
+
+def framed(conversation: int, request: int, payload: bytes) -> bytes:
+    """Return a frame."""
+    return HEADER.pack(len(payload), conversation, request) + payload

@@ -1,0 +1,195 @@
+"""What the fields of a frame may be: each value that came is checked for type and range by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+import msgpack
+
+from mayfly.contracts.wire import MOST_ELEMENTS
+
+#: Checks a value that came and returns it as it is used; raises WrongValue.
+Kind: TypeAlias = Callable[[Any], Any]
+
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_NAME_CHARACTERS: Final = 10_240
+
+
+class WrongValue(Exception):
+    """A value that cannot be what it stands for; the text says why."""
+
+
+class WrongFrame(Exception):
+    """A frame that makes no sense; the text names the field and its value."""
+
+
+def packed(values: object) -> bytes:
+    """Return values as they travel; raises ValueError, TypeError for what cannot."""
+    try:
+        data: bytes = msgpack.packb(values, use_bin_type=True)
+    except OverflowError as error:
+        raise ValueError(f"no number of 8 bytes: {error}") from error
+    return data
+
+
+def unpacked(payload: bytes, most_elements: int = MOST_ELEMENTS) -> list[Any]:
+    """Return the array of a frame; raises WrongFrame. Lengths that lie cost no memory."""
+    try:
+        values = msgpack.unpackb(
+            payload,
+            raw=False,
+            use_list=True,
+            max_array_len=most_elements,
+            max_map_len=0,
+            max_ext_len=0,
+        )
+    except (ValueError, msgpack.UnpackException, RecursionError) as error:
+        said = str(error) or type(error).__name__
+        raise WrongFrame(f"the frame is no msgpack array: {said[:200]}") from None
+    if type(values) is not list or not values:
+        raise WrongFrame("the frame is no msgpack array with something in it")
+    return values
+
+
+def whole(value: Any) -> int:
+    """A whole number of 8 bytes."""
+    if type(value) is not int or not _LOWEST <= value <= _HIGHEST:
+        raise WrongValue(f"{_shown(value)} is no whole number of 8 bytes")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """True or False."""
+    if type(value) is not bool:
+        raise WrongValue(f"{_shown(value)} is no flag")
+    return value
+
+
+def text(value: Any) -> str:
+    """A text as long as names, topic strings and selectors may be."""
+    if type(value) is not str or len(value) > _NAME_CHARACTERS:
+        raise WrongValue(f"{_shown(value)} is no text of at most {_NAME_CHARACTERS} characters")
+    return value
+
+
+def long_text(value: Any) -> str:
+    """A text of any length."""
+    if type(value) is not str:
+        raise WrongValue(f"{_shown(value)} is no text")
+    return value
+
+
+def raw(value: Any) -> bytes:
+    """Bytes of any length."""
+    if type(value) is not bytes:
+        raise WrongValue(f"{_shown(value)} is not made of bytes")
+    return value
+
+
+def identifier(value: Any) -> bytes:
+    """A MsgId, CorrelId, GroupId or token: at most 24 bytes."""
+    if type(value) is not bytes or len(value) > 24:
+        raise WrongValue(f"{_shown(value)} is not made of at most 24 bytes")
+    return value
+
+
+def scalar(value: Any) -> Any:
+    """The value of a property or an attribute."""
+    if type(value) not in (int, str, bytes, bool, float, type(None)):
+        raise WrongValue(f"{_shown(value)} is no number, text, flag, bytes or nil")
+    return value
+
+
+def numbers(value: Any) -> list[int]:
+    """Whole numbers of 8 bytes, packed one behind the other: see :func:`packed_numbers`."""
+    if type(value) is not bytes or len(value) % 8:
+        raise WrongValue(f"{_shown(value)} is not made of numbers of 8 bytes")
+    return [
+        int.from_bytes(value[at : at + 8], "big", signed=True) for at in range(0, len(value), 8)
+    ]
+
+
+def packed_numbers(values: Iterable[int]) -> bytes:
+    """Return numbers as :func:`numbers` reads them; raises ValueError for a larger one."""
+    try:
+        return b"".join(value.to_bytes(8, "big", signed=True) for value in values)
+    except OverflowError as error:
+        raise ValueError(f"no number of 8 bytes: {error}") from error
+
+
+def one_of(*allowed: object) -> Kind:
+    """One of some values."""
+    said = ", ".join(map(repr, allowed))
+
+    def check(value: Any) -> Any:
+        if type(value) is list or value not in allowed:
+            raise WrongValue(f"{_shown(value)} is none of {said}")
+        return value
+
+    return check
+
+
+def maybe(kind: Kind) -> Kind:
+    """Nil, or a value of a kind."""
+    return lambda value: None if value is None else kind(value)
+
+
+def many(kind: Kind) -> Kind:
+    """An array of values of one kind."""
+
+    def check(value: Any) -> list[Any]:
+        if type(value) is not list:
+            raise WrongValue(f"{_shown(value)} is no array")
+        return [kind(each) for each in value]
+
+    return check
+
+
+class Row:
+    """An array of a fixed length; each place has a name and a kind."""
+
+    __slots__ = ("_kinds", "_names", "_said")
+
+    def __init__(self, said: str, **fields: Kind) -> None:
+        """Take the name of the whole, and the fields in their order."""
+        self._said = said
+        self._names = tuple(fields)
+        self._kinds = tuple(fields.values())
+
+    def __call__(self, values: Any) -> list[Any]:
+        """Return the values checked; raises WrongValue, whose text names the field."""
+        kinds = self._kinds
+        if type(values) is not list or len(values) != len(kinds):
+            named = ", ".join(self._names)
+            raise WrongValue(f"{self._said} is no array of {len(kinds)} values: {named}")
+        found: list[Any] = []
+        try:
+            for kind, value in zip(kinds, values, strict=True):
+                found.append(kind(value))
+        except WrongValue as wrong:
+            raise WrongValue(f"{self._said}.{self._names[len(found)]}: {wrong}") from None
+        return found
+
+    def of(self, values: list[Any]) -> list[Any]:
+        """Return the values of a frame; raises WrongFrame."""
+        try:
+            return self(values)
+        except WrongValue as wrong:
+            raise WrongFrame(str(wrong)) from None
+
+
+def of_kind(kind: Kind, value: object, said: str) -> Any:
+    """Return one value of a frame; raises WrongFrame."""
+    try:
+        return kind(value)
+    except WrongValue as wrong:
+        raise WrongFrame(f"{said}: {wrong}") from None
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str | bytes) and len(value) > 60:
+        return f"{value[:60]!r}…"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    return repr(value)

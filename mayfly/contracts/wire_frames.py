@@ -1,0 +1,71 @@
+"""Bytes that come over a wire, cut into frames: both sides read by this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from mayfly.contracts.wire import HEADER, PREAMBLE, Preamble, preamble_of
+from mayfly.contracts.wire_fields import WrongFrame
+
+#: Is called with the preamble, None for something else, and the first bytes; False ends it.
+OnBegin: TypeAlias = Callable[[Preamble | None, bytes], bool]
+#: Is called with each frame: conversation, number of the request, payload.
+OnFrame: TypeAlias = Callable[[int, int, bytes], object]
+
+
+class Frames:
+    """What has come and is no whole frame yet; a length that is too long costs no memory."""
+
+    __slots__ = ("_buffer", "_has_begun", "_is_over", "_on_begin", "_on_frame", "most_bytes")
+
+    def __init__(self, on_begin: OnBegin, on_frame: OnFrame, most_bytes: int) -> None:
+        """Begin before the preamble; ``most_bytes`` is the longest frame that may come."""
+        self._on_begin, self._on_frame = on_begin, on_frame
+        self.most_bytes = most_bytes
+        self._buffer = bytearray()
+        self._has_begun = self._is_over = False
+
+    def take(self, data: bytes) -> None:
+        """Take what came, and call with each frame that is whole; raises WrongFrame."""
+        if not self._buffer and self._has_begun and len(data) >= HEADER.size:
+            # The usual case: exactly one frame.
+            length, conversation, request = HEADER.unpack_from(data)
+            if len(data) == HEADER.size + length and length <= self.most_bytes:
+                self._on_frame(conversation, request, data[HEADER.size :])
+                return
+        if self._is_over:
+            return
+        self._buffer += data
+        if self._has_begun or self._begin():
+            self._cut()
+
+    def end(self) -> None:
+        """Take nothing more."""
+        self._is_over = True
+        self._buffer.clear()
+
+    def _begin(self) -> bool:
+        if len(self._buffer) < PREAMBLE.size:
+            return False
+        first = bytes(self._buffer[: PREAMBLE.size])
+        if not self._on_begin(preamble_of(first), bytes(self._buffer)):
+            self.end()
+            return False
+        del self._buffer[: PREAMBLE.size]
+        self._has_begun = True
+        return True
+
+    def _cut(self) -> None:
+        buffer, at = self._buffer, 0
+        while len(buffer) - at >= HEADER.size and not self._is_over:
+            length, conversation, request = HEADER.unpack_from(buffer, at)
+            if length > self.most_bytes:
+                raise WrongFrame(f"length: a frame of {length} bytes; {self.most_bytes} may come")
+            end = at + HEADER.size + length
+            if len(buffer) < end:
+                break
+            payload = bytes(memoryview(buffer)[at + HEADER.size : end])
+            at = end
+            self._on_frame(conversation, request, payload)
+        del buffer[:at]

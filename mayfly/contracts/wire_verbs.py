@@ -1,0 +1,356 @@
+"""The verbs of the wire: their numbers, what each takes and what it answers.
+
+A request is an array that begins with the number of its verb. The fields are those of the method of
+``connection.interface`` that the verb is; a number never gets another meaning.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, unique
+from typing import Final, NamedTuple
+
+from mayfly.contracts.wire_fields import (
+    Kind,
+    Row,
+    flag,
+    identifier,
+    long_text,
+    many,
+    maybe,
+    numbers,
+    one_of,
+    raw,
+    scalar,
+    text,
+    whole,
+)
+from mayfly.contracts.wire_rows import (
+    AUDIT_ENTRY,
+    CONSUMER,
+    COUNTS,
+    DELIVERY,
+    FILTER,
+    GET_RESULT,
+    INQUIRY,
+    MQSC_RESULT,
+    OPENED,
+    OWN_TIME,
+    PROPERTY,
+    PUT_RESULT,
+    SCHEDULED,
+    STATUS,
+    SUBSCRIBED,
+    VERIFICATION,
+    WHEREABOUTS,
+    descriptor,
+)
+
+
+@unique
+class Verb(IntEnum):
+    """What a client asks for."""
+
+    CONNECT = 1
+    DISCONNECT = 2
+    OPEN = 3
+    CLOSE_OBJECT = 4
+    PUT = 5
+    GET = 6
+    UNLOCK = 7
+    STATUS = 8
+    COMMIT = 9
+    BACKOUT = 10
+    INQUIRE = 11
+    SET = 12
+    SUBSCRIBE = 13
+    CLOSE_SUBSCRIPTION = 14
+    REQUEST_RETAINED = 15
+    NOW = 16
+    #: Of a request that is under way.
+    CANCEL = 17
+    PUT1 = 18
+    LIVES_FROM_RELEASE = 19
+    #: Deliveries.
+    GET_ANY = 20
+    SETTLE = 21
+    #: Moments, and changes of definitions, that are told when they come.
+    WAIT_UNTIL = 22
+    AWAIT_DEFINITIONS = 23
+    #: What becomes of a message that the unit of work has got.
+    FORWARD = 25
+    DEAD_LETTER = 26
+    REPORT_EXCEPTION = 27
+    #: The schedule of delayed messages.
+    SCHEDULE_LIST = 30
+    SCHEDULE_SHOW = 31
+    SCHEDULE_COUNT = 32
+    SCHEDULE_CANCEL = 33
+    SCHEDULE_RESCHEDULE = 34
+    SCHEDULE_RELEASE = 35
+    #: They answer with a number, under which NEXT gives how many are done, nil at the end.
+    SCHEDULE_CANCEL_ALL = 36
+    SCHEDULE_RELEASE_ALL = 37
+    SCHEDULE_NEXT = 38
+    SCHEDULE_AUDIT = 39
+    SCHEDULE_RESCHEDULE_ALL = 40
+    #: Administration.
+    MQSC = 50
+    COUNTS = 51
+    CURDEPTH = 52
+    WHY = 53
+    VERIFY = 54
+    DELAY_PROCESSOR_STATUS = 55
+    OWN_TIME = 56
+    FOLLOW_WALL = 57
+    RUN_DUE = 58
+    #: The claims of pipelines.
+    CLAIMS_INSTANCE = 60
+    CLAIMS_STANDINGS = 61
+    CLAIMS_END_WRITTEN = 62
+    CLAIMS_RELEASE = 63
+    #: Subscriptions as JMS has them.
+    TOPIC_JOIN = 70
+    TOPIC_IS_OPEN = 71
+    TOPIC_REMOVE = 72
+    TOPIC_BELONG_TO = 73
+    TOPIC_CLAIM = 74
+    TOPIC_MAKE_TEMPORARY = 75
+    TOPIC_DELETE_TEMPORARY = 76
+
+
+class Form(NamedTuple):
+    """What a verb takes behind its number, and what it answers."""
+
+    request: Row
+    answer: Kind
+
+
+def _nothing(value: object) -> None:
+    """Nil, and whatever a later version may say in its place."""
+
+
+def _none(verb: Verb) -> Row:
+    return Row(verb.name.lower())
+
+
+#: Which message, by the queue that it was got from and its MsgToken.
+_GOT: Final = {"queue": text, "token": identifier}
+_ATTRIBUTE = Row("values", selector=whole, value=scalar)
+#: What a client says when it connects, and is told. Both stay as they are in all versions: a
+#: client and a server find out by ``more``, pairs of names and values, what else the other knows.
+_MORE = many(Row("more", name=text, value=scalar))
+CONNECTED: Final = Row(
+    "connected",
+    queue_manager=text,
+    number=whole,
+    user=text,
+    heartbeat_ms=whole,
+    share_conversations=whole,
+    max_message_bytes=whole,
+    more=_MORE,
+)
+
+FORMS: Final[dict[int, Form]] = {
+    Verb.CONNECT: Form(
+        Row(
+            "connect",
+            channel=text,
+            queue_manager=text,
+            user=text,
+            password=text,
+            application=text,
+            heartbeat_ms=whole,
+            more=_MORE,
+        ),
+        CONNECTED,
+    ),
+    Verb.DISCONNECT: Form(Row("disconnect", commit=flag), _nothing),
+    Verb.OPEN: Form(
+        Row(
+            "open",
+            name=text,
+            options=whole,
+            kind=whole,
+            manager=text,
+            topic=text,
+            dynamic_name=text,
+            selector=maybe(text),
+            alternate_user=text,
+        ),
+        OPENED,
+    ),
+    Verb.CLOSE_OBJECT: Form(Row("close_object", handle=whole, options=whole), whole),
+    Verb.PUT: Form(
+        Row(
+            "put",
+            handle=whole,
+            body=raw,
+            descriptor=descriptor,
+            options=whole,
+            msg_id=identifier,
+            correl_id=identifier,
+            expiry_tenths=whole,
+            time_to_live_ms=maybe(whole),
+            delay_ms=whole,
+            properties=many(PROPERTY),
+            context=whole,
+        ),
+        maybe(PUT_RESULT),
+    ),
+    Verb.PUT1: Form(
+        Row(
+            "put1",
+            name=text,
+            body=raw,
+            descriptor=descriptor,
+            options=whole,
+            kind=whole,
+            manager=text,
+            topic=text,
+            msg_id=identifier,
+            correl_id=identifier,
+            time_to_live_ms=maybe(whole),
+            delay_ms=whole,
+        ),
+        PUT_RESULT,
+    ),
+    Verb.GET: Form(
+        Row(
+            "get",
+            handle=whole,
+            options=whole,
+            wait_ms=whole,
+            max_length=maybe(whole),
+            msg_id=identifier,
+            correl_id=identifier,
+            group_id=identifier,
+            sequence_number=maybe(whole),
+            offset=maybe(whole),
+            token=maybe(identifier),
+            in_handle=flag,
+            with_extension=flag,
+        ),
+        GET_RESULT,
+    ),
+    Verb.UNLOCK: Form(Row("unlock", handle=whole, options=whole), whole),
+    Verb.STATUS: Form(_none(Verb.STATUS), STATUS),
+    Verb.COMMIT: Form(_none(Verb.COMMIT), _nothing),
+    Verb.BACKOUT: Form(_none(Verb.BACKOUT), _nothing),
+    Verb.INQUIRE: Form(Row("inquire", handle=whole, selectors=many(whole)), INQUIRY),
+    Verb.SET: Form(Row("set", handle=whole, values=many(_ATTRIBUTE)), _nothing),
+    Verb.LIVES_FROM_RELEASE: Form(Row("lives_from_release", handle=whole), flag),
+    Verb.SUBSCRIBE: Form(
+        Row(
+            "subscribe",
+            options=whole,
+            topic=text,
+            topic_object=text,
+            name=text,
+            queue=whole,
+            selector=text,
+            user_data=text,
+            correl_id=maybe(identifier),
+            expiry_tenths=whole,
+            priority=whole,
+            altered=whole,
+            held=whole,
+        ),
+        SUBSCRIBED,
+    ),
+    Verb.CLOSE_SUBSCRIPTION: Form(
+        Row("close_subscription", number=whole, remove=flag),
+        _nothing,
+    ),
+    Verb.REQUEST_RETAINED: Form(Row("request_retained", number=whole), whole),
+    Verb.NOW: Form(_none(Verb.NOW), whole),
+    Verb.CANCEL: Form(Row("cancel", request=whole), flag),
+    Verb.GET_ANY: Form(
+        Row(
+            "get_any",
+            handles=numbers,
+            options=whole,
+            wait_ms=whole,
+            max_length=maybe(whole),
+            msg_id=identifier,
+            correl_id=identifier,
+            tells_refusals=flag,
+        ),
+        DELIVERY,
+    ),
+    Verb.WAIT_UNTIL: Form(Row("wait_until", moment_ms=whole), _nothing),
+    Verb.AWAIT_DEFINITIONS: Form(_none(Verb.AWAIT_DEFINITIONS), _nothing),
+    Verb.FORWARD: Form(Row("forward", **_GOT, name=text), _nothing),
+    Verb.DEAD_LETTER: Form(Row("dead_letter", **_GOT, reason=whole), _nothing),
+    Verb.REPORT_EXCEPTION: Form(Row("report_exception", **_GOT, reason=whole), flag),
+    Verb.SETTLE: Form(
+        Row(
+            "settle",
+            deliveries=numbers,
+            settlement=one_of("taken", "returned", "backed-out", "dead-lettered"),
+            reason=whole,
+            within=whole,
+        ),
+        _nothing,
+    ),
+    Verb.SCHEDULE_LIST: Form(
+        Row("schedule_list", where=FILTER, limit=whole, after=maybe(whole)), many(SCHEDULED)
+    ),
+    Verb.SCHEDULE_SHOW: Form(Row("schedule_show", msg_id=identifier), maybe(SCHEDULED)),
+    Verb.SCHEDULE_COUNT: Form(Row("schedule_count", queue=maybe(text)), whole),
+    Verb.SCHEDULE_CANCEL: Form(Row("schedule_cancel", msg_id=identifier), text),
+    Verb.SCHEDULE_RESCHEDULE: Form(
+        Row(
+            "schedule_reschedule",
+            msg_id=identifier,
+            delay_ms=maybe(whole),
+            deliver_at_ms=maybe(whole),
+        ),
+        text,
+    ),
+    Verb.SCHEDULE_RELEASE: Form(Row("schedule_release", msg_id=identifier), text),
+    Verb.SCHEDULE_CANCEL_ALL: Form(Row("schedule_cancel_all", where=FILTER), whole),
+    Verb.SCHEDULE_RELEASE_ALL: Form(Row("schedule_release_all", where=FILTER), whole),
+    Verb.SCHEDULE_RESCHEDULE_ALL: Form(
+        Row(
+            "schedule_reschedule_all",
+            where=FILTER,
+            delay_ms=maybe(whole),
+            deliver_at_ms=maybe(whole),
+            by_ms=maybe(whole),
+        ),
+        whole,
+    ),
+    Verb.SCHEDULE_NEXT: Form(Row("schedule_next", number=whole), maybe(whole)),
+    Verb.SCHEDULE_AUDIT: Form(Row("schedule_audit", limit=whole), many(AUDIT_ENTRY)),
+    Verb.MQSC: Form(Row("mqsc", script=long_text), MQSC_RESULT),
+    Verb.COUNTS: Form(Row("counts", queue=text), COUNTS),
+    Verb.CURDEPTH: Form(Row("curdepth", queue=text), whole),
+    Verb.WHY: Form(Row("why", identifier=identifier), WHEREABOUTS),
+    Verb.VERIFY: Form(_none(Verb.VERIFY), VERIFICATION),
+    Verb.DELAY_PROCESSOR_STATUS: Form(_none(Verb.DELAY_PROCESSOR_STATUS), text),
+    Verb.OWN_TIME: Form(_none(Verb.OWN_TIME), OWN_TIME),
+    Verb.FOLLOW_WALL: Form(_none(Verb.FOLLOW_WALL), OWN_TIME),
+    Verb.RUN_DUE: Form(_none(Verb.RUN_DUE), _nothing),
+    Verb.TOPIC_JOIN: Form(
+        Row(
+            "topic_join",
+            topic=text,
+            name=text,
+            is_durable=flag,
+            is_shared=flag,
+            no_local=flag,
+            selector=text,
+        ),
+        SUBSCRIBED,
+    ),
+    Verb.TOPIC_IS_OPEN: Form(Row("topic_is_open", number=whole), flag),
+    Verb.TOPIC_REMOVE: Form(Row("topic_remove", name=text), _nothing),
+    Verb.TOPIC_BELONG_TO: Form(Row("topic_belong_to", owner=scalar), _nothing),
+    Verb.TOPIC_CLAIM: Form(Row("topic_claim", client_id=text), _nothing),
+    Verb.TOPIC_MAKE_TEMPORARY: Form(_none(Verb.TOPIC_MAKE_TEMPORARY), text),
+    Verb.TOPIC_DELETE_TEMPORARY: Form(Row("topic_delete_temporary", topic=text), _nothing),
+    Verb.CLAIMS_INSTANCE: Form(_none(Verb.CLAIMS_INSTANCE), text),
+    Verb.CLAIMS_STANDINGS: Form(_none(Verb.CLAIMS_STANDINGS), many(CONSUMER)),
+    Verb.CLAIMS_END_WRITTEN: Form(Row("claims_end_written", consumer=text, until=whole), whole),
+    Verb.CLAIMS_RELEASE: Form(Row("claims_release", consumer=text), whole),
+}

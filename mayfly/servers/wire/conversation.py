@@ -1,0 +1,282 @@
+"""One conversation of a client: its verbs on a queue manager, in the order of their requests."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from mayfly.connection import LocalConnection
+from mayfly.connection.interface import UnderWay
+from mayfly.contracts.wire import DONE, FAILED, MET, MOST_REQUESTS
+from mayfly.contracts.wire_fields import WrongFrame, packed
+from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, failure_of, mq_error
+from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.wire.operating_verbs import Streams
+from mayfly.servers.wire.status import ConnectionStatus
+from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING
+
+_LOG = logging.getLogger("mayfly.wire")
+_BROWSE_OR_GROUP = (
+    c.MQGMO_BROWSE_FIRST
+    | c.MQGMO_BROWSE_NEXT
+    | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
+    | c.MQGMO_MSG_UNDER_CURSOR
+    | c.MQGMO_LOGICAL_ORDER
+    | c.MQGMO_COMPLETE_MSG
+    | c.MQGMO_ALL_MSGS_AVAILABLE
+    | c.MQGMO_ALL_SEGMENTS_AVAILABLE
+)
+
+
+class Carrier(Protocol):
+    """The connection of a client, as a conversation on it needs it."""
+
+    number: int
+
+    def tell(self, conversation: int, request: int, payload: bytes) -> None:
+        """Send an answer; any thread may."""
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Let the loop call something; any thread may."""
+
+    def run_blocking(self, work: Callable[[], None]) -> None:
+        """Run what may block on another thread."""
+
+    def has_conversation(self, number: int) -> bool:
+        """Tell whether a conversation, by its number on its queue manager, is one of these."""
+
+    def forget(self, number: int) -> None:
+        """Forget a conversation that has ended."""
+
+
+class Conversation:
+    """A connection of this process that a client far away uses.
+
+    All of it runs in the loop of the server, except that verbs which may block run on other threads
+    and callbacks come from any. While a blocking verb runs, later requests queue up.
+    """
+
+    __slots__ = (
+        "_connected_ms",
+        "_is_blocked",
+        "_link",
+        "_queued",
+        "_request_count",
+        "_under_way",
+        "_unit_of_work_ms",
+        "admitted",
+        "applicant",
+        "connection",
+        "is_ended",
+        "number",
+        "streams",
+    )
+
+    def __init__(
+        self,
+        link: Carrier,
+        number: int,
+        connection: LocalConnection,
+        applicant: Applicant,
+        admitted: Admitted,
+    ) -> None:
+        """Serve a connection under a number that the client has chosen."""
+        self._link, self.number, self.connection = link, number, connection
+        self.applicant, self.admitted = applicant, admitted
+        self.streams = Streams()
+        self.is_ended = False
+        self._connected_ms = connection.now_ms()
+        self._unit_of_work_ms: int | None = None
+        self._request_count = 0
+        #: What was begun and is not answered, by the number of its request.
+        self._under_way: dict[int, UnderWay | None] = {}
+        #: Requests that came while a verb blocks.
+        self._queued: deque[tuple[int, int, list[Any]]] = deque()
+        self._is_blocked = False
+
+    def take(self, request: int, values: list[Any]) -> None:
+        """Take a request; raises WrongFrame for one that cannot be answered."""
+        self._request_count += 1
+        verb = values[0]
+        form = FORMS.get(verb) if type(verb) is int else None
+        if form is None:
+            said = f"verb: {verb!r} is not known here"
+            self._fail(request, mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said))
+            return
+        try:
+            fields = form.request.of(values[1:])
+        except WrongFrame as wrong:
+            self._fail(request, mq_error(rc.MQRC_UNEXPECTED_ERROR, str(wrong)))
+            return
+        if verb == Verb.CANCEL:
+            self._cancel(request, *fields)
+        elif self._is_blocked:
+            if len(self._queued) >= MOST_REQUESTS:
+                raise WrongFrame(f"{MOST_REQUESTS} requests wait behind one that blocks")
+            self._queued.append((request, verb, fields))
+        else:
+            self._run(request, verb, fields)
+
+    def begin_unit_of_work(self) -> None:
+        """Note when its unit of work has begun."""
+        if self._unit_of_work_ms is None:
+            self._unit_of_work_ms = self.connection.now_ms()
+
+    def end_unit_of_work(self) -> None:
+        """Note that the next unit of work has not begun."""
+        self._unit_of_work_ms = None
+
+    def check_neighbour(self, number: int) -> None:
+        """Raise MQRC_UOW_NOT_AVAILABLE unless a conversation is one of this user's connection."""
+        if not self._link.has_conversation(number):
+            said = f"conversation {number} is not on this connection"
+            raise mq_error(rc.MQRC_UOW_NOT_AVAILABLE, said)
+
+    def status(self) -> ConnectionStatus:
+        """Return what DISPLAY CONN shows."""
+        connection, applicant = self.connection, self.applicant
+        return ConnectionStatus(
+            connection.number,
+            self._link.number,
+            connection.name,
+            applicant.channel,
+            self.admitted.user,
+            applicant.address,
+            applicant.application,
+            self.admitted.is_operator,
+            applicant.has_tls,
+            self._connected_ms,
+            self._unit_of_work_ms,
+            connection.open_count,
+            self._request_count,
+            bool(self._under_way) or self._is_blocked,
+        )
+
+    def end(self) -> None:
+        """Back out what is not committed, and close everything; on a thread that may block."""
+        self.is_ended = True
+        self._queued.clear()
+        self.connection.close(commit=False)
+
+    def _run(self, request: int, verb: int, fields: list[Any]) -> None:
+        try:
+            at_once = AT_ONCE.get(verb)
+            if at_once is not None:
+                self._answer(request, at_once(self, fields))
+            elif verb in BEGUN and not self._must_block(verb, fields):
+                self._begin(request, verb, fields)
+            else:
+                self._block(request, verb, fields)
+        except MQError as error:
+            self._fail(request, error)
+
+    def _must_block(self, verb: int, fields: list[Any]) -> bool:
+        """Tell whether a get has no callback form."""
+        if verb != Verb.GET:
+            return False
+        group_id, number, offset = fields[6:9]
+        by_group = group_id or number is not None or offset is not None
+        return bool(by_group or fields[1] & _BROWSE_OR_GROUP)
+
+    def _begin(self, request: int, verb: int, fields: list[Any]) -> None:
+        if len(self._under_way) >= MOST_REQUESTS:
+            said = f"{MOST_REQUESTS} requests of this conversation are under way"
+            raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
+        self._under_way[request] = None
+        under_way = BEGUN[verb](self, fields, _Told(self, request))
+        if request in self._under_way:
+            self._under_way[request] = under_way
+
+    def met(self, request: int, handle: int, error: MQError) -> None:
+        """Say that a request under way has met a queue that refuses it; any thread calls it."""
+        if request in self._under_way:
+            self._link.tell(0, MET, packed([MET, request, handle, failure_of(error)]))
+
+    def done(self, request: int, outcome: Any) -> None:
+        """Answer what was begun; any thread calls it."""
+        self._under_way.pop(request, None)
+        if isinstance(outcome, MQError):
+            self._fail(request, outcome)
+        else:
+            self._answer(request, outcome)
+
+    def _cancel(self, request: int, cancelled: int) -> None:
+        under_way = self._under_way.get(cancelled)
+        is_cancelled = under_way is not None and under_way.cancel()
+        if is_cancelled:
+            self._under_way.pop(cancelled, None)
+        self._answer(request, is_cancelled)
+
+    def _block(self, request: int, verb: int, fields: list[Any]) -> None:
+        self._is_blocked = True
+        if verb == Verb.DISCONNECT:
+            work = partial(self._disconnect, *fields)
+        else:
+            work = partial(BLOCKING[verb], self, fields)
+        self._link.run_blocking(partial(self._blocked, request, work))
+
+    def _blocked(self, request: int, work: partial[Any]) -> None:
+        """Run a verb that blocks, on a thread that may."""
+        try:
+            payload = _answered(work())
+        except MQError as error:
+            payload = _failed(error)
+        except Exception as error:  # noqa: BLE001 - a mistake here must not let the client wait
+            _LOG.exception("a verb of conversation %d has failed", self.connection.number)
+            payload = _failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
+        self._link.call_soon(partial(self._unblock, request, payload))
+
+    def _disconnect(self, commit: bool) -> None:
+        self.is_ended = True
+        try:
+            self.connection.close(commit=commit)
+        finally:
+            self._link.call_soon(partial(self._link.forget, self.number))
+
+    def _unblock(self, request: int, payload: bytes) -> None:
+        """Answer, then run what has queued up, up to the next verb that blocks."""
+        self._link.tell(self.number, request, payload)
+        self._is_blocked = False
+        while self._queued and not self._is_blocked and not self.is_ended:
+            self._run(*self._queued.popleft())
+
+    def _answer(self, request: int, value: Any) -> None:
+        self._link.tell(self.number, request, _answered(value))
+
+    def _fail(self, request: int, error: MQError) -> None:
+        self._link.tell(self.number, request, _failed(error))
+
+
+class _Told:
+    """What one request that was begun tells."""
+
+    __slots__ = ("_conversation", "_request")
+
+    def __init__(self, conversation: Conversation, request: int) -> None:
+        self._conversation, self._request = conversation, request
+
+    def __call__(self, outcome: Any) -> None:
+        self._conversation.done(self._request, outcome)
+
+    def refused(self, handle: int, error: MQError) -> None:
+        self._conversation.met(self._request, handle, error)
+
+
+def _answered(value: Any) -> bytes:
+    try:
+        return packed([DONE, value])
+    except ValueError as error:
+        return _failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, f"the answer cannot travel: {error}"))
+
+
+def _failed(error: MQError) -> bytes:
+    failure = failure_of(error)
+    # A detail may quote what no text can be.
+    detail = failure.detail.encode(errors="replace").decode()
+    return packed([FAILED, failure.error_class, failure.reason, detail])

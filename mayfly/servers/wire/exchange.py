@@ -1,0 +1,221 @@
+"""What all connections of a server share: its loop, its threads, admission."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol, TypeAlias
+
+from mayfly.connection import LocalConnection
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
+from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.wire.conversation import Conversation
+from mayfly.servers.wire.limits import Limits
+from mayfly.servers.wire.status import ConnectionStatus
+
+#: Threads for verbs that may block, and for admission, which may wait for a password.
+_BLOCKING_THREADS, _ADMISSION_THREADS = 8, 4
+_LOG = logging.getLogger("mayfly.wire")
+#: What admission ends with: a connection and its terms, or why there is none.
+Outcome: TypeAlias = tuple[LocalConnection, Admitted] | MQError
+
+
+class Admits(Protocol):
+    """Lets programs in; ``security.Admission`` does."""
+
+    def admit(self, applicant: Applicant) -> Admitted:
+        """Return the terms, or raise MQError; it may block."""
+
+
+class Member(Protocol):
+    """A connection of a client, as the exchange needs it."""
+
+    number: int
+    channel: str
+    #: Queue manager and channel of its first conversation, None before that.
+    instance: tuple[str, str] | None
+
+    @property
+    def address(self) -> str:
+        """The address of the client, empty for a UNIX socket."""
+
+    def end(self, error: MQError) -> None:
+        """Tell the client why, and end the connection."""
+
+    def abort(self) -> None:
+        """End the connection at once."""
+
+    def has_conversation(self, number: int) -> bool:
+        """Tell whether a conversation, by its number on its queue manager, is one of these."""
+
+    def status(self) -> list[ConnectionStatus]:
+        """Return what is known of its conversations."""
+
+
+class Exchange:
+    """What all connections of a server share; all but ``call_soon`` belongs to its loop."""
+
+    def __init__(
+        self,
+        managers: Iterable[QueueManager],
+        admission: Admits,
+        limits: Limits,
+        log: logging.Logger,
+        runtime: Runtime,
+    ) -> None:
+        """Make the loop, which does not run yet."""
+        self.managers = {manager.name: manager for manager in managers}
+        self._admission, self.limits, self.log = admission, limits, log
+        self._runtime = runtime
+        self.loop = asyncio.SelectorEventLoop()
+        self._loop_thread: int | None = None
+        self._blocking = ThreadPoolExecutor(_BLOCKING_THREADS, "mayfly-wire-verb")
+        self._admitting = ThreadPoolExecutor(_ADMISSION_THREADS, "mayfly-wire-admit")
+        #: What other threads want to be called in the loop; it is woken once for all of it.
+        self._calls: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+        self.members: dict[int, Member] = {}
+        self.is_draining = False
+        #: Conversations whose connection broke and that are being backed out.
+        self.ending_count = 0
+
+    def run(self) -> None:
+        """Run the loop until it is stopped; the thread of the server."""
+        self._loop_thread = self._runtime.thread_id()
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def shut_down(self) -> None:
+        """End the threads, when the loop has stopped."""
+        self._blocking.shutdown()
+        self._admitting.shutdown()
+        self.loop.close()
+
+    def is_in_loop(self) -> bool:
+        """Tell whether the calling thread runs the loop."""
+        return self._runtime.thread_id() == self._loop_thread
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Let the loop call something; any thread may."""
+        self._calls.append(call)
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self.loop.call_soon_threadsafe(self._call)
+            except RuntimeError:
+                # The server is closed: nobody is there any more to be told.
+                self._calls.clear()
+
+    def run_blocking(self, work: Callable[[], None]) -> None:
+        """Run what may block on another thread."""
+        self._blocking.submit(work)
+
+    def manager_name(self, asked: str) -> str:
+        """Return the queue manager that a client has asked for; blank is the only one."""
+        if not asked and len(self.managers) == 1:
+            return next(iter(self.managers))
+        return asked
+
+    def enter(self, member: Member) -> bool:
+        """Keep a connection; False for one too many."""
+        if self.is_draining or len(self.members) >= self.limits.connections:
+            self.log.warning(
+                "AMQ9213E: %s is refused: %d connections", member.address, len(self.members)
+            )
+            return False
+        self.members[member.number] = member
+        return True
+
+    def leave(self, member: Member, conversations: list[Conversation]) -> None:
+        """Forget a connection that is gone, and back out what it has left."""
+        self.members.pop(member.number, None)
+        for conversation in conversations:
+            self.ending_count += 1
+            self._blocking.submit(partial(self._end, conversation))
+
+    def admit(
+        self,
+        applicant: Applicant,
+        member: Member,
+        on_done: Callable[[Outcome], None],
+    ) -> None:
+        """Ask admission on another thread; ``on_done`` is called in the loop."""
+
+        def work() -> None:
+            outcome: Outcome
+            try:
+                outcome = self._connected(applicant)
+            except MQError as error:
+                outcome = error
+            except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
+                _LOG.exception("admission has failed")
+                outcome = mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__)
+            self.call_soon(partial(self._admitted, member, on_done, outcome))
+
+        self._admitting.submit(work)
+
+    def _connected(self, applicant: Applicant) -> tuple[LocalConnection, Admitted]:
+        if self.is_draining:
+            raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server stops")
+        admitted = self._admission.admit(applicant)
+        manager = self.managers.get(applicant.queue_manager)
+        if manager is None:
+            said = f"queue manager {applicant.queue_manager!r} is not served here"
+            raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+        user = None if admitted.is_operator else admitted.user
+        program = applicant.application or "mayfly"
+        session = manager.session(user, program=program, groups=admitted.groups)
+        if admitted.is_operator and admitted.user:
+            # An operator has all authority; the name stands in the messages and in the audit.
+            session.context = session.context._replace(user_identifier=admitted.user)
+        return LocalConnection(session, manager), admitted
+
+    def _admitted(
+        self,
+        member: Member,
+        on_done: Callable[[Outcome], None],
+        outcome: Outcome,
+    ) -> None:
+        """Refuse an instance of a channel that has too many; in the loop."""
+        if not isinstance(outcome, MQError) and self._one_too_many(member, *outcome):
+            self._blocking.submit(partial(outcome[0].close, commit=False))
+            said = f"channel {member.channel} has as many instances as it may"
+            self.log.warning("AMQ9489E: %s; refused: %s", said, member.address or "local")
+            outcome = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
+        on_done(outcome)
+
+    def _one_too_many(
+        self, member: Member, connection: LocalConnection, admitted: Admitted
+    ) -> bool:
+        instance = connection.name, member.channel
+        if member.instance is not None:
+            return False
+        same = [each for each in self.members.values() if each.instance == instance]
+        of_client = [each for each in same if each.address == member.address]
+        return len(same) >= admitted.max_instances or (
+            len(of_client) >= admitted.max_instances_per_client
+        )
+
+    def _end(self, conversation: Conversation) -> None:
+        try:
+            conversation.end()
+        except MQError as error:
+            self.log.warning("a conversation could not be backed out: %s", error)
+        finally:
+            self.call_soon(self._note_end)
+
+    def _note_end(self) -> None:
+        self.ending_count -= 1
+
+    def _call(self) -> None:
+        self._is_woken = False
+        calls = self._calls
+        while calls:
+            calls.popleft()()

@@ -1,0 +1,293 @@
+"""One connection of a client: bytes to frames, frames to conversations, signs of life, the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from mayfly.contracts.wire import (
+    ALIVE,
+    DONE,
+    ENDED,
+    FAILED,
+    FIRST_FRAME_BYTES,
+    HEAD_BYTES,
+    OURS,
+    Preamble,
+    framed,
+    spoken_by,
+)
+from mayfly.contracts.wire_fields import WrongFrame, packed, unpacked
+from mayfly.contracts.wire_frames import Frames
+from mayfly.contracts.wire_verbs import FORMS, Verb
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, failure_of, mq_error
+from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.wire.conversation import Conversation
+from mayfly.servers.wire.exchange import Exchange, Outcome
+from mayfly.servers.wire.peer import Peer
+from mayfly.servers.wire.status import ConnectionStatus
+
+_ALIVE = framed(0, ALIVE, packed([ALIVE]))
+#: Ticks without a byte from the client after which it is taken for gone: a tick is half an
+#: interval of heartbeats, and a client that lives sends something in each interval.
+_SILENT_TICKS = 3
+
+
+class Link(asyncio.Protocol):
+    """The server's end of one socket, in the loop of the server."""
+
+    def __init__(self, exchange: Exchange, number: int) -> None:
+        """Wait for the first bytes of a client."""
+        self._exchange, self.number = exchange, number
+        self._transport: asyncio.Transport | None = None
+        self._peer = Peer("", has_tls=False)
+        self._frames = Frames(self._begin, self._take, FIRST_FRAME_BYTES)
+        #: By the numbers that the client gives them; None while admission is asked.
+        self._conversations: dict[int, Conversation | None] = {}
+        self._tick_seconds = exchange.limits.admission_ms / 2_000
+        self._tick: asyncio.TimerHandle | None = None
+        self._silent_ticks = 0
+        self._is_quiet = True
+        self._is_admitted = False
+        self._is_writable = True
+        self.channel = ""
+        #: Queue manager and channel of its first conversation.
+        self.instance: tuple[str, str] | None = None
+        self._share_conversations = 1
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        outstanding_bytes = self._exchange.limits.outstanding_bytes
+        transport.set_write_buffer_limits(outstanding_bytes, outstanding_bytes // 4)
+        self._peer = Peer.of(transport)
+        if not self._exchange.enter(self):
+            transport.abort()
+            return
+        self._start_ticking()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; what makes no sense ends the connection with a line in the log."""
+        self._silent_ticks = 0
+        try:
+            self._frames.take(data)
+        except WrongFrame as wrong:
+            self._refuse(str(wrong))
+
+    def pause_writing(self) -> None:
+        """Read no more from a client that does not read."""
+        self._is_writable = False
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        self._is_writable = True
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Back out and close all that the client has begun."""
+        self._transport = None
+        if self._tick is not None:
+            self._tick.cancel()
+        self._frames.end()
+        conversations = [each for each in self._conversations.values() if each is not None]
+        self._conversations.clear()
+        self._exchange.leave(self, conversations)
+
+    # What conversations and the server call.
+
+    def tell(self, conversation: int, request: int, payload: bytes) -> None:
+        """Send an answer; any thread may."""
+        frame = framed(conversation, request, payload)
+        if self._exchange.is_in_loop():
+            self._write(frame)
+        else:
+            self._exchange.call_soon(partial(self._write, frame))
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Let the loop call something; any thread may."""
+        self._exchange.call_soon(call)
+
+    def run_blocking(self, work: Callable[[], None]) -> None:
+        """Run what may block on another thread."""
+        self._exchange.run_blocking(work)
+
+    def has_conversation(self, number: int) -> bool:
+        """Tell whether a conversation, by its number on its queue manager, is one of these."""
+        return any(
+            each is not None and each.connection.number == number
+            for each in self._conversations.values()
+        )
+
+    def forget(self, number: int) -> None:
+        """Forget a conversation that has ended."""
+        self._conversations.pop(number, None)
+
+    def end(self, error: MQError) -> None:
+        """Tell the client why, and end the connection."""
+        if self._transport is not None:
+            self._write(framed(0, ENDED, packed([ENDED, *failure_of(error)])))
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def status(self) -> list[ConnectionStatus]:
+        """Return what is known of its conversations."""
+        return [each.status() for each in self._conversations.values() if each is not None]
+
+    @property
+    def address(self) -> str:
+        """The address of the client, empty for a UNIX socket."""
+        return self._peer.address
+
+    # The first bytes.
+
+    def _begin(self, theirs: Preamble | None, first: bytes) -> bool:
+        """Answer to the preamble; tell whether frames may follow."""
+        if theirs is None:
+            said = f"{self._peer} speaks {spoken_by(first)}"
+        else:
+            self._write(OURS.packed())
+            if OURS.common_with(theirs) is not None:
+                return True
+            said = f"{self._peer} speaks {theirs} of the protocol, this server {OURS}"
+        self._exchange.log.warning("AMQ9207E: %s", said)
+        if self._transport is not None:
+            self._transport.close()
+        return False
+
+    def _take(self, number: int, request: int, payload: bytes) -> None:
+        if number == 0:
+            return
+        values = unpacked(payload)
+        conversation = self._conversations.get(number)
+        if conversation is not None:
+            conversation.take(request, values)
+        elif values[0] == Verb.CONNECT and number not in self._conversations:
+            self._connect(number, request, FORMS[Verb.CONNECT].request.of(values[1:]))
+        else:
+            said = f"conversation {number} is not open"
+            self.tell(number, request, _failed(mq_error(rc.MQRC_HCONN_ERROR, said)))
+
+    # Conversations.
+
+    def _connect(self, number: int, request: int, fields: list[Any]) -> None:
+        channel, queue_manager, user, password, application, heartbeat_ms, _more = fields
+        if len(self._conversations) >= self._share_conversations:
+            said = f"{self._share_conversations} conversations share this connection already"
+            error = mq_error(rc.MQRC_CHANNEL_NOT_AVAILABLE, said)
+            self.tell(number, request, _failed(error))
+            return
+        applicant = Applicant(
+            queue_manager=self._exchange.manager_name(queue_manager),
+            address=self._peer.address,
+            channel=channel,
+            user=user,
+            password=password,
+            has_tls=self._peer.has_tls,
+            certificate_subject=self._peer.certificate_subject,
+            certificate_issuer=self._peer.certificate_issuer,
+            application=application,
+        )
+        self._conversations[number] = None
+        self.channel = channel
+        self._exchange.admit(
+            applicant, self, partial(self._admitted, number, request, heartbeat_ms, applicant)
+        )
+
+    def _admitted(
+        self,
+        number: int,
+        request: int,
+        heartbeat_ms: int,
+        applicant: Applicant,
+        outcome: Outcome,
+    ) -> None:
+        """Answer to CONNECT; in the loop."""
+        if isinstance(outcome, MQError):
+            self._conversations.pop(number, None)
+            self.tell(number, request, _failed(outcome))
+            return
+        connection, admitted = outcome
+        conversation = Conversation(self, number, connection, applicant, admitted)
+        if self._transport is None:
+            self._exchange.leave(self, [conversation])
+            return
+        self._conversations[number] = conversation
+        if not self._is_admitted:
+            self._is_admitted = True
+            self.instance = connection.name, applicant.channel
+            self._share_conversations = max(1, admitted.share_conversations)
+            self._tick_seconds = self._interval_ms(heartbeat_ms, admitted) / 2_000
+            self._start_ticking()
+        most_bytes = admitted.max_message_bytes + HEAD_BYTES
+        self._frames.most_bytes = max(self._frames.most_bytes, most_bytes)
+        answer = [
+            connection.name,
+            connection.number,
+            admitted.user,
+            round(self._tick_seconds * 2_000),
+            self._share_conversations,
+            admitted.max_message_bytes,
+            [],
+        ]
+        self.tell(number, request, packed([DONE, answer]))
+
+    def _interval_ms(self, asked_ms: int, admitted: Admitted) -> int:
+        """Return the interval of heartbeats: the shorter of both sides', 0 for none."""
+        said = (asked_ms, admitted.heartbeat_s * 1_000, self._exchange.limits.heartbeat_ms)
+        return min((each for each in said if each > 0), default=0)
+
+    # Signs of life.
+
+    def _start_ticking(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick = None
+        if self._tick_seconds:
+            loop = asyncio.get_running_loop()
+            self._tick = loop.call_later(self._tick_seconds, self._tick_over)
+
+    def _tick_over(self) -> None:
+        """End a connection that is silent, or has not been let in; show that this side lives."""
+        self._silent_ticks += 1
+        if self._is_admitted and self._silent_ticks < _SILENT_TICKS:
+            if self._is_quiet and self._is_writable:
+                self._write(_ALIVE)
+            self._is_quiet = True
+            self._start_ticking()
+            return
+        if not self._is_admitted and self._silent_ticks < 2 and not self._conversations:
+            self._start_ticking()
+            return
+        if self._conversations and not self._is_admitted:
+            # Admission takes its time.
+            self._start_ticking()
+            return
+        said = "sent nothing for two heartbeats" if self._is_admitted else "has not connected"
+        self._exchange.log.warning("AMQ9259E: %s %s", self._peer, said)
+        self.abort()
+
+    def _write(self, frame: bytes) -> None:
+        if self._transport is not None:
+            self._is_quiet = False
+            self._transport.write(frame)
+
+    def _refuse(self, said: str) -> None:
+        self._exchange.log.warning("AMQ9503E: %s: %s", self._peer, said)
+        self.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
+
+
+def _failed(error: MQError) -> bytes:
+    return packed([FAILED, *failure_of(error)])

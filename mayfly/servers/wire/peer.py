@@ -1,0 +1,59 @@
+"""The other end of a socket: address, TLS and the certificate that TLS has verified."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+#: The names of attributes in OpenSSL -> those of SSLPEER.
+_ATTRIBUTES = {
+    "commonName": "CN",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "userId": "UID",
+    "emailAddress": "MAIL",
+    "serialNumber": "SERIALNUMBER",
+    "title": "T",
+    "streetAddress": "STREET",
+    "postalCode": "PC",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is there: ``address`` without its port, empty for a UNIX socket; names of a certificate.
+
+    Subject and issuer are written as in SSLPEER: ``CN=anna,O=Shop,C=DE``, empty without one.
+    """
+
+    address: str
+    has_tls: bool
+    port: int = 0
+    certificate_subject: str = ""
+    certificate_issuer: str = ""
+
+    @classmethod
+    def of(cls, transport: asyncio.BaseTransport) -> Peer:
+        """Return the other end of a transport."""
+        name = transport.get_extra_info("peername")
+        address, port = (name[0], name[1]) if isinstance(name, tuple) else ("", 0)
+        has_tls = transport.get_extra_info("ssl_object") is not None
+        certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
+        names = [
+            ",".join(
+                f"{_ATTRIBUTES.get(key, key)}={value}"
+                for relative in reversed(certificate.get(field, ()))
+                for key, value in relative
+            )
+            for field in ("subject", "issuer")
+        ]
+        return cls(address, has_tls, port, *names)
+
+    def __str__(self) -> str:
+        """Return it for a log."""
+        return f"{self.address}({self.port})" if self.address else "a UNIX socket"

@@ -1,0 +1,160 @@
+"""The server of remote connections: one loop in a thread of its own, listeners, all connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Coroutine, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.queue_manager import QueueManager
+from mayfly.runtime import Runtime
+from mayfly.servers.wire.exchange import Admits, Exchange
+from mayfly.servers.wire.limits import Limits
+from mayfly.servers.wire.link import Link
+from mayfly.servers.wire.status import ConnectionStatus
+
+_T = TypeVar("_T")
+_BACKLOG = 1_024
+_LOG = logging.getLogger("mayfly.wire")
+#: asyncio gives each TLS connection a buffer of 256 KiB to read into; a record has 16.
+_TLS_BUFFER_BYTES = 16_384
+
+
+class WireServer:
+    """Serves open queue managers to remote connections.
+
+    ``WireServer([qm], admission).listen_tcp("127.0.0.1", 1414)``. Any thread may call its methods.
+    The queue managers stay open when it is closed.
+    """
+
+    def __init__(
+        self,
+        managers: Iterable[QueueManager],
+        admission: Admits,
+        *,
+        limits: Limits | None = None,
+        log: logging.Logger = _LOG,
+        runtime: Runtime | None = None,
+    ) -> None:
+        """Start the loop; nothing listens yet."""
+        runtime = Runtime() if runtime is None else runtime
+        self._exchange = Exchange(managers, admission, limits or Limits(), log, runtime)
+        self._listeners: list[asyncio.Server] = []
+        self._sockets: list[Path] = []
+        self._last_number = 0
+        self._is_closed = False
+        self._count(1)
+        self._thread = runtime.thread(self._exchange.run, "mayfly-wire")
+        self._thread.start()
+
+    def listen_tcp(self, host: str, port: int, tls_context: ssl.SSLContext | None = None) -> int:
+        """Listen on an address, port 0 for a free one; return the port. Raises OSError."""
+        if tls_context is not None:
+            _lower_tls_buffers()
+        listener = self._run(
+            self._exchange.loop.create_server(
+                self._new_link, host, port, ssl=tls_context, backlog=_BACKLOG
+            )
+        )
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    def listen_unix(self, path: Path | str) -> None:
+        """Listen on a UNIX socket that its owner alone may open; raises OSError."""
+        path = Path(path)
+        path.unlink(missing_ok=True)
+        loop = self._exchange.loop
+        listener = self._run(loop.create_unix_server(self._new_link, str(path), backlog=_BACKLOG))
+        path.chmod(0o600)
+        self._listeners.append(listener)
+        self._sockets.append(path)
+
+    def connections(self) -> list[ConnectionStatus]:
+        """Return what is known of each conversation."""
+
+        async def ask() -> list[ConnectionStatus]:
+            return [each for link in self._exchange.members.values() for each in link.status()]
+
+        return self._run(ask())
+
+    def end(self, number: int) -> bool:
+        """End the connection that has a conversation of this number; False when there is none.
+
+        What it has not committed is backed out. Other conversations of its socket end as well.
+        """
+
+        async def ask() -> bool:
+            for link in self._exchange.members.values():
+                if link.has_conversation(number):
+                    said = f"connection {number} was stopped by an operator"
+                    link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
+                    return True
+            return False
+
+        return self._run(ask())
+
+    def drain(self, timeout_ms: int) -> bool:
+        """Let nobody in any more, and wait until all have gone; False when time was too short."""
+
+        async def ask() -> bool:
+            self._exchange.is_draining = True
+            for listener in self._listeners:
+                listener.close()
+            loop = asyncio.get_running_loop()
+            end = loop.time() + timeout_ms / 1_000
+            while self._exchange.members or self._exchange.ending_count:
+                if loop.time() >= end:
+                    return False
+                await asyncio.sleep(0.02)
+            return True
+
+        return self._run(ask())
+
+    def close(self) -> None:
+        """End all connections, backing out what they have not committed, and the thread."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._run(self._end_all())
+        self._exchange.loop.call_soon_threadsafe(self._exchange.loop.stop)
+        self._thread.join()
+        self._exchange.shut_down()
+        self._count(-1)
+        for path in self._sockets:
+            path.unlink(missing_ok=True)
+
+    async def _end_all(self) -> None:
+        exchange = self._exchange
+        exchange.is_draining = True
+        for listener in self._listeners:
+            listener.close()
+        for link in list(exchange.members.values()):
+            link.end(mq_error(rc.MQRC_Q_MGR_STOPPING, "the server stops"))
+        await asyncio.sleep(0)
+        for link in list(exchange.members.values()):
+            link.abort()
+        while exchange.members or exchange.ending_count:
+            await asyncio.sleep(0.005)
+
+    def _count(self, change: int) -> None:
+        """Let the queue managers know that calls may come from other processes, or no longer."""
+        for manager in self._exchange.managers.values():
+            manager.server_count += change
+
+    def _new_link(self) -> Link:
+        self._last_number += 1
+        return Link(self._exchange, self._last_number)
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._exchange.loop).result()
+
+
+def _lower_tls_buffers() -> None:
+    from asyncio import sslproto
+
+    sslproto.SSLProtocol.max_size = _TLS_BUFFER_BYTES

@@ -1,0 +1,30 @@
+"""What a server says of its connections: DISPLAY CONN and DISPLAY CHSTATUS show it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ConnectionStatus(NamedTuple):
+    """One conversation of a connection.
+
+    ``number`` is that of the conversation on its queue manager, ``instance`` that of the socket,
+    which several conversations may share. ``address`` is empty for a UNIX socket. Times are the
+    queue manager's, in ms since 1970: of the connect, and of the first verb of the open unit of
+    work, None without one. ``is_running`` tells whether a verb is under way.
+    """
+
+    number: int
+    instance: int
+    queue_manager: str
+    channel: str
+    user: str
+    address: str
+    application: str
+    is_operator: bool
+    has_tls: bool
+    connected_ms: int
+    unit_of_work_ms: int | None
+    open_handles: int
+    request_count: int
+    is_running: bool

@@ -1,0 +1,269 @@
+"""What each verb of a client does on its conversation, and where it may run.
+
+A verb at once neither waits nor syncs: it runs in the loop of the server. One that may do so has a
+callback form, or runs on a thread that may block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from mayfly.connection.interface import UnderWay
+from mayfly.connection.values import Settlement
+from mayfly.connection.wire_values import (
+    properties_of_rows,
+    row_of_delivery,
+    row_of_put,
+    row_of_result,
+)
+from mayfly.contracts.wire_verbs import Verb
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import MQError
+from mayfly.servers.wire.operating_verbs import OPERATING, Caller, Runs
+from mayfly.servers.wire.topic_verbs import TOPICS
+
+
+class Tell(Protocol):
+    """What a verb that was begun tells; any thread calls it."""
+
+    def __call__(self, outcome: Any, /) -> object:
+        """Tell how it ends, once: the answer as it travels, or MQError."""
+
+    def refused(self, handle: int, error: MQError) -> object:
+        """Tell that a queue cannot be got from."""
+
+
+Begins: TypeAlias = Callable[[Caller, list[Any], Tell], UnderWay]
+
+_SYNCPOINT_GETS = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
+
+
+def _unlock(conversation: Caller, fields: list[Any]) -> Any:
+    return conversation.connection.unlock(*fields)
+
+
+def _status(conversation: Caller, _fields: list[Any]) -> Any:
+    return conversation.connection.status()
+
+
+def _inquire(conversation: Caller, fields: list[Any]) -> Any:
+    return conversation.connection.objects.inquire(*fields)
+
+
+def _lives_from_release(conversation: Caller, fields: list[Any]) -> Any:
+    return conversation.connection.objects.lives_from_release(*fields)
+
+
+def _now(conversation: Caller, _fields: list[Any]) -> Any:
+    return conversation.connection.now_ms()
+
+
+AT_ONCE: dict[int, Runs] = {
+    Verb.UNLOCK: _unlock,
+    Verb.STATUS: _status,
+    Verb.INQUIRE: _inquire,
+    Verb.LIVES_FROM_RELEASE: _lives_from_release,
+    Verb.NOW: _now,
+}
+
+
+def _put(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+    handle, body, descriptor, options, msg_id, correl_id, expiry_tenths, life_ms, delay_ms = fields[
+        :9
+    ]
+    rows, context = fields[9:]
+    if options & c.MQPMO_SYNCPOINT:
+        conversation.begin_unit_of_work()
+    return conversation.connection.asynchronous.put(
+        handle,
+        body,
+        descriptor,
+        options,
+        on_done=lambda outcome: tell(
+            outcome if isinstance(outcome, MQError) else row_of_put(outcome)
+        ),
+        msg_id=msg_id,
+        correl_id=correl_id,
+        expiry_tenths=expiry_tenths,
+        time_to_live_ms=life_ms,
+        delay_ms=delay_ms,
+        properties=properties_of_rows(rows) if rows else (),
+        context=context,
+    )
+
+
+def _get(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+    handle, options, wait_ms, max_length, msg_id, correl_id = fields[:6]
+    token, in_handle, with_extension = fields[9:]
+    if options & _SYNCPOINT_GETS:
+        conversation.begin_unit_of_work()
+    return conversation.connection.asynchronous.fetch(
+        handle,
+        options,
+        on_done=lambda outcome: tell(
+            outcome if isinstance(outcome, MQError) else row_of_result(outcome)
+        ),
+        wait_ms=wait_ms,
+        max_length=max_length,
+        msg_id=msg_id,
+        correl_id=correl_id,
+        token=token,
+        in_handle=in_handle,
+        with_extension=with_extension,
+    )
+
+
+def _get_any(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+    handles, options, wait_ms, max_length, msg_id, correl_id, tells_refusals = fields
+    if options & c.MQGMO_SYNCPOINT:
+        conversation.begin_unit_of_work()
+    return conversation.connection.asynchronous.get_any(
+        handles,
+        options,
+        on_done=lambda outcome: tell(
+            outcome if isinstance(outcome, MQError) else row_of_delivery(outcome)
+        ),
+        wait_ms=wait_ms,
+        max_length=max_length,
+        msg_id=msg_id,
+        correl_id=correl_id,
+        on_refused=tell.refused if tells_refusals else None,
+    )
+
+
+def _wait_until(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+    return conversation.connection.asynchronous.wait_until(*fields, on_done=tell)
+
+
+def _await_definitions(conversation: Caller, _fields: list[Any], tell: Tell) -> UnderWay:
+    return conversation.connection.asynchronous.await_definitions(on_done=tell)
+
+
+def _commit(conversation: Caller, _fields: list[Any], tell: Tell) -> UnderWay:
+    conversation.end_unit_of_work()
+    return conversation.connection.asynchronous.commit(tell)
+
+
+def _settle(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
+    numbers, settlement, reason, within = fields
+    if within:
+        conversation.check_neighbour(within)
+    return conversation.connection.asynchronous.settle(
+        numbers, Settlement(settlement), reason=reason, within=within, on_done=tell
+    )
+
+
+BEGUN: dict[int, Begins] = {
+    Verb.PUT: _put,
+    Verb.GET: _get,
+    Verb.GET_ANY: _get_any,
+    Verb.WAIT_UNTIL: _wait_until,
+    Verb.AWAIT_DEFINITIONS: _await_definitions,
+    Verb.COMMIT: _commit,
+    Verb.SETTLE: _settle,
+}
+
+
+def _open(conversation: Caller, fields: list[Any]) -> Any:
+    name, options, kind, manager, topic, dynamic_name, selector, alternate_user = fields
+    return conversation.connection.open(
+        name,
+        options,
+        kind=kind,
+        manager=manager,
+        topic=topic,
+        dynamic_name=dynamic_name,
+        selector=selector,
+        alternate_user=alternate_user,
+    )
+
+
+def _close_object(conversation: Caller, fields: list[Any]) -> Any:
+    return conversation.connection.close_object(*fields)
+
+
+def _put1(conversation: Caller, fields: list[Any]) -> Any:
+    name, body, descriptor, options, kind, manager, topic, msg_id, correl_id, life_ms = fields[:10]
+    if options & c.MQPMO_SYNCPOINT:
+        conversation.begin_unit_of_work()
+    result = conversation.connection.put1(
+        name,
+        body,
+        descriptor,
+        options,
+        kind=kind,
+        manager=manager,
+        topic=topic,
+        msg_id=msg_id,
+        correl_id=correl_id,
+        time_to_live_ms=life_ms,
+        delay_ms=fields[10],
+    )
+    return row_of_put(result)
+
+
+def _blocking_get(conversation: Caller, fields: list[Any]) -> Any:
+    handle, options, wait_ms, max_length, msg_id, correl_id, group_id, number, offset = fields[:9]
+    token, in_handle, with_extension = fields[9:]
+    if options & _SYNCPOINT_GETS:
+        conversation.begin_unit_of_work()
+    result = conversation.connection.get(
+        handle,
+        options,
+        wait_ms=wait_ms,
+        max_length=max_length,
+        msg_id=msg_id,
+        correl_id=correl_id,
+        group_id=group_id,
+        sequence_number=number,
+        offset=offset,
+        token=token,
+        in_handle=in_handle,
+        with_extension=with_extension,
+    )
+    return row_of_result(result)
+
+
+def _backout(conversation: Caller, _fields: list[Any]) -> None:
+    conversation.end_unit_of_work()
+    conversation.connection.backout()
+
+
+def _forward(conversation: Caller, fields: list[Any]) -> None:
+    queue, token, name = fields
+    got = conversation.connection.got_messages
+    got.forward(got.found(queue, token), name)
+
+
+def _dead_letter(conversation: Caller, fields: list[Any]) -> None:
+    queue, token, reason = fields
+    got = conversation.connection.got_messages
+    got.dead_letter(got.found(queue, token), reason)
+
+
+def _report_exception(conversation: Caller, fields: list[Any]) -> bool:
+    queue, token, reason = fields
+    got = conversation.connection.got_messages
+    return got.report_exception(got.found(queue, token), reason)
+
+
+def _set(conversation: Caller, fields: list[Any]) -> None:
+    handle, values = fields
+    conversation.connection.objects.set(handle, dict(values))
+
+
+#: GET is here, too: a browse and a get by groups that wait.
+BLOCKING: dict[int, Runs] = {
+    Verb.OPEN: _open,
+    Verb.CLOSE_OBJECT: _close_object,
+    Verb.GET: _blocking_get,
+    Verb.BACKOUT: _backout,
+    Verb.SET: _set,
+    Verb.PUT1: _put1,
+    Verb.FORWARD: _forward,
+    Verb.DEAD_LETTER: _dead_letter,
+    Verb.REPORT_EXCEPTION: _report_exception,
+    **TOPICS,
+    **OPERATING,
+}

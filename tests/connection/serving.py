@@ -1,0 +1,83 @@
+"""Queue managers served on real sockets, to whoever asks, and connections to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mayfly import QueueManager
+from mayfly.connection.endpoint import Address, AnyAddress, Endpoint
+from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.wire import Limits, WireServer
+
+HOST = "127.0.0.1"
+
+
+@dataclass
+class AdmitEverybody:
+    """Lets everybody in as who they say they are, on the same terms; notes who has asked.
+
+    ``operators`` may do everything. A blank queue manager and those that are not ``served`` are
+    refused as MQ does.
+    """
+
+    terms: Admitted = field(default_factory=lambda: Admitted(user=""))
+    operators: frozenset[str] = frozenset({"operator"})
+    served: frozenset[str] = frozenset({"QM1", "QM2"})
+    applicants: list[Applicant] = field(default_factory=list)
+
+    def admit(self, applicant: Applicant) -> Admitted:
+        """Return the terms."""
+        self.applicants.append(applicant)
+        if applicant.queue_manager not in self.served:
+            raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR)
+        if applicant.channel == "NONE":
+            raise mq_error(rc.MQRC_UNKNOWN_CHANNEL_NAME)
+        if applicant.password == "wrong":
+            raise mq_error(rc.MQRC_NOT_AUTHORIZED)
+        is_operator = applicant.user in self.operators
+        return replace(self.terms, user=applicant.user, is_operator=is_operator)
+
+
+@dataclass
+class Served:
+    """A server and where it listens."""
+
+    server: WireServer
+    address: AnyAddress
+    admission: AdmitEverybody
+
+    def endpoint(self, queue_manager: str = "QM1", **more: object) -> Endpoint:
+        """Return where a client connects to."""
+        return Endpoint((self.address,), "CH", queue_manager)._replace(**more)  # type: ignore[arg-type]  # fields by name
+
+    def connect(self, user: str = "anna", **more: object) -> RemoteConnection:
+        """Connect a user."""
+        return connect(self.endpoint(**more), user, "secret", application="tests")  # type: ignore[arg-type]  # fields by name
+
+
+@contextmanager
+def serving(
+    *managers: QueueManager,
+    socket: Path | None = None,
+    limits: Limits | None = None,
+    terms: Admitted | None = None,
+) -> Iterator[Served]:
+    """Serve queue managers on a free port of the loopback interface, or on a UNIX socket."""
+    admission = AdmitEverybody() if terms is None else AdmitEverybody(terms)
+    server = WireServer(managers, admission, limits=limits)
+    try:
+        address: AnyAddress
+        if socket is None:
+            address = Address(HOST, server.listen_tcp(HOST, 0))
+        else:
+            server.listen_unix(socket)
+            address = socket
+        yield Served(server, address, admission)
+    finally:
+        server.close()
