@@ -27,8 +27,9 @@ from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.files import Files
+from mayfly.security.admission import Admission
 from mayfly.servers.host import Host
-from mayfly.servers.listeners import FlightListener
+from mayfly.servers.listeners import FlightListener, FolderListener, Listener, MqListener
 from mayfly.servers.logs import log_to
 from mayfly.servers.settings import ServedFolder, ServeSettings, check_settings
 from mayfly.store.database import DATABASE_FILE
@@ -87,13 +88,13 @@ def run_server(
         addresses = _started(host)
         stack.callback(host.stop)
         served = Served(
-            addresses["flight"], _absolute(token_file), _absolute(settings.tls.certificate)
+            addresses.get("flight", ""), _absolute(token_file), _absolute(settings.tls.certificate)
         )
         for serving in held.servings:
             stack.enter_context(serving.announced(served))
         _say_ready(list(held.folders), addresses, served, as_json=as_json)
         _serve(host, settings, read, arrived)
-    if any(each.is_held for each in listeners):
+    if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
         os._exit(ExitCode.DONE)
 
@@ -140,6 +141,7 @@ def _next_signal(host: Host, arrived: SimpleQueue[int]) -> int:
     while True:
         with contextlib.suppress(Empty):
             return arrived.get(timeout=_LOOK_SECONDS)
+        host.look()
         stopped = host.stopped_managers()
         if len(stopped) == len(host.managers):
             raise CommandFailed(
@@ -217,8 +219,15 @@ def set_scan(manager: QueueManager, seconds: int | None) -> None:
         scan_every(manager, seconds)
 
 
-def _listeners(settings: ServeSettings, held: _Held, token: str) -> list[FlightListener]:
-    listeners = []
+def _listeners(settings: ServeSettings, held: _Held, token: str) -> list[Listener]:
+    """Return the listeners in the order of their start: the slowest of a network comes last.
+
+    The sockets in the folders follow: a program that finds one may use all the rest.
+    """
+    tls = settings.tls
+    admission = Admission(held.managers, token=token)
+    mq = MqListener(held.managers, admission, settings.listen.mq, tls=tls, limits=settings.limits)
+    listeners: list[Listener] = [mq]
     if settings.listen.flight is not None:
         listeners.append(
             FlightListener(
@@ -226,9 +235,10 @@ def _listeners(settings: ServeSettings, held: _Held, token: str) -> list[FlightL
                 held.folders,
                 settings.listen.flight,
                 token=token,
-                tls=settings.tls,
+                tls=tls,
             )
         )
+    listeners.append(FolderListener(mq, list(held.folders.values())))
     return listeners
 
 

@@ -34,6 +34,14 @@ Names = Annotated[
         help="Queue managers, made when missing; or a file that names them.",
     ),
 ]
+MqOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mq",
+        metavar="HOST:PORT",
+        help="Serve programs here; port 0 is any. [default: 127.0.0.1:1414]",
+    ),
+]
 FlightOption = Annotated[
     str | None,
     typer.Option(
@@ -112,6 +120,7 @@ CheckOption = Annotated[
 def serve(
     names: Names,
     *,
+    mq: MqOption = None,
     flight: FlightOption = None,
     token_file: TokenOption = None,
     tls_certificate: CertificateOption = None,
@@ -136,14 +145,14 @@ def serve(
 
     \b
     Examples:
-      mayfly serve QM1 --flight 127.0.0.1:9414
+      mayfly serve QM1 --mq 127.0.0.1:1414 --flight 127.0.0.1:9414
       mayfly serve /etc/mayfly/config.toml --check
     """
     configuration = configuration_of(platform, command_level, setting)
     scripts = tuple(mqsc or ())
     served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds)
     tls = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
-    listen = Listen(flight=_address("--flight", flight))
+    listen = Listen(_address("--mq", mq), _address("--flight", flight))
     given = _Given(names, served, listen, tls, token_file, log)
     _run(given, check=check, as_json=as_json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from mayfly.connection.interface import (
     Asynchronous,
@@ -39,6 +40,13 @@ _SETS_CONTEXT = {
     c.MQPMO_SET_IDENTITY_CONTEXT: c.MQOO_SET_IDENTITY_CONTEXT,
     c.MQPMO_SET_ALL_CONTEXT: c.MQOO_SET_ALL_CONTEXT,
 }
+
+
+class Holdings(NamedTuple):
+    """How many handles of a connection are open, and deliveries not settled."""
+
+    handle_count: int
+    delivery_count: int
 
 
 class LocalConnection:
@@ -256,9 +264,9 @@ class LocalConnection:
         return self._core.is_stopped
 
     @property
-    def open_count(self) -> int:
-        """How many objects are open."""
-        return len(self._handles)
+    def holdings(self) -> Holdings:
+        """How much it holds."""
+        return Holdings(len(self._handles), len(self._session.deliveries))
 
     @property
     def admin(self) -> Administration:

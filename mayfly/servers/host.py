@@ -46,13 +46,15 @@ class Host:
         try:
             for listener in self._listeners:
                 self._started.append(listener)
-                addresses[listener.name] = address = listener.start()
-                _LOG.info(
-                    "%s listens on %s",
-                    listener.name,
-                    address,
-                    extra={"listener": listener.name, "address": address},
-                )
+                address = listener.start()
+                if address:
+                    addresses[listener.name] = address
+                    _LOG.info(
+                        "%s listens on %s",
+                        listener.name,
+                        address,
+                        extra={"listener": listener.name, "address": address},
+                    )
         except BaseException:
             self.stop()
             raise
@@ -108,6 +110,11 @@ class Host:
         self.state = HostState.ENDED
         while self._started:
             self._started.pop().stop()
+
+    def look(self) -> None:
+        """Do what listeners have to do once a second."""
+        for listener in self._started:
+            listener.look()
 
     def stopped_managers(self) -> list[str]:
         """Return the names of queue managers that have stopped by themselves; logs each once.

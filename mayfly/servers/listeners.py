@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from mayfly.channel import clients_known
+from mayfly.contracts.folder_sockets import FolderSocket
+from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.exposure import ListenAddress
-from mayfly.servers.settings import TlsFiles
+from mayfly.servers.settings import ClientLimits, TlsFiles
+from mayfly.servers.wire.exchange import Admits
+from mayfly.servers.wire.limits import Limits
+from mayfly.servers.wire.server import WireServer
 
 if TYPE_CHECKING:
+    import ssl
+
     from mayfly.servers.flight import FlightServer
+
+
+_LOG = logging.getLogger("mayfly.listeners")
 
 
 class Listener(Protocol):
@@ -29,11 +42,185 @@ class Listener(Protocol):
         Raises OSError or ValueError for a file that cannot be used; the listener goes on as before.
         """
 
+    def look(self) -> None:
+        """Do what is to be done once a second, which the host calls."""
+
     def drain(self, timeout_ms: int) -> None:
         """Take no new connection; return when those there have ended, or after a time."""
 
     def stop(self) -> None:
         """End all connections."""
+
+
+class MqListener:
+    """The network protocol of Mayfly over TCP or TLS, and by :meth:`folder_sockets` of a machine.
+
+    Administration of the queue managers knows its clients from the start to the stop.
+    """
+
+    name = "mq"
+
+    def __init__(
+        self,
+        managers: Sequence[QueueManager],
+        admission: Admits,
+        address: ListenAddress | None,
+        *,
+        tls: TlsFiles,
+        limits: ClientLimits,
+    ) -> None:
+        """Take what the server is made of; without an address it has sockets in folders alone."""
+        self._managers, self._admission, self._address = managers, admission, address
+        self._tls, self._limits = tls, limits
+        self._idle = _IdleConnections(limits.idle_seconds)
+        self._context: ssl.SSLContext | None = None
+        self._server: WireServer | None = None
+        self._known = contextlib.ExitStack()
+
+    def start(self) -> str:
+        """Begin to listen; without an address nothing but the server is started, which is "".
+
+        Raises OSError for an address that is taken and for files of TLS that cannot be used.
+        """
+        if self._tls.certificate is not None:
+            self._context = tls_context(self._tls)
+        limits = self._limits
+        self._server = WireServer(
+            self._managers,
+            self._admission,
+            limits=Limits(
+                connections=limits.connections,
+                outstanding_bytes=limits.outstanding_bytes,
+                admission_ms=limits.admission_seconds * SECOND_MS,
+                heartbeat_ms=limits.heartbeat_seconds * SECOND_MS,
+            ),
+        )
+        for manager in self._managers:
+            self._known.enter_context(clients_known(manager, self._server))
+        if self._address is None:
+            return ""
+        try:
+            port = self._server.listen_tcp(*self._address, self._context)
+        except OSError as error:
+            said = f"cannot listen on {self._address}: {error.strerror or error}"
+            raise OSError(said) from error
+        return str(self._address._replace(port=port))
+
+    def listen_in(self, folder: Path) -> None:
+        """Listen on the socket ``mq.sock`` of a folder as well; raises OSError."""
+        assert self._server is not None
+        folder_socket = FolderSocket(folder)
+        # The server removes its sockets by these paths when it stops.
+        self._known.callback(folder_socket.close)
+        self._server.listen_unix(folder_socket.path)
+
+    def reload(self) -> None:
+        """Load the certificate, its key and the authorities of clients into the context in use."""
+        if self._context is not None:
+            # Both are tried apart first: a context with half of them would serve nobody.
+            tls_context(self._tls)
+            load_files(self._context, self._tls)
+
+    def look(self) -> None:
+        """End connections that have asked for nothing for as long as is allowed."""
+        if self._limits.idle_seconds and self._server is not None:
+            self._idle.look(self._server)
+
+    def drain(self, timeout_ms: int) -> None:
+        """Let nobody in; connections without an open unit of work end, the others have a time."""
+        if self._server is not None:
+            self._server.drain(timeout_ms)
+
+    def stop(self) -> None:
+        """End all connections; what they have not committed is backed out."""
+        if self._server is not None:
+            self._server.close()
+        self._known.close()
+
+
+class _IdleConnections:
+    """Finds connections that have asked for nothing, one look a second."""
+
+    def __init__(self, idle_seconds: int) -> None:
+        self._idle_seconds = idle_seconds
+        #: Number of a conversation -> its requests, and for how many looks these are as many.
+        self._seen: dict[int, tuple[int, int]] = {}
+
+    def look(self, server: WireServer) -> None:
+        """End idle connections; one with a verb under way or an open unit of work is not idle."""
+        seen: dict[int, tuple[int, int]] = {}
+        for status in server.connections():
+            count, looks = self._seen.get(status.number, (-1, 0))
+            is_busy = status.is_running or status.unit_of_work_ms is not None
+            if is_busy or count != status.request_count:
+                looks = 0
+            if looks >= self._idle_seconds:
+                said = f"has asked for nothing for {self._idle_seconds} s"
+                _LOG.info(
+                    "connection %d of %s %s and is ended",
+                    status.number,
+                    status.user,
+                    said,
+                    extra={"queue_manager": status.queue_manager, "channel": status.channel},
+                )
+                server.end(status.number, said)
+            else:
+                seen[status.number] = status.request_count, looks + 1
+        self._seen = seen
+
+
+class FolderListener:
+    """The sockets in the folders of queue managers, for programs of this machine."""
+
+    name = ""
+
+    def __init__(self, listener: MqListener, folders: Sequence[Path]) -> None:
+        """Take the listener whose server they lead to."""
+        self._listener, self._folders = listener, folders
+
+    def start(self) -> str:
+        """Begin to listen; raises OSError."""
+        for folder in self._folders:
+            self._listener.listen_in(folder)
+        return ""
+
+    def reload(self) -> None:
+        """Keep them: they have no TLS."""
+
+    def look(self) -> None:
+        """Leave it to the server."""
+
+    def drain(self, timeout_ms: int) -> None:
+        """Leave it to the server."""
+
+    def stop(self) -> None:
+        """Leave it to the server, which removes them."""
+
+
+def tls_context(tls: TlsFiles) -> ssl.SSLContext:
+    """Return a context of a server; raises OSError, of which SSLError is one, naming the files."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    load_files(context, tls)
+    return context
+
+
+def load_files(context: ssl.SSLContext, tls: TlsFiles) -> None:
+    """Load certificate, key and authorities of clients; raises OSError, naming the files."""
+    import ssl
+
+    assert tls.certificate is not None
+    try:
+        context.load_cert_chain(tls.certificate, tls.key, password="")
+        if tls.client_roots is not None:
+            context.load_verify_locations(tls.client_roots)
+            # Whether a client must have a certificate is said by its channel (SSLCAUTH).
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except OSError as error:
+        files = ", ".join(str(file) for file in tls[:3] if file is not None)
+        raise OSError(f"{files}: {error.strerror or error}") from error
 
 
 class FlightListener:
@@ -78,6 +265,9 @@ class FlightListener:
 
     def reload(self) -> None:
         """Keep the certificate: gRPC has read it for as long as the process runs."""
+
+    def look(self) -> None:
+        """Have nothing to do."""
 
     def drain(self, timeout_ms: int) -> None:
         """Refuse new calls and end those under way."""

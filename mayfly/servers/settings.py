@@ -42,6 +42,22 @@ class TlsFiles(NamedTuple):
     without_client_certificates: bool = False
 
 
+class ClientLimits(NamedTuple):
+    """What clients of the network protocol are allowed; 0 is no limit.
+
+    ``connections`` are sockets at a time, ``outstanding_bytes`` wait for a client that does not
+    read. A socket that has not said who it is within ``admission_seconds`` is closed, and so is one
+    without a request for ``idle_seconds``. ``heartbeat_seconds`` is the longest interval of
+    heartbeats, whatever a channel says.
+    """
+
+    connections: int = 10_000
+    outstanding_bytes: int = 1_048_576
+    admission_seconds: int = 30
+    heartbeat_seconds: int = 0
+    idle_seconds: int = 0
+
+
 class Listen(NamedTuple):
     """The addresses of the listeners; None: the listener is not started."""
 
@@ -50,7 +66,7 @@ class Listen(NamedTuple):
 
 
 #: What listens where nothing is named.
-DEFAULT_LISTEN = Listen(flight=DEFAULT_FLIGHT)
+DEFAULT_LISTEN = Listen(DEFAULT_MQ, DEFAULT_FLIGHT)
 
 
 class ServeSettings(NamedTuple):
@@ -59,6 +75,7 @@ class ServeSettings(NamedTuple):
     queue_managers: tuple[ServedFolder, ...]
     listen: Listen = DEFAULT_LISTEN
     tls: TlsFiles = TlsFiles()
+    limits: ClientLimits = ClientLimits()
     log: LogForm = LogForm.PLAIN
     drain_seconds: int = DRAIN_SECONDS
     token_file: Path | None = None

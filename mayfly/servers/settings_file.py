@@ -11,6 +11,7 @@ from mayfly.servers.logs import LogForm
 from mayfly.servers.settings import (
     DEFAULT_LISTEN,
     DRAIN_SECONDS,
+    ClientLimits,
     Listen,
     ServedFolder,
     ServeSettings,
@@ -23,6 +24,7 @@ __all__ = ["ConfigurationError", "read_settings"]
 _LONGEST_DRAIN_SECONDS = 3_600
 _LONGEST_INTERVAL_SECONDS = 99_999_999
 _HIGHEST_LEVEL = 999
+_MOST_CONNECTIONS, _MOST_BYTES, _DAY_SECONDS = 1_000_000, 1_073_741_824, 86_400
 
 
 def read_settings(path: Path) -> ServeSettings:
@@ -39,6 +41,7 @@ def read_settings(path: Path) -> ServeSettings:
         queue_managers,
         listen=_listen(top.table("listen")),
         tls=_tls(top.table("tls")),
+        limits=_limits(top.table("limits")),
         log=LogForm(top.one_of("log", LogForm, LogForm.PLAIN)),
         drain_seconds=_number(top, "drain_seconds", 0, _LONGEST_DRAIN_SECONDS, DRAIN_SECONDS),
         token_file=_place(top, "token_file"),
@@ -97,6 +100,19 @@ def _address(table: Table, key: str) -> ListenAddress | None:
         return listen_address(text)
     except ValueError as error:
         return table.fail(key, str(error))
+
+
+def _limits(table: Table) -> ClientLimits:
+    defaults = ClientLimits()
+    limits = ClientLimits(
+        _number(table, "connections", 1, _MOST_CONNECTIONS, defaults.connections),
+        _number(table, "outstanding_bytes", 1, _MOST_BYTES, defaults.outstanding_bytes),
+        _number(table, "admission_seconds", 1, _DAY_SECONDS, defaults.admission_seconds),
+        _number(table, "heartbeat_seconds", 0, _DAY_SECONDS, defaults.heartbeat_seconds),
+        _number(table, "idle_seconds", 0, _DAY_SECONDS, defaults.idle_seconds),
+    )
+    table.refuse_the_rest()
+    return limits
 
 
 def _tls(table: Table) -> TlsFiles:

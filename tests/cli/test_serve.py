@@ -13,6 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from mayfly.cli.outcomes import ExitCode
+from mayfly.connection.endpoint import Address, Endpoint, Tls
+from mayfly.connection.remote import connect
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.certificates import certificate
@@ -22,6 +24,7 @@ log = "json"
 drain_seconds = 5
 
 [listen]
+mq = "127.0.0.1:0"
 flight = "127.0.0.1:0"
 
 [tls]
@@ -87,9 +90,24 @@ def test_a_server_by_a_file_from_its_start_to_its_end(
             )
             assert "QUEUE(Q1)" in listed.stdout
 
+            token = Path(ready["token_file"]).read_text().strip()
+            host, port = ready["mq"].split(":")
+            over_tls = Tls(authorities=tmp_path / "cert.pem", peer_name="CN=localhost")
+            for name, place, tls in (
+                ("QM1", tmp_path / "here" / "mq.sock", None),
+                ("QM2", Address(host, int(port)), over_tls),
+            ):
+                program = connect(
+                    Endpoint((place,), "", name, tls), "anna", token, application="a.py"
+                )
+                [shown] = program.admin.mqsc("DISPLAY CONN(*) WHERE(APPLTAG EQ 'a.py')").rows
+                assert (shown["USERID"], shown["CHANNEL"]) == ("anna", "")
+                assert shown["CONNAME"] == ("127.0.0.1" if tls else "")
+                program.close()
+
             config.write_text(CONFIG.replace('"json"', '"xml"'))
             process.send_signal(signal.SIGHUP)
-            log = [json.loads(process.stderr.readline()) for _ in range(5)]
+            log = [json.loads(process.stderr.readline()) for _ in range(6)]
             config.write_text(CONFIG.replace("= 5", "= 6").replace("QM2", "QM3"))
             process.send_signal(signal.SIGHUP)
             assert service_manager.next() == ["RELOADING=1"]
@@ -105,16 +123,21 @@ def test_a_server_by_a_file_from_its_start_to_its_end(
         f"made queue manager QM1 in {tmp_path / 'here'}",
         f"made queue manager QM2 in {tmp_path / 'QM2'}",
     ]
-    assert said[2:4] == [f"flight listens on {ready['flight']}", "ready: QM1, QM2"]
-    assert "config.toml, line 1: log: 'xml' is none of" in said[4]
-    assert said[5:] == [
+    assert said[2:5] == [
+        f"mq listens on {ready['mq']}",
+        f"flight listens on {ready['flight']}",
+        "ready: QM1, QM2",
+    ]
+    assert "config.toml, line 1: log: 'xml' is none of" in said[5]
+    assert said[6:] == [
         "reloads",
         "queue_managers: the change counts from the next start",
         "ends: SIGTERM",
         "draining for at most 6 s",
     ]
-    assert (log[2]["listener"], log[4]["level"]) == ("flight", "error")
-    assert list(ready) == ["ready", "queue_managers", "flight", "token_file", "tls_certificate"]
+    assert (log[2]["listener"], log[5]["level"]) == ("mq", "error")
+    keys = "ready queue_managers mq flight token_file tls_certificate"
+    assert list(ready) == keys.split()
     assert (ready["ready"], ready["queue_managers"]) == (True, ["QM1", "QM2"])
     assert ready["flight"].startswith("grpc+tls://127.0.0.1:")
     assert ready["token_file"] == str(tmp_path / "here" / "token")
@@ -128,9 +151,9 @@ def test_check_finds_what_is_wrong_before_anything_is_made(
     (tmp_path / "qm1.mqsc").unlink()
     missing = mayfly("serve", str(config), "--check")
     assert (missing.exit_code, "qm1.mqsc: No such file" in missing.stderr) == (4, True)
-    config.write_text(CONFIG.replace("127.0.0.1:0", "127.0.0.1"))
+    config.write_text(CONFIG.replace('flight = "127.0.0.1:0"', 'flight = "127.0.0.1"'))
     wrong = mayfly("serve", str(config), "--check")
-    said = f"mayfly: {config}, line 5: [listen], flight: '127.0.0.1' is not HOST:PORT"
+    said = f"mayfly: {config}, line 6: [listen], flight: '127.0.0.1' is not HOST:PORT"
     assert (wrong.exit_code, wrong.stderr.startswith(said)) == (ExitCode.USAGE, True)
     assert not (tmp_path / "here").exists()
     assert not (tmp_path / "QM2").exists()

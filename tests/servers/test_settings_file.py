@@ -9,7 +9,14 @@ import pytest
 from mayfly.engine import Configuration
 from mayfly.servers.exposure import ListenAddress, listen_address
 from mayfly.servers.logs import LogForm
-from mayfly.servers.settings import DEFAULT_LISTEN, Listen, ServedFolder, ServeSettings, TlsFiles
+from mayfly.servers.settings import (
+    DEFAULT_LISTEN,
+    ClientLimits,
+    Listen,
+    ServedFolder,
+    ServeSettings,
+    TlsFiles,
+)
 from mayfly.servers.settings_file import ConfigurationError, read_settings
 
 SMALLEST = '[[queue_manager]]\nname = "QM1"\n'
@@ -19,7 +26,15 @@ drain_seconds = 30
 token_file = "secret/token"
 
 [listen]
+mq = "127.0.0.1:1415"
 flight = "[::1]:9414"
+
+[limits]
+connections = 100
+outstanding_bytes = 65536
+admission_seconds = 5
+heartbeat_seconds = 60
+idle_seconds = 3600
 
 [tls]
 certificate = "chain.pem"
@@ -62,7 +77,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     )
     assert read(tmp_path, WHOLE) == ServeSettings(
         (first, ServedFolder("QM2")),
-        listen=Listen(flight=ListenAddress("::1", 9414)),
+        listen=Listen(ListenAddress("127.0.0.1", 1415), ListenAddress("::1", 9414)),
+        limits=ClientLimits(100, 65_536, 5, 60, 3_600),
         tls=TlsFiles(tmp_path / "chain.pem", tmp_path / "key.pem", tmp_path / "roots.pem"),
         log=LogForm.JSON,
         drain_seconds=30,
@@ -79,6 +95,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         (f"drain_seconds = -1\n{SMALLEST}", ", line 1: drain_seconds: -1 is not a whole number"),
         (f'{SMALLEST}[listen]\nflight = "9414"\n', ", line 4: [listen], flight: '9414' is not HO"),
         (f'{SMALLEST}[listen]\nflihgt = ""\n', ", line 4: [listen], flihgt: is no key here, did"),
+        (f"{SMALLEST}[limits]\nconnections = 0\n", ", line 4: [limits], connections: 0 is not a"),
         (f"{SMALLEST}{SMALLEST}", ": queue manager QM1 is named twice"),
         (f'{SMALLEST}platform = "vms"\n', ", line 3: [[queue_manager]] 1, platform: 'vms' is none"),
         (f'{SMALLEST}settings = {{ foo = "1" }}\n', ", line 3: [[queue_manager]] 1, settings: "),

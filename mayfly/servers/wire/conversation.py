@@ -153,10 +153,23 @@ class Conversation:
             applicant.has_tls,
             self._connected_ms,
             self._unit_of_work_ms,
-            connection.open_count,
+            connection.holdings.handle_count,
             self._request_count,
             bool(self._under_way) or self._is_blocked,
         )
+
+    def quiesce(self) -> bool:
+        """End its gets that wait, with MQRC_Q_MGR_QUIESCING; return True when no work is left.
+
+        Work is an open unit of work, a delivery that is not settled, and a verb under way.
+        """
+        for request, under_way in list(self._under_way.items()):
+            if under_way is not None and under_way.cancel():
+                self._under_way.pop(request, None)
+                self._fail(request, mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
+        has_verbs = self._under_way or self._is_blocked or self._queued
+        is_open = self._unit_of_work_ms is not None or self.connection.holdings.delivery_count
+        return not (has_verbs or is_open)
 
     def end(self) -> None:
         """Back out what is not committed, and close everything; on a thread that may block."""

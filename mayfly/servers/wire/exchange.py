@@ -49,6 +49,9 @@ class Member(Protocol):
     def end(self, error: MQError) -> None:
         """Tell the client why, and end the connection."""
 
+    def quiesce(self) -> None:
+        """End the connection unless it has work left."""
+
     def abort(self) -> None:
         """End the connection at once."""
 

@@ -137,6 +137,14 @@ class Link(asyncio.Protocol):
             self._write(framed(0, ENDED, packed([ENDED, *failure_of(error)])))
             self._transport.close()
 
+    def quiesce(self) -> None:
+        """End the connection with MQRC_Q_MGR_QUIESCING unless a conversation has work left."""
+        has_work = [
+            each is None or not each.quiesce() for each in list(self._conversations.values())
+        ]
+        if not any(has_work):
+            self.end(mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
+
     def abort(self) -> None:
         """End the connection at once."""
         if self._transport is not None:

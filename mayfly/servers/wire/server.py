@@ -82,7 +82,7 @@ class WireServer:
 
         return self._run(ask())
 
-    def end(self, number: int) -> bool:
+    def end(self, number: int, why: str = "was stopped by an operator") -> bool:
         """End the connection that has a conversation of this number; False when there is none.
 
         What it has not committed is backed out. Other conversations of its socket end as well.
@@ -91,7 +91,7 @@ class WireServer:
         async def ask() -> bool:
             for link in self._exchange.members.values():
                 if link.has_conversation(number):
-                    said = f"connection {number} was stopped by an operator"
+                    said = f"connection {number} {why}"
                     link.end(mq_error(rc.MQRC_CONNECTION_BROKEN, said))
                     return True
             return False
@@ -99,7 +99,11 @@ class WireServer:
         return self._run(ask())
 
     def drain(self, timeout_ms: int) -> bool:
-        """Let nobody in any more, and wait until all have gone; False when time was too short."""
+        """Let nobody in any more, and wait until all have gone; False when time was too short.
+
+        Gets that wait end with MQRC_Q_MGR_QUIESCING, and so does a connection as soon as it has no
+        open unit of work, no delivery to settle and no verb under way.
+        """
 
         async def ask() -> bool:
             self._exchange.is_draining = True
@@ -110,6 +114,8 @@ class WireServer:
             while self._exchange.members or self._exchange.ending_count:
                 if loop.time() >= end:
                     return False
+                for link in list(self._exchange.members.values()):
+                    link.quiesce()
                 await asyncio.sleep(0.02)
             return True
 
