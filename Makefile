@@ -42,7 +42,7 @@ MODELS := $(wildcard tests/model tests/*/test_*machine.py tests/*/test_model.py)
 # Then every example of the state machines, of which make test takes a quarter. On the disk, where
 # make test may put its folders into memory.
 soak: export PYTEST_DEBUG_TEMPROOT ?= $(or $(TMPDIR),/tmp)
-soak: $(READY)
+soak: $(AMQP)
 	@$(BIN)/python -m pytest -q -m soak
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile soak $(MODELS)
 

@@ -79,7 +79,6 @@ LOCK_IN_PROSE = re.compile(r"[;.]\s+lock held|with\s+the\s+lock\s+held", re.IGNO
 #: Parts of the face of the engine, and who may use each of them; ``mayfly.engine`` is for all.
 ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
-    "mayfly.engine.face.admission": frozenset({"security"}),
     "mayfly.engine.face.bulk": frozenset({"cli", "connection", "servers"}),
     "mayfly.engine.face.jms": frozenset({"jms", "listener"}),
     "mayfly.engine.face.programs": frozenset({"connection"}),
@@ -133,7 +132,7 @@ DURATION_WORDS = frozenset("timeout interval delay expiry ttl deadline elapsed".
 QUALIFIERS = frozenset("default max min limit total value left".split())
 
 #: Names of durations without a unit -> why.
-DURATION_EXCEPTIONS: dict[str, str] = {}
+DURATION_EXCEPTIONS = {"idle_timeout": "an attribute of proton's transport, seconds"}
 
 FORBIDDEN_FILES = frozenset("util utils helper helpers common misc".split())
 

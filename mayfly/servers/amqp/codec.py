@@ -1,0 +1,276 @@
+"""AMQP values and the sections of a message, as bytes and as Python values.
+
+proton's codec does the work. Its C functions are called one by one, because its Python classes take
+twice as long a message. A value of a known AMQP type is a :class:`Scalar`, so that an integer keeps
+its width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import cproton as p
+from proton import Data
+
+from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
+
+HEADER: Final = 0x70
+DELIVERY_ANNOTATIONS: Final = 0x71
+MESSAGE_ANNOTATIONS: Final = 0x72
+PROPERTIES: Final = 0x73
+APPLICATION_PROPERTIES: Final = 0x74
+DATA: Final = 0x75
+SEQUENCE: Final = 0x76
+VALUE: Final = 0x77
+FOOTER: Final = 0x78
+_ORDER = (
+    HEADER,
+    DELIVERY_ANNOTATIONS,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    APPLICATION_PROPERTIES,
+    DATA,
+    SEQUENCE,
+    VALUE,
+    FOOTER,
+)
+_REPEATED = (DATA, SEQUENCE)
+#: Maps and lists within each other; a message with more is refused.
+_DEEPEST = 32
+_FIRST_BYTES = 1024
+
+Value: TypeAlias = "Scalar | list[Value] | Mapping[Value, Value] | Described | None"
+
+
+class Scalar(NamedTuple):
+    """One value with its AMQP type, a ``Data`` constant such as ``Data.UINT``."""
+
+    type: int
+    value: Any
+
+
+class Described(NamedTuple):
+    """A value with its descriptor."""
+
+    descriptor: Value
+    value: Value
+
+
+class Section(NamedTuple):
+    """One section of a message by its code."""
+
+    code: int
+    value: Value
+
+
+_GET: Final[Mapping[int, Callable[[Any], Any]]] = {
+    Data.BOOL: p.pn_data_get_bool,
+    Data.UBYTE: p.pn_data_get_ubyte,
+    Data.BYTE: p.pn_data_get_byte,
+    Data.USHORT: p.pn_data_get_ushort,
+    Data.SHORT: p.pn_data_get_short,
+    Data.UINT: p.pn_data_get_uint,
+    Data.INT: p.pn_data_get_int,
+    Data.CHAR: lambda data: chr(p.pn_data_get_char(data)),
+    Data.ULONG: p.pn_data_get_ulong,
+    Data.LONG: p.pn_data_get_long,
+    Data.TIMESTAMP: p.pn_data_get_timestamp,
+    Data.FLOAT: p.pn_data_get_float,
+    Data.DOUBLE: p.pn_data_get_double,
+    Data.UUID: p.pn_data_get_uuid,
+    Data.BINARY: lambda data: bytes(p.pn_data_get_binary(data)),
+    Data.STRING: p.pn_data_get_string,
+    Data.SYMBOL: p.pn_data_get_symbol,
+}
+_PUT: Final[Mapping[int, Callable[[Any, Any], Any]]] = {
+    Data.BOOL: p.pn_data_put_bool,
+    Data.UBYTE: p.pn_data_put_ubyte,
+    Data.BYTE: p.pn_data_put_byte,
+    Data.USHORT: p.pn_data_put_ushort,
+    Data.SHORT: p.pn_data_put_short,
+    Data.UINT: p.pn_data_put_uint,
+    Data.INT: p.pn_data_put_int,
+    Data.ULONG: p.pn_data_put_ulong,
+    Data.LONG: p.pn_data_put_long,
+    Data.TIMESTAMP: p.pn_data_put_timestamp,
+    Data.FLOAT: p.pn_data_put_float,
+    Data.DOUBLE: p.pn_data_put_double,
+    Data.UUID: p.pn_data_put_uuid,
+    Data.BINARY: p.pn_data_put_binary,
+    Data.STRING: p.pn_data_put_string,
+    Data.SYMBOL: p.pn_data_put_symbol,
+}
+
+
+def text(value: str) -> Scalar:
+    """Return a string."""
+    return Scalar(Data.STRING, value)
+
+
+def symbol(value: str) -> Scalar:
+    """Return a symbol."""
+    return Scalar(Data.SYMBOL, value)
+
+
+def symbols(values: Sequence[str]) -> Value:
+    """Return an array of symbols."""
+    return Described(None, [symbol(value) for value in values])
+
+
+def decoded(raw: bytes) -> list[Section]:
+    """Return the sections of a message; raises AmqpError amqp:decode-error for anything else.
+
+    A section that may come once comes once, and all come in the order of the specification.
+    """
+    sections: list[Section] = []
+    data = Data()
+    rest, last = memoryview(raw), -1
+    while rest:
+        p.pn_data_clear(data._data)
+        used = p.pn_data_decode(data._data, rest)
+        if used <= 0:
+            raise AmqpError(DECODE_ERROR, "a section of the message is malformed")
+        rest = rest[used:]
+        section = _section(data._data)
+        place = _ORDER.index(section.code)
+        if place < last or (place == last and section.code not in _REPEATED):
+            raise AmqpError(DECODE_ERROR, f"section {section.code:#x} stands in a wrong place")
+        last = place
+        sections.append(section)
+    return sections
+
+
+def encoded(sections: Sequence[Section]) -> bytes:
+    """Return a message of these sections."""
+    return b"".join(encoded_value(Described(Scalar(Data.ULONG, s.code), s.value)) for s in sections)
+
+
+def encoded_value(value: Value) -> bytes:
+    """Return one value as bytes."""
+    data = Data()
+    _put(data._data, value)
+    size = _FIRST_BYTES
+    while True:
+        count, raw = p.pn_data_encode(data._data, size)
+        if count >= 0:
+            return bytes(raw)
+        size *= 8
+
+
+def decoded_value(raw: bytes) -> Value:
+    """Return the one value that bytes hold; raises AmqpError amqp:decode-error."""
+    data = Data()
+    if p.pn_data_decode(data._data, raw) != len(raw):
+        raise AmqpError(DECODE_ERROR, "a value is malformed")
+    p.pn_data_rewind(data._data)
+    p.pn_data_next(data._data)
+    return _guarded(data._data)
+
+
+def plain(value: Value) -> Any:
+    """Return a value as Python has it, without its AMQP types."""
+    if isinstance(value, Scalar):
+        return value.value
+    if isinstance(value, Described):
+        return plain(value.value)
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {plain(key): plain(part) for key, part in value.items()}
+    return None
+
+
+def _section(data: Any) -> Section:
+    p.pn_data_rewind(data)
+    p.pn_data_next(data)
+    if p.pn_data_type(data) != Data.DESCRIBED:
+        raise AmqpError(DECODE_ERROR, "a section of the message has no descriptor")
+    value = _guarded(data)
+    assert isinstance(value, Described)
+    code = plain(value.descriptor)
+    if code not in _ORDER:
+        raise AmqpError(DECODE_ERROR, f"{code!r} is no section of a message")
+    return Section(code, value.value)
+
+
+def _guarded(data: Any) -> Value:
+    try:
+        return _value(data, 0)
+    except (UnicodeDecodeError, ValueError, OverflowError) as error:
+        raise AmqpError(DECODE_ERROR, f"a value is malformed: {error}") from None
+
+
+def _value(data: Any, depth: int) -> Value:
+    kind = p.pn_data_type(data)
+    getter = _GET.get(kind)
+    if getter is not None:
+        return Scalar(kind, getter(data))
+    if kind == Data.NULL:
+        return None
+    if depth >= _DEEPEST:
+        raise AmqpError(DECODE_ERROR, f"values are nested more than {_DEEPEST} deep")
+    if kind == Data.DESCRIBED:
+        descriptor, value = _children(data, 2, depth)
+        return Described(descriptor, value)
+    if kind == Data.LIST:
+        return _children(data, p.pn_data_get_list(data), depth)
+    if kind == Data.MAP:
+        found = _children(data, p.pn_data_get_map(data), depth)
+        return dict(zip(map(_key, found[::2]), found[1::2], strict=True))
+    if kind == Data.ARRAY:
+        return _children(data, p.pn_data_get_array(data), depth)
+    raise AmqpError(DECODE_ERROR, f"values of AMQP type {kind} are not taken")
+
+
+def _children(data: Any, count: int, depth: int) -> list[Value]:
+    p.pn_data_enter(data)
+    found: list[Value] = []
+    for _ in range(count):
+        p.pn_data_next(data)
+        found.append(_value(data, depth + 1))
+    p.pn_data_exit(data)
+    return found
+
+
+def _key(value: Value) -> Value:
+    if isinstance(value, (list, Mapping)):
+        raise AmqpError(DECODE_ERROR, "the key of a map is no scalar")
+    return value
+
+
+def _put(data: Any, value: Value) -> None:
+    if value is None:
+        p.pn_data_put_null(data)
+    elif isinstance(value, Scalar):
+        _PUT[value.type](data, value.value)
+    elif isinstance(value, Described):
+        _put_described(data, value)
+    elif isinstance(value, Mapping):
+        p.pn_data_put_map(data)
+        p.pn_data_enter(data)
+        for key, part in value.items():
+            _put(data, key)
+            _put(data, part)
+        p.pn_data_exit(data)
+    else:
+        p.pn_data_put_list(data)
+        p.pn_data_enter(data)
+        for part in value:
+            _put(data, part)
+        p.pn_data_exit(data)
+
+
+def _put_described(data: Any, value: Described) -> None:
+    if value.descriptor is None and isinstance(value.value, list):
+        p.pn_data_put_array(data, False, Data.SYMBOL)
+        p.pn_data_enter(data)
+        for part in value.value:
+            _put(data, part)
+        p.pn_data_exit(data)
+        return
+    p.pn_data_put_described(data)
+    p.pn_data_enter(data)
+    _put(data, value.descriptor)
+    _put(data, value.value)
+    p.pn_data_exit(data)

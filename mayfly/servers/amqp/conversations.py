@@ -1,0 +1,184 @@
+"""The conversations of one client: one for all that is settled alone, and one a transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from itertools import count
+from typing import NamedTuple
+
+from mayfly.connection import Connection
+from mayfly.mqi import constants as c
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+from mayfly.servers.amqp.addresses import TOPIC, Address
+from mayfly.servers.amqp.errors import NOT_FOUND, UNKNOWN_TRANSACTION, AmqpError, of_mq
+
+_LOG = logging.getLogger("mayfly.amqp")
+_PUT = c.MQOO_OUTPUT | c.MQOO_FAIL_IF_QUIESCING
+#: Conversations of ended transactions that are kept for the next ones.
+_IDLE_KEPT = 8
+
+
+class Target(NamedTuple):
+    """A queue or topic that is open to put to; a temporary queue takes no persistent message."""
+
+    handle: int
+    is_temporary: bool = False
+
+
+class Conversations:
+    """Opens conversations as they are needed; those of ended transactions are used again."""
+
+    def __init__(self, connect: Callable[[], Connection], executor: Executor) -> None:
+        """Open the first one; raises as ``connect``."""
+        self._connect, self._executor = connect, executor
+        self.main = connect()
+        self.main.topics.belong_to(self.main.number)
+        self._transactions: dict[bytes, Connection] = {}
+        self._idle: list[Connection] = []
+        self._numbers = count(1)
+        self._targets: dict[tuple[int, Address], Target] = {}
+
+    def declare(self) -> bytes:
+        """Begin a transaction; return its id."""
+        connection = self._idle.pop() if self._idle else self._connect()
+        connection.topics.belong_to(self.main.number)
+        name = next(self._numbers).to_bytes(4, "big")
+        self._transactions[name] = connection
+        return name
+
+    def of_transaction(self, name: bytes) -> Connection:
+        """Return the conversation of a transaction; raises amqp:transaction:unknown-id."""
+        found = self._transactions.get(name)
+        if found is None:
+            raise AmqpError(UNKNOWN_TRANSACTION, f"transaction {name.hex()} is not open here")
+        return found
+
+    def discharge(
+        self, name: bytes, *, fail: bool, on_done: Callable[[MQError | None], None]
+    ) -> None:
+        """End a transaction; ``on_done`` is called on any thread when it is durable."""
+        connection = self.of_transaction(name)
+        del self._transactions[name]
+
+        def done(outcome: MQError | None) -> None:
+            self._use_again(connection)
+            on_done(outcome)
+
+        if not fail:
+            connection.asynchronous.commit(done)
+            return
+
+        def back_out() -> None:
+            try:
+                connection.backout()
+            except MQError as error:
+                done(error)
+            else:
+                done(None)
+
+        self._executor.submit(back_out)
+
+    def target(self, connection: Connection, address: Address) -> Target:
+        """Return that by which one of the conversations puts to an address; raises AmqpError."""
+        known = self._targets.get((connection.number, address))
+        if known is None:
+            known = open_target(connection, address)
+            self._targets[connection.number, address] = known
+        return known
+
+    def forget_target(self, address: Address) -> None:
+        """Close the handles of an address: its link has ended."""
+        for connection in (self.main, *self._transactions.values(), *self._idle):
+            target = self._targets.pop((connection.number, address), None)
+            if target is not None:
+                close_quietly(connection, target.handle)
+
+    def end(self) -> None:
+        """Back out and close all conversations, on another thread: that may wait for the disk."""
+        ending = [self.main, *self._transactions.values(), *self._idle]
+        self._transactions.clear()
+        self._idle.clear()
+        self._executor.submit(_close_all, ending)
+
+    def _use_again(self, connection: Connection) -> None:
+        if connection.is_open and len(self._idle) < _IDLE_KEPT:
+            self._idle.append(connection)
+        else:
+            self._executor.submit(_close_all, [connection])
+
+
+def open_target(connection: Connection, address: Address) -> Target:
+    """Open a queue or a topic to put to; raises AmqpError.
+
+    A name of neither kind is that of a queue, or else of a topic.
+    """
+    try:
+        if address.kind == TOPIC:
+            return _topic(connection, address)
+        opened = connection.open(address.name, _PUT, manager=address.manager)
+        return Target(opened.handle, opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC)
+    except MQError as error:
+        if address.kind:
+            raise not_found(address, error) from None
+        refused = error
+    check_is_topic(connection, address, refused)
+    try:
+        return _topic(connection, address)
+    except MQError:
+        raise not_found(address, refused) from None
+
+
+def _topic(connection: Connection, address: Address) -> Target:
+    return Target(connection.open("", _PUT, kind=c.MQOT_TOPIC, topic=address.name).handle)
+
+
+#: Reason codes by which an open says that there is no queue of a name.
+NAMES_NO_QUEUE = frozenset((rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_NAME_ERROR))
+
+
+def check_is_topic(connection: Connection, address: Address, refused: MQError) -> None:
+    """Raise AmqpError unless a name that is no queue's may be that of a topic.
+
+    A name that is a queue's in upper case is refused: nobody wants a topic called ``orders`` beside
+    a queue ORDERS without saying so.
+    """
+    if refused.reason not in NAMES_NO_QUEUE:
+        raise of_mq(refused)
+    name = address.name.upper()
+    if name == address.name:
+        return
+    try:
+        handle = connection.open(name, c.MQOO_INQUIRE).handle
+    except MQError:
+        return
+    connection.close_object(handle)
+    raise not_found(address, refused)
+
+
+def not_found(address: Address, error: MQError) -> AmqpError:
+    """Return an error that tells which queue was meant, where only upper case is missing."""
+    told = of_mq(error)
+    if told.condition == NOT_FOUND and address.name != address.name.upper():
+        hint = f"; names of queues are exact: is {address.name.upper()} meant?"
+        return AmqpError(told.condition, told.description + hint)
+    return told
+
+
+def close_quietly(connection: Connection, handle: int) -> None:
+    """Close an object of a link that has ended; an error is logged."""
+    try:
+        if connection.is_open:
+            connection.close_object(handle)
+    except MQError as error:
+        _LOG.info("closing handle %d: %s", handle, error)
+
+
+def _close_all(connections: list[Connection]) -> None:
+    for connection in connections:
+        try:
+            connection.close(commit=False)
+        except MQError as error:
+            _LOG.warning("closing a conversation of %s: %s", connection.name, error)

@@ -1,0 +1,112 @@
+"""The coordinator of transactions: it declares them and discharges them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from proton import Condition, Delivery, Described, Link, Session, Terminus
+
+from mayfly.mqi.errors import MQError
+from mayfly.servers.amqp import codec, transactions
+from mayfly.servers.amqp.codec import plain
+from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.errors import (
+    NOT_IMPLEMENTED,
+    ROLLED_BACK,
+    AmqpError,
+    of_mq,
+)
+from mayfly.servers.amqp.host import LinkHost, key_of
+
+_CREDIT: Final = 100
+
+
+class Coordinator:
+    """The link on which a client declares and discharges its transactions."""
+
+    def __init__(self, host: LinkHost, link: Link, conversations: Conversations) -> None:
+        """Accept the link."""
+        self.link, self.key = link, key_of(link)
+        self._host, self._conversations = host, conversations
+        link.target.type = Terminus.COORDINATOR
+        link.target.capabilities.copy(link.remote_target.capabilities)
+        link.source.copy(link.remote_source)
+        self._open: set[bytes] = set()
+        link.open()
+        link.flow(_CREDIT)
+
+    def flow(self) -> None:
+        """A sending client gives no credit."""
+
+    def session_is(self, session: Session) -> bool:
+        """Tell whether it belongs to a session."""
+        return bool(self.link.session == session)
+
+    def delivery(self, delivery: Delivery) -> None:
+        """Carry out one declare or discharge."""
+        if delivery.settled and not delivery.readable:
+            delivery.settle()
+            return
+        if delivery.partial or not delivery.readable:
+            return
+        raw = self.link.recv(delivery.pending) or b""
+        self.link.advance()
+        self.link.flow(1)
+        try:
+            code, fields = _request(bytes(raw))
+            if code == transactions.DECLARE:
+                self._declare(delivery)
+            else:
+                self._discharge(delivery, fields)
+        except AmqpError as error:
+            self._refuse(delivery, error)
+        except MQError as error:
+            self._refuse(delivery, of_mq(error))
+
+    def end(self, *, is_closed: bool) -> None:
+        """Back out what is declared here and not discharged: the specification says so."""
+        for name in list(self._open):
+            self._open.discard(name)
+            self._conversations.discharge(name, fail=True, on_done=lambda _outcome: None)
+
+    def lost(self) -> None:
+        """The conversations end with the connection."""
+
+    def _declare(self, delivery: Delivery) -> None:
+        name = self._conversations.declare()
+        self._open.add(name)
+        transactions.answer(delivery, transactions.DECLARED, [name])
+        delivery.settle()
+
+    def _discharge(self, delivery: Delivery, fields: list[Any]) -> None:
+        name = bytes(fields[0]) if fields and isinstance(fields[0], bytes) else b""
+        fail = bool(fields[1]) if len(fields) > 1 else False
+        done = partial(self._discharged, delivery)
+        self._conversations.discharge(
+            name, fail=fail, on_done=lambda outcome: self._host.soon(partial(done, outcome))
+        )
+        self._open.discard(name)
+
+    def _discharged(self, delivery: Delivery, outcome: MQError | None) -> None:
+        if outcome is None:
+            delivery.update(Delivery.ACCEPTED)
+            delivery.settle()
+        else:
+            self._refuse(delivery, AmqpError(ROLLED_BACK, str(outcome)))
+
+    def _refuse(self, delivery: Delivery, error: AmqpError) -> None:
+        delivery.local.condition = Condition(error.condition, error.description)
+        delivery.update(Delivery.REJECTED)
+        delivery.settle()
+
+
+def _request(raw: bytes) -> tuple[int, list[Any]]:
+    sections = codec.decoded(raw)
+    value = sections[-1].value if sections and sections[-1].code == codec.VALUE else None
+    if isinstance(value, codec.Described):
+        code = transactions.code_of(Described(plain(value.descriptor), None))
+        fields = plain(value.value)
+        if code in (transactions.DECLARE, transactions.DISCHARGE):
+            return code, fields if isinstance(fields, list) else []
+    raise AmqpError(NOT_IMPLEMENTED, "a coordinator takes declare and discharge")

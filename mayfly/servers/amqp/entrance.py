@@ -1,0 +1,142 @@
+"""The way in: a client's first bytes, its SASL exchange, and the answer of admission."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from mayfly.mqi.errors import MQError
+from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp import sasl
+from mayfly.servers.amqp.errors import AmqpError
+from mayfly.servers.amqp.service import Service
+
+_AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
+_HEADER_BYTES = 8
+#: A client that is not let in yet may have sent so much.
+_EARLY_BYTES = 64 * 1024
+#: First bytes of other protocols.
+_OTHERS: Final = (
+    (b"AMQP\x02", "TLS within AMQP, which is not spoken here: connect with TLS"),
+    (b"AMQP\x00\x00", "AMQP 0-9-1"),
+    (b"\x16\x03", "TLS where none is configured"),
+    (b"GET ", "HTTP"),
+    (b"POST ", "HTTP"),
+    (b"TSH", "a client of IBM MQ"),
+)
+
+
+class Arriving(Protocol):
+    """The connection of a client on its way in."""
+
+    @property
+    def wire(self) -> asyncio.Transport | None:
+        """The transport of its bytes, None when it is gone."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+
+    def close(self, why: str) -> None:
+        """End the connection; ``why`` is for the log."""
+
+    def let_in(self, applicant: Applicant, admitted: Admitted) -> None:
+        """Go on with AMQP: what has come of it is still to be read."""
+
+
+class Entrance:
+    """Reads the first bytes of a client until it is let in or sent away."""
+
+    def __init__(self, service: Service, arriving: Arriving) -> None:
+        """Wait for a protocol header."""
+        self._service, self._arriving = service, arriving
+        self._has_sasl = self._is_asking = False
+        self._asking: asyncio.Task[None] | None = None
+
+    def feed(self, buffer: bytearray) -> None:
+        """Take from what has come; bytes of AMQP itself are left."""
+        if self._is_asking:
+            if len(buffer) > _EARLY_BYTES:
+                self._arriving.close("a client that sends before it is let in")
+        elif self._has_sasl:
+            self._feed_answer(buffer)
+        elif len(buffer) >= _HEADER_BYTES:
+            self._feed_header(buffer)
+
+    def leave(self) -> None:
+        """Ask no more: the client is gone."""
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def _feed_header(self, buffer: bytearray) -> None:
+        arriving, mechanisms = self._arriving, self._service.mechanisms
+        header = bytes(buffer[:_HEADER_BYTES])
+        if header == sasl.PROTOCOL_HEADER:
+            del buffer[:_HEADER_BYTES]
+            self._has_sasl = True
+            arriving.write(sasl.mechanisms(mechanisms))
+            self._feed_answer(buffer)
+        elif header == _AMQP_HEADER and sasl.ANONYMOUS in mechanisms:
+            self._admit(sasl.Credentials(sasl.ANONYMOUS, "", "", ""))
+        else:
+            # The header says what would be spoken here.
+            arriving.write(sasl.PROTOCOL_HEADER)
+            said = (what for start, what in _OTHERS if header.startswith(start))
+            no_sasl = "AMQP without SASL, which is needed here"
+            arriving.close(
+                no_sasl if header == _AMQP_HEADER else f"no AMQP 1.0: {next(said, repr(header))}"
+            )
+
+    def _feed_answer(self, buffer: bytearray) -> None:
+        try:
+            found = sasl.read_init(bytes(buffer))
+        except AmqpError as error:
+            self._arriving.close(error.description)
+            return
+        if found is None:
+            return
+        credentials, used = found
+        del buffer[:used]
+        if credentials.mechanism not in self._service.mechanisms:
+            self._refuse(f"mechanism {credentials.mechanism!r} is not offered")
+            return
+        self._admit(credentials)
+
+    def _admit(self, credentials: sasl.Credentials) -> None:
+        self._is_asking = True
+        applicant = self._applicant(credentials)
+        self._asking = self._service.loop.create_task(self._ask(applicant))
+
+    async def _ask(self, applicant: Applicant) -> None:
+        service = self._service
+        try:
+            admitted = await service.loop.run_in_executor(
+                service.executor, service.admission.admit, applicant
+            )
+        except MQError as error:
+            self._refuse(str(error))
+            return
+        self._asking = None
+        if self._arriving.wire is None:
+            return
+        if self._has_sasl:
+            self._arriving.write(sasl.outcome(is_admitted=True))
+        self._arriving.let_in(applicant, admitted)
+
+    def _refuse(self, why: str) -> None:
+        if self._has_sasl:
+            self._arriving.write(sasl.outcome(is_admitted=False))
+        self._arriving.close(why)
+
+    def _applicant(self, credentials: sasl.Credentials) -> Applicant:
+        wire = self._arriving.wire
+        assert wire is not None
+        address = wire.get_extra_info("peername")
+        return Applicant(
+            queue_manager=self._service.manager_named(credentials.hostname),
+            address=address[0] if isinstance(address, tuple) else "",
+            channel=self._service.channel,
+            user=credentials.user,
+            password=credentials.password,
+            has_tls=wire.get_extra_info("ssl_object") is not None,
+            application="AMQP",
+        )

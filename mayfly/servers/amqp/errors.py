@@ -1,0 +1,70 @@
+"""Errors as AMQP tells them: a condition and a description."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+
+DECODE_ERROR: Final = "amqp:decode-error"
+FRAMING_ERROR: Final = "amqp:connection:framing-error"
+FORCED: Final = "amqp:connection:forced"
+INTERNAL_ERROR: Final = "amqp:internal-error"
+INVALID_FIELD: Final = "amqp:invalid-field"
+LIMIT_EXCEEDED: Final = "amqp:resource-limit-exceeded"
+NOT_ALLOWED: Final = "amqp:not-allowed"
+NOT_FOUND: Final = "amqp:not-found"
+NOT_IMPLEMENTED: Final = "amqp:not-implemented"
+DELETED: Final = "amqp:resource-deleted"
+LOCKED: Final = "amqp:resource-locked"
+PRECONDITION_FAILED: Final = "amqp:precondition-failed"
+UNAUTHORIZED: Final = "amqp:unauthorized-access"
+TOO_LARGE: Final = "amqp:link:message-size-exceeded"
+UNKNOWN_TRANSACTION: Final = "amqp:transaction:unknown-id"
+ROLLED_BACK: Final = "amqp:transaction:rollback"
+
+#: Conditions that clients have an exception of their own for; all other reason codes are
+#: amqp:internal-error when the queue manager fails, amqp:not-allowed when it refuses.
+CONDITIONS: Final = {
+    rc.MQRC_NOT_AUTHORIZED: UNAUTHORIZED,
+    rc.MQRC_UNKNOWN_OBJECT_NAME: NOT_FOUND,
+    rc.MQRC_UNKNOWN_ALIAS_BASE_Q: NOT_FOUND,
+    rc.MQRC_UNKNOWN_REMOTE_Q_MGR: NOT_FOUND,
+    rc.MQRC_UNKNOWN_DEF_XMIT_Q: NOT_FOUND,
+    rc.MQRC_NO_SUBSCRIPTION: NOT_FOUND,
+    rc.MQRC_OBJECT_NAME_ERROR: NOT_FOUND,
+    rc.MQRC_TOPIC_STRING_ERROR: INVALID_FIELD,
+    rc.MQRC_SELECTOR_SYNTAX_ERROR: INVALID_FIELD,
+    rc.MQRC_EXPIRY_ERROR: INVALID_FIELD,
+    rc.MQRC_Q_FULL: LIMIT_EXCEEDED,
+    rc.MQRC_STORAGE_MEDIUM_FULL: LIMIT_EXCEEDED,
+    rc.MQRC_RESOURCE_PROBLEM: LIMIT_EXCEEDED,
+    rc.MQRC_HANDLE_NOT_AVAILABLE: LIMIT_EXCEEDED,
+    rc.MQRC_MSG_TOO_BIG_FOR_Q: TOO_LARGE,
+    rc.MQRC_MSG_TOO_BIG_FOR_Q_MGR: TOO_LARGE,
+    rc.MQRC_PROPERTIES_TOO_BIG: TOO_LARGE,
+    rc.MQRC_OBJECT_IN_USE: LOCKED,
+    rc.MQRC_SUBSCRIPTION_IN_USE: LOCKED,
+    rc.MQRC_SUB_ALREADY_EXISTS: LOCKED,
+    rc.MQRC_Q_DELETED: DELETED,
+    rc.MQRC_CONNECTION_BROKEN: FORCED,
+    rc.MQRC_Q_MGR_STOPPING: FORCED,
+    rc.MQRC_Q_MGR_QUIESCING: FORCED,
+    rc.MQRC_UNEXPECTED_ERROR: INTERNAL_ERROR,
+}
+
+
+class AmqpError(Exception):
+    """A condition of AMQP with its description, for a peer."""
+
+    def __init__(self, condition: str, description: str) -> None:
+        """Name the condition and say why."""
+        super().__init__(description)
+        self.condition, self.description = condition, description
+
+
+def of_mq(error: MQError) -> AmqpError:
+    """Return an MQError as a condition; the description begins with name and number of the code."""
+    condition = CONDITIONS.get(error.reason, NOT_ALLOWED)
+    return AmqpError(condition, str(error))

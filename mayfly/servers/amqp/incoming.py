@@ -1,0 +1,329 @@
+"""A message of AMQP as a queue manager takes it: descriptor, properties, data and lifetime.
+
+The tables of docs/AMQP.md are carried out here. Times are given in relation to ``creation-time``
+where a client sends one, so that its clock and the queue manager's need not agree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from proton import Data
+
+from mayfly.lifetime.window import LONGEST_LIFE_MS
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import Typed, format_value
+from mayfly.properties.folders import Property
+from mayfly.properties.names import checked_name
+from mayfly.selectors.identifiers import correlation_bytes
+from mayfly.servers.amqp import addresses, codec, identifiers
+from mayfly.servers.amqp.codec import Scalar, Section, Value, encoded, plain
+from mayfly.servers.amqp.errors import DECODE_ERROR, INVALID_FIELD, AmqpError
+from mayfly.servers.amqp.values import integer, typed
+
+UTF_8: Final = 1208
+DELIVERY_TIME, DELIVERY_DELAY = "x-opt-delivery-time", "x-opt-delivery-delay"
+JMS_TYPE, REPORT = "x-opt-jms-msg-type", "x-opt-mq-report"
+FEEDBACK, MESSAGE_TYPE = "x-opt-mq-feedback", "x-opt-mq-message-type"
+#: Bodies by x-opt-jms-msg-type, as an MQRFH2 names them.
+JMS_KINDS: Final = ("jms_none", "jms_object", "jms_map", "jms_bytes", "jms_stream", "jms_text")
+#: The folder of what MQ has no field for; messages that leave by AMQP have it again.
+FOLDER: Final = "amqp"
+#: IBM MQ sends it with messages of unlimited life.
+UNLIMITED_TTL_MS: Final = 2**32 - 1
+_HIGHEST_PRIORITY, _USUAL_PRIORITY = 9, 4
+_OWN_ANNOTATIONS = frozenset((DELIVERY_TIME, DELIVERY_DELAY, REPORT))
+#: Annotations about the way here, which a message leaves with anew.
+_OF_THE_WAY = frozenset(("x-opt-jms-dest", "x-opt-jms-reply-to", "x-opt-to-type"))
+
+
+class Incoming(NamedTuple):
+    """The arguments of a put, and the address in the message, for an anonymous link."""
+
+    to: str
+    body: bytes
+    descriptor: Descriptor
+    msg_id: bytes
+    correl_id: bytes
+    time_to_live_ms: int | None
+    delay_ms: int
+    properties: list[Property]
+
+
+class _Fields(NamedTuple):
+    header: list[Value]
+    annotations: Mapping[str, Value]
+    properties: list[Value]
+    application: Mapping[str, Value]
+    body: list[Section]
+
+
+def incoming(raw: bytes, now_ms: int) -> Incoming:
+    """Return a message as it is put at ``now_ms``, the queue manager's time.
+
+    Raises AmqpError amqp:decode-error, and amqp:invalid-field with field and value for a life or a
+    delay that is none.
+    """
+    fields = _fields(codec.decoded(raw))
+    properties = _own_properties(fields)
+    body, data_format, kind = _body(fields)
+    if kind:
+        properties.insert(0, Property("mcd.Msd", Typed("string", kind)))
+    life_ms, delay_ms = _lifetime(fields, now_ms)
+    message_id, correlation_id = _field(fields.properties, 0), _field(fields.properties, 5)
+    descriptor = Descriptor(
+        report=_report(fields.annotations),
+        msg_type=c.MQMT_DATAGRAM,
+        encoding=c.MQENC_NORMAL,
+        coded_char_set_id=UTF_8,
+        priority=_priority(fields.header),
+        persistence=int(bool(plain(_field(fields.header, 0)))),
+        format=data_format,
+    )
+    descriptor = _with_reply_to(descriptor, fields, properties)
+    return Incoming(
+        _text("to", _field(fields.properties, 2)),
+        body,
+        descriptor,
+        identifiers.mq_id(message_id) or b"",
+        _correl_id(correlation_id, properties),
+        life_ms,
+        delay_ms,
+        properties,
+    )
+
+
+def _fields(sections: list[Section]) -> _Fields:
+    found: dict[int, Value] = {s.code: s.value for s in sections}
+    return _Fields(
+        _list("header", found.get(codec.HEADER)),
+        _map("message-annotations", found.get(codec.MESSAGE_ANNOTATIONS)),
+        _list("properties", found.get(codec.PROPERTIES)),
+        _map("application-properties", found.get(codec.APPLICATION_PROPERTIES)),
+        [s for s in sections if s.code in (codec.DATA, codec.SEQUENCE, codec.VALUE)],
+    )
+
+
+def _lifetime(fields: _Fields, now_ms: int) -> tuple[int | None, int]:
+    """Return life and delay in ms; ttl wins over absolute-expiry-time: it needs no equal clocks."""
+    created = _field(fields.properties, 9)
+    base_ms = now_ms if created is None else integer("creation-time", created)
+    ttl, expiry = _field(fields.header, 2), _field(fields.properties, 8)
+    life_ms: int | None = None
+    if ttl is not None:
+        ttl_ms = integer("ttl", ttl)
+        life_ms = None if ttl_ms == UNLIMITED_TTL_MS else _life("ttl", ttl_ms)
+    elif expiry is not None and (at_ms := integer("absolute-expiry-time", expiry)):
+        life_ms = _life("absolute-expiry-time", at_ms - base_ms)
+    return life_ms, _delay_ms(fields.annotations, base_ms)
+
+
+def _life(name: str, life_ms: int) -> int:
+    if life_ms <= 0:
+        said = f"{name}: a life of {life_ms} ms has ended before the message came"
+        raise AmqpError(INVALID_FIELD, said)
+    return min(life_ms, LONGEST_LIFE_MS)
+
+
+def _delay_ms(annotations: Mapping[str, Value], base_ms: int) -> int:
+    time = annotations.get(DELIVERY_TIME)
+    if time is not None:
+        # A moment that is past delays nothing; Qpid JMS sends one with every message.
+        return max(0, integer(DELIVERY_TIME, time) - base_ms)
+    given = annotations.get(DELIVERY_DELAY)
+    delay_ms = 0 if given is None else integer(DELIVERY_DELAY, given)
+    if delay_ms < 0:
+        raise AmqpError(INVALID_FIELD, f"{DELIVERY_DELAY} {delay_ms} is below 0")
+    return delay_ms
+
+
+def _priority(header: list[Value]) -> int:
+    given = _field(header, 1)
+    return _USUAL_PRIORITY if given is None else min(integer("priority", given), _HIGHEST_PRIORITY)
+
+
+def _report(annotations: Mapping[str, Value]) -> int:
+    given = annotations.get(REPORT)
+    report = 0 if given is None else integer(REPORT, given)
+    # Bits may come as the number with a sign that a descriptor holds.
+    return report - 2**32 if report >= 2**31 else report
+
+
+def _correl_id(value: Value, properties: list[Property]) -> bytes:
+    if value is None:
+        return b""
+    identifier = identifiers.mq_id(value)
+    if identifier is not None:
+        return identifier
+    shown = identifiers.as_text("correlation-id", value)
+    properties.append(Property("jms.Cid", Typed("string", shown)))
+    return correlation_bytes(shown)
+
+
+def _with_reply_to(
+    descriptor: Descriptor, fields: _Fields, properties: list[Property]
+) -> Descriptor:
+    reply_to = _text("reply-to", _field(fields.properties, 4))
+    if not reply_to:
+        return descriptor
+    kind = plain(fields.annotations.get("x-opt-jms-reply-to"))
+    capability = {0: "queue", 1: "topic", 2: "temporary-queue", 3: "temporary-topic"}.get(kind)
+    found = addresses.read(reply_to, (capability,) if capability else ())
+    if found.kind == addresses.TOPIC:
+        uri = f"topic://{found.name}"
+        properties.append(Property("jms.Rto", Typed("string", uri)))
+        return descriptor
+    return descriptor._replace(
+        msg_type=c.MQMT_REQUEST, reply_to_q=found.name, reply_to_q_mgr=found.manager
+    )
+
+
+def _own_properties(fields: _Fields) -> list[Property]:
+    """Return the properties that keep what the descriptor has no field for."""
+    given = fields.properties
+    found: list[Property] = []
+    message_id = _field(given, 0)
+    if message_id is not None and identifiers.mq_id(message_id) is None:
+        _keep(found, f"{FOLDER}.MessageId", identifiers.as_text("message-id", message_id))
+    _keep(found, "mcd.Type", _text("subject", _field(given, 3)))
+    _keep(found, f"{FOLDER}.ContentType", _text("content-type", _field(given, 6)))
+    _keep(found, f"{FOLDER}.ContentEncoding", _text("content-encoding", _field(given, 7)))
+    _keep(found, "jms.Gid", _text("group-id", _field(given, 10)))
+    sequence = _field(given, 11)
+    if sequence is not None:
+        number = integer("group-sequence", sequence)
+        found.append(Property("jms.Seq", Typed("i8", number)))
+    _keep(found, f"{FOLDER}.ReplyToGroupId", _text("reply-to-group-id", _field(given, 12)))
+    others = {
+        name: value
+        for name, value in fields.annotations.items()
+        if name not in _OWN_ANNOTATIONS and name not in _OF_THE_WAY and name != JMS_TYPE
+    }
+    if others:
+        _keep(found, f"{FOLDER}.Annotations", _as_json(others))
+    found += _application_properties(fields.application)
+    return found
+
+
+def _application_properties(given: Mapping[str, Value]) -> list[Property]:
+    found, odd = [], {}
+    for name, value in given.items():
+        of_value = typed(name, value)
+        try:
+            found.append(Property(checked_name(name), of_value))
+        except MQError:
+            # Names such as x-colour are none in MQ; programs of AMQP have them back.
+            odd[name] = value
+    if odd:
+        _keep(found, f"{FOLDER}.Properties", _as_json(odd))
+    return found
+
+
+def _as_json(values: Mapping[str, Value]) -> str:
+    """Return scalars by name as text: AMQP type and value of each."""
+    kept: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Scalar):
+            shown = value.value.hex() if value.type == Data.BINARY else value.value
+            kept[name] = [value.type, str(shown) if value.type == Data.UUID else shown]
+        else:
+            kept[name] = [0, codec.encoded_value(value).hex()]
+    return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
+
+
+def _body(fields: _Fields) -> tuple[bytes, str, str]:
+    """Return the data, their format, and the kind of body that the MQRFH2 is to name."""
+    number = fields.annotations.get(JMS_TYPE)
+    kind = _jms_kind(number)
+    codes = {s.code for s in fields.body}
+    if len(codes) > 1:
+        raise AmqpError(DECODE_ERROR, "the message has bodies of two kinds")
+    if not fields.body:
+        return b"", "", kind
+    first = fields.body[0].value
+    if codes == {codec.DATA}:
+        return b"".join(_bytes(s.value) for s in fields.body), "", kind
+    if codes == {codec.VALUE} and isinstance(first, Scalar) and first.type == Data.STRING:
+        return first.value.encode(), "MQSTR", kind
+    if kind in ("jms_map", "jms_stream"):
+        return _typed_body(kind, first), "MQSTR", kind
+    if first is None and kind == "jms_text":
+        return b"", "MQSTR", kind
+    # Any other body stays as it came; the folder says so.
+    return encoded(fields.body), "AMQP", kind
+
+
+def _jms_kind(number: Value) -> str:
+    if number is None:
+        return ""
+    place = integer(JMS_TYPE, number)
+    if not 0 <= place < len(JMS_KINDS):
+        raise AmqpError(INVALID_FIELD, f"{JMS_TYPE} {place} is none of 0 to {len(JMS_KINDS) - 1}")
+    return JMS_KINDS[place]
+
+
+def _typed_body(kind: str, value: Value) -> bytes:
+    """Return a map or a stream as XML, as JMS messages of MQ have it."""
+    if kind == "jms_map" and isinstance(value, dict):
+        pairs = [(f' name="{_escaped(str(plain(key)))}"', part) for key, part in value.items()]
+        root = "map"
+    elif kind == "jms_stream" and isinstance(value, list):
+        pairs, root = [("", part) for part in value], "stream"
+    else:
+        raise AmqpError(INVALID_FIELD, f"the body is no {kind.removeprefix('jms_')}")
+    elements = (_element(attributes, typed("body", part)) for attributes, part in pairs)
+    return f"<{root}>{''.join(elements)}</{root}>".encode()
+
+
+def _element(attributes: str, value: Typed) -> str:
+    if value.value is None:
+        return f"<elt{attributes} xsi:nil='true'></elt>"
+    kind = "" if value.dt == "string" else f" dt='{value.dt}'"
+    return f"<elt{attributes}{kind}>{format_value(value)}</elt>"
+
+
+def _escaped(name: str) -> str:
+    return format_value(Typed("string", name))
+
+
+def _bytes(value: Value) -> bytes:
+    if isinstance(value, Scalar) and value.type == Data.BINARY:
+        return bytes(value.value)
+    raise AmqpError(DECODE_ERROR, "a data section is no binary")
+
+
+def _keep(properties: list[Property], name: str, value: str) -> None:
+    if value:
+        properties.append(Property(name, Typed("string", value)))
+
+
+def _field(values: list[Value], place: int) -> Value:
+    return values[place] if place < len(values) else None
+
+
+def _text(name: str, value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Scalar) and value.type in (Data.STRING, Data.SYMBOL):
+        return str(value.value)
+    raise AmqpError(INVALID_FIELD, f"{name} {plain(value)!r} is no text")
+
+
+def _list(name: str, value: Value) -> list[Value]:
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return value
+    raise AmqpError(DECODE_ERROR, f"the section {name} is no list")
+
+
+def _map(name: str, value: Value) -> dict[str, Value]:
+    if value is None:
+        return {}
+    if isinstance(value, dict) and all(isinstance(plain(key), str) for key in value):
+        return {plain(key): part for key, part in value.items()}
+    raise AmqpError(DECODE_ERROR, f"the section {name} is no map with names")

@@ -1,0 +1,49 @@
+"""Links: a client that sends, a client that receives, and the coordinator of transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from proton import Delivery, Link, Session, Terminus
+
+from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.coordinator import Coordinator
+from mayfly.servers.amqp.receiving import ReceivingClient
+from mayfly.servers.amqp.sending import SendingClient
+
+if TYPE_CHECKING:
+    from mayfly.servers.amqp.host import LinkHost
+
+
+class AnyLink(Protocol):
+    """One link of a client."""
+
+    link: Link
+    key: int
+
+    def flow(self) -> None:
+        """Take note of credit."""
+
+    def delivery(self, delivery: Delivery) -> None:
+        """Take a message that comes, or the outcome of one that went."""
+
+    def end(self, *, is_closed: bool) -> None:
+        """End in good order: closed, or detached by the client to come back."""
+
+    def lost(self) -> None:
+        """End with the connection."""
+
+    def session_is(self, session: Session) -> bool:
+        """Tell whether it belongs to a session."""
+
+
+def attach(host: LinkHost, link: Link, conversations: Conversations) -> AnyLink:
+    """Answer an attach: open the object that the link names.
+
+    Raises AmqpError or MQError when that is refused.
+    """
+    if link.is_sender:
+        return ReceivingClient.attached(host, link, conversations)
+    if link.remote_target.type == Terminus.COORDINATOR:
+        return Coordinator(host, link, conversations)
+    return SendingClient(host, link, conversations)

@@ -1,0 +1,238 @@
+"""A message of a queue manager as AMQP sends it: sections, with the rest of its life as ttl."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, NamedTuple
+
+from proton import Data
+
+from mayfly.connection import Message
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import MQError
+from mayfly.mqi.properties import Typed, parse
+from mayfly.properties.folders import Parts, parts_of
+from mayfly.selectors.identifiers import correlation_text
+from mayfly.servers.amqp import codec, identifiers
+from mayfly.servers.amqp.codec import Scalar, Section, Value, symbol, text
+from mayfly.servers.amqp.errors import AmqpError
+from mayfly.servers.amqp.incoming import (
+    DELIVERY_TIME,
+    FEEDBACK,
+    FOLDER,
+    JMS_KINDS,
+    JMS_TYPE,
+    MESSAGE_TYPE,
+)
+from mayfly.servers.amqp.values import scalar
+
+_TEXT_FORMAT, _WHOLE_FORMAT = "MQSTR", "AMQP"
+_LONGEST_TTL_MS: Final = 2**32 - 2
+_QUEUE_REPLY, _TOPIC_REPLY = 0, 1
+
+
+class _Known(NamedTuple):
+    """The properties of a message by the folder that they are kept in."""
+
+    mcd: dict[str, Typed]
+    jms: dict[str, Typed]
+    own: dict[str, Typed]
+    application: list[tuple[str, Typed]]
+
+
+def outgoing(message: Message, *, destination: str, manager: str) -> bytes:
+    """Return a message as bytes; ``destination`` is the address that ``to`` names.
+
+    ``manager`` is the queue manager here: replies to another one say so.
+
+    The rest of its life goes as ttl, and its deadline as absolute-expiry-time; a message of
+    unlimited life has neither. A message whose MQRFH2 is damaged goes whole, as data.
+    """
+    parts = _parts(message)
+    known = _known(parts)
+    sections = [
+        Section(codec.HEADER, _header(message)),
+        Section(codec.MESSAGE_ANNOTATIONS, _annotations(message, known, parts)),
+        Section(codec.PROPERTIES, _properties(message, known, destination, manager)),
+    ]
+    application: dict[Value, Value] = {
+        text(name): scalar(value) for name, value in known.application
+    }
+    application.update(
+        (text(name), value) for name, value in _of_json(known.own.get("Properties")).items()
+    )
+    if application:
+        sections.append(Section(codec.APPLICATION_PROPERTIES, application))
+    return codec.encoded(sections) + _body(parts, known)
+
+
+def _parts(message: Message) -> Parts:
+    descriptor = message.descriptor
+    try:
+        return parts_of(descriptor, message.body)
+    except MQError:
+        encoding, ccsid = descriptor.encoding, descriptor.coded_char_set_id
+        return Parts([], [], False, descriptor.format, encoding, ccsid, message.body)
+
+
+def _known(parts: Parts) -> _Known:
+    folders: dict[str, dict[str, Typed]] = {"mcd": {}, "jms": {}, FOLDER: {}}
+    application: list[tuple[str, Typed]] = []
+    for name, value, _description in parts.properties:
+        folder, dot, rest = name.partition(".")
+        if dot and folder in folders:
+            folders[folder][rest] = value
+        elif not name.startswith("mqps."):
+            application.append((name, value))
+    return _Known(folders["mcd"], folders["jms"], folders[FOLDER], application)
+
+
+def _header(message: Message) -> list[Value]:
+    remaining_ms = message.remaining_ms
+    ttl = None
+    if remaining_ms is not None:
+        ttl = Scalar(Data.UINT, min(max(remaining_ms, 1), _LONGEST_TTL_MS))
+    return [
+        Scalar(Data.BOOL, message.persistent),
+        Scalar(Data.UBYTE, message.priority),
+        ttl,
+        Scalar(Data.BOOL, message.backout_count == 0),
+        Scalar(Data.UINT, message.backout_count),
+    ]
+
+
+def _annotations(message: Message, known: _Known, parts: Parts) -> dict[Value, Value]:
+    found: dict[Value, Value] = {}
+    kind = _text(known.mcd.get("Msd"))
+    is_text = parts.data_format.strip() == _TEXT_FORMAT
+    place = JMS_KINDS.index(kind) if kind in JMS_KINDS else (5 if is_text else 3)
+    found[symbol(JMS_TYPE)] = Scalar(Data.BYTE, place)
+    is_topic = message.topic is not None
+    found[symbol("x-opt-jms-dest")] = Scalar(Data.BYTE, _TOPIC_REPLY if is_topic else _QUEUE_REPLY)
+    descriptor = message.descriptor
+    if descriptor.reply_to_q.strip():
+        found[symbol("x-opt-jms-reply-to")] = Scalar(Data.BYTE, _QUEUE_REPLY)
+    elif "Rto" in known.jms:
+        found[symbol("x-opt-jms-reply-to")] = Scalar(Data.BYTE, _TOPIC_REPLY)
+    if message.deliver_at_ms != message.put_ms:
+        found[symbol(DELIVERY_TIME)] = Scalar(Data.LONG, message.deliver_at_ms)
+    if descriptor.msg_type == c.MQMT_REPORT:
+        found[symbol(MESSAGE_TYPE)] = Scalar(Data.INT, descriptor.msg_type)
+        found[symbol(FEEDBACK)] = Scalar(Data.INT, descriptor.feedback)
+    kept = _of_json(known.own.get("Annotations"))
+    found.update((symbol(name), value) for name, value in kept.items())
+    return found
+
+
+def _properties(message: Message, known: _Known, destination: str, manager: str) -> list[Value]:
+    expiry = message.expire_at_ms
+    own = known.own
+    sequence = known.jms.get("Seq")
+    return [
+        _message_id(message, own),
+        None,
+        text(destination),
+        _optional(known.mcd.get("Type")),
+        _reply_to(message, known, manager),
+        _correlation_id(message, known),
+        _symbol(own.get("ContentType")),
+        _symbol(own.get("ContentEncoding")),
+        None if expiry is None else Scalar(Data.TIMESTAMP, expiry),
+        Scalar(Data.TIMESTAMP, message.put_ms),
+        _optional(known.jms.get("Gid")),
+        None if sequence is None else Scalar(Data.UINT, _number(sequence)),
+        _optional(own.get("ReplyToGroupId")),
+    ]
+
+
+def _message_id(message: Message, own: dict[str, Typed]) -> Value:
+    kept = own.get("MessageId")
+    return identifiers.of_mq(message.msg_id) if kept is None else identifiers.of_text(_text(kept))
+
+
+def _correlation_id(message: Message, known: _Known) -> Value:
+    kept = known.jms.get("Cid")
+    shown = correlation_text(message.correl_id, None if kept is None else _text(kept))
+    return None if shown is None else identifiers.of_text(shown)
+
+
+def _reply_to(message: Message, known: _Known, here: str) -> Value:
+    descriptor = message.descriptor
+    queue, manager = descriptor.reply_to_q.strip(), descriptor.reply_to_q_mgr.strip()
+    if queue:
+        return text(queue if manager in ("", here) else f"queue://{manager}/{queue}")
+    return _optional(known.jms.get("Rto"))
+
+
+def _body(parts: Parts, known: _Known) -> bytes:
+    kind, data = _text(known.mcd.get("Msd")), parts.data
+    data_format = parts.data_format.strip()
+    if data_format == _WHOLE_FORMAT:
+        return data
+    value = _structured(kind, data)
+    if value is None and (kind == "jms_text" or (not kind and data_format == _TEXT_FORMAT)):
+        value = _decoded_text(data, parts.data_coded_char_set_id)
+    if value is None:
+        return codec.encoded([Section(codec.DATA, Scalar(Data.BINARY, data))])
+    return codec.encoded([Section(codec.VALUE, value)])
+
+
+def _structured(kind: str, data: bytes) -> Value:
+    """Return the map or list of a JMS message; None for another kind, or one not well formed."""
+    if kind not in ("jms_map", "jms_stream"):
+        return None
+    try:
+        root = parse(data.decode())[0]
+        parts = [(element.attributes.get("name", ""), element.typed()) for element in root.children]
+    except (MQError, UnicodeDecodeError, IndexError):
+        return None
+    if kind == "jms_map":
+        return {text(name): scalar(value) for name, value in parts}
+    return [scalar(value) for _name, value in parts]
+
+
+def _decoded_text(data: bytes, ccsid: int) -> Value:
+    try:
+        return text(data.decode(_CODECS.get(ccsid, "utf-8")))
+    except UnicodeDecodeError:
+        return None
+
+
+_CODECS: Final = {819: "latin-1", 1200: "utf-16-be", 1208: "utf-8", 500: "cp500", 850: "cp850"}
+
+
+def _of_json(kept: Typed | None) -> dict[str, Value]:
+    """Return the scalars that ``incoming`` kept as text; none when the text is another's."""
+    try:
+        given = json.loads(_text(kept) or "{}")
+        return {name: _of_pair(*pair) for name, pair in given.items()}
+    except (ValueError, TypeError, AttributeError, AmqpError):
+        return {}
+
+
+def _of_pair(kind: int, value: object) -> Value:
+    if kind == 0:
+        return codec.decoded_value(bytes.fromhex(str(value)))
+    if kind == Data.BINARY:
+        return Scalar(kind, bytes.fromhex(str(value)))
+    if kind == Data.UUID:
+        return identifiers.of_text(f"AMQP_UUID:{value}")
+    return Scalar(kind, value)
+
+
+def _optional(value: Typed | None) -> Value:
+    return None if value is None else text(_text(value))
+
+
+def _symbol(value: Typed | None) -> Value:
+    return None if value is None else symbol(_text(value))
+
+
+def _text(value: Typed | None) -> str:
+    return "" if value is None or value.value is None else str(value.value)
+
+
+def _number(value: Typed) -> int:
+    found = value.value
+    digits = str(found)
+    return min(int(digits), 2**32 - 1) if digits.isdecimal() else 0

@@ -1,0 +1,363 @@
+"""One connection of a client: its bytes go through proton, whose events go to the links.
+
+All of it runs in the loop of the server. A queue manager calls back from threads of its own; these
+calls come into the loop by :meth:`Peer.soon`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from proton import (
+    Collector,
+    Condition,
+    Connection,
+    Delivery,
+    Endpoint,
+    Link,
+    Session,
+    Terminus,
+    Transport,
+)
+
+from mayfly.mqi.errors import MQError
+from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp.conversations import Conversations
+from mayfly.servers.amqp.entrance import Entrance
+from mayfly.servers.amqp.errors import (
+    INVALID_FIELD,
+    NOT_FOUND,
+    AmqpError,
+    of_mq,
+)
+from mayfly.servers.amqp.links import AnyLink, attach
+from mayfly.servers.amqp.service import CAPABILITIES, Service
+
+_LOG = logging.getLogger("mayfly.amqp")
+#: A client has so long to say who it is.
+_ENTRANCE_SECONDS = 10.0
+_SESSION_BYTES = 16 * 1024 * 1024
+
+
+class Peer(asyncio.Protocol):
+    """One connection of a client, from its first bytes to its end."""
+
+    def __init__(self, service: Service, on_end: Callable[[Peer], None]) -> None:
+        """Take what the server shares; ``on_end`` is called when the connection is gone."""
+        self.service = service
+        self.conversations: Conversations | None = None
+        self.links: dict[int, AnyLink] = {}
+        self._on_end = on_end
+        self._buffer = bytearray()
+        #: The transport of its bytes, None when it is gone.
+        self.wire: asyncio.Transport | None = None
+        self._entrance: Entrance | None = Entrance(service, self)
+        self._engine: Transport | None = None
+        self._connection: Connection | None = None
+        self._collector = Collector()
+        self._soon: deque[Callable[[], object]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._applicant: Applicant | None = None
+        self._is_paused = self._is_woken = False
+        #: The longest message that the terms of this connection allow.
+        self.message_limit = 0
+
+    # Bytes.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first bytes."""
+        self.wire = cast(asyncio.Transport, transport)
+        self._timer = self.service.loop.call_later(_ENTRANCE_SECONDS, self._too_slow)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand bytes to the entrance, or to proton."""
+        self._buffer += data
+        if self._entrance is None:
+            self._feed_engine()
+        else:
+            self._entrance.feed(self._buffer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the conversations: what is not settled goes back counted."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._entrance is not None:
+            self._entrance.leave()
+        for link in list(self.links.values()):
+            link.lost()
+        self.links.clear()
+        if self.conversations is not None:
+            self.conversations.end()
+        # Callbacks under way may still have deliveries: proton frees them with the last of these.
+        self.wire = self._engine = self._connection = None
+        self._on_end(self)
+
+    def pause_writing(self) -> None:
+        """Leave bytes with proton while the client does not read."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        self._is_paused = False
+        self._flush()
+
+    # Callbacks of other threads.
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Run a call in the loop, from any thread; several share one wake-up."""
+        self._soon.append(call)
+        if not self._is_woken:
+            # Two threads may both wake it up; the second finds nothing to do.
+            self._is_woken = True
+            self.service.loop.call_soon_threadsafe(self._run_soon)
+
+    def _run_soon(self) -> None:
+        # First: a call that comes from now on wakes it up again.
+        self._is_woken = False
+        while self._soon:
+            call = self._soon.popleft()
+            if self.wire is not None:
+                call()
+        self.pump()
+
+    def let_in(self, applicant: Applicant, admitted: Admitted) -> None:
+        """Go on with AMQP."""
+        self._applicant, self._entrance = applicant, None
+        self.message_limit = admitted.max_message_bytes
+        self._begin()
+        name, service = applicant.queue_manager, self.service
+        try:
+            self.conversations = Conversations(
+                lambda: service.connect(name, admitted, applicant), service.executor
+            )
+        except MQError as error:
+            self.end(of_mq(error).condition, str(error))
+            return
+        self._feed_engine()
+        self._tick()
+
+    # The engine of proton.
+
+    def _begin(self) -> None:
+        limits = self.service.limits
+        self._engine = Transport(mode=Transport.SERVER)
+        self._engine.max_frame_size = limits.max_frame_bytes
+        self._engine.channel_max = 255
+        self._engine.idle_timeout = limits.idle_timeout_ms / 1000
+        self._connection = Connection()
+        self._connection.collect(self._collector)
+        self._engine.bind(self._connection)
+
+    def _feed_engine(self) -> None:
+        engine = self._engine
+        assert engine is not None
+        while self._buffer:
+            capacity = engine.capacity()
+            if capacity <= 0:
+                if capacity < 0:
+                    self._buffer.clear()
+                break
+            part = bytes(self._buffer[:capacity])
+            engine.push(part)
+            del self._buffer[: len(part)]
+            self.pump()
+        self.pump()
+
+    def pump(self) -> None:
+        """Handle what has happened, and send what is to be sent."""
+        if self._engine is None:
+            return
+        self._handle_events()
+        self._flush()
+
+    def _flush(self) -> None:
+        engine, wire = self._engine, self.wire
+        if engine is None or wire is None:
+            return
+        while not self._is_paused and (count := engine.pending()) > 0:
+            data = engine.peek(count)
+            if data:
+                wire.write(data)
+            engine.pop(count)
+            # Sending makes room for more messages.
+            self._handle_events()
+        if engine.pending() < 0 or engine.closed:
+            wire.close()
+
+    def _handle_events(self) -> None:
+        while (event := self._collector.peek()) is not None:
+            handler = _HANDLERS.get(event.type.name)
+            if handler is not None:
+                handler(self, event.context)
+            self._collector.pop()
+
+    def _tick(self) -> None:
+        loop, engine = self.service.loop, self._engine
+        if engine is None or self.wire is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        now = loop.time()
+        due = engine.tick(now)
+        self.pump()
+        if due:
+            self._timer = loop.call_later(max(due - now, 0.001), self._tick)
+
+    def end(self, condition: str, why: str) -> None:
+        """Close the connection with a condition: the server ends, or the client is sent away."""
+        if self._connection is None:
+            self.close(why)
+            return
+        if self._connection.state & Endpoint.LOCAL_UNINIT:
+            self._connection.open()
+        self._connection.condition = Condition(condition, why)
+        self._connection.close()
+        self.pump()
+
+    def cut(self) -> None:
+        """End the bytes, whatever the client does."""
+        if self.wire is not None:
+            self.wire.abort()
+
+    # Events.
+
+    def _opened(self, connection: Connection) -> None:
+        hostname = connection.remote_hostname or ""
+        wanted = self.service.manager_named(hostname)
+        assert self._applicant is not None
+        connection.container = self._applicant.queue_manager
+        connection.offered_capabilities = list(CAPABILITIES)
+        connection.properties = {
+            "product": "Mayfly",
+            "queue-prefix": "queue://",
+            "topic-prefix": "topic://",
+        }
+        names = [name.upper() for name in self.service.queue_managers]
+        connection.open()
+        if hostname.upper() in names and wanted != self._applicant.queue_manager:
+            said = f"SASL has let this connection in to {self._applicant.queue_manager}"
+            connection.condition = Condition(NOT_FOUND, f"{said}, not {wanted}")
+            connection.close()
+            return
+        desired = connection.remote_desired_capabilities
+        names_wanted = {str(name) for name in (desired or ())}
+        if "sole-connection-for-container" in names_wanted:
+            self._claim(connection)
+
+    def _claim(self, connection: Connection) -> None:
+        assert self.conversations is not None
+        container = connection.remote_container or ""
+        try:
+            self.conversations.main.topics.claim(container)
+        except MQError as error:
+            connection.condition = Condition(
+                INVALID_FIELD, str(error), {"invalid-field": "container-id"}
+            )
+            connection.close()
+
+    def _session_opened(self, session: Session) -> None:
+        session.incoming_capacity = _SESSION_BYTES
+        session.open()
+
+    def _ended(self, endpoint: Endpoint) -> None:
+        if isinstance(endpoint, Session):
+            for link in [one for one in self.links.values() if one.session_is(endpoint)]:
+                self._forget(link, is_lost=True)
+        cast(Any, endpoint).close()
+
+    def _attached(self, proton_link: Link) -> None:
+        if not proton_link.state & Endpoint.LOCAL_UNINIT:
+            return
+        assert self.conversations is not None
+        try:
+            link = attach(self, proton_link, self.conversations)
+        except MQError as error:
+            self._refuse_link(proton_link, of_mq(error))
+        except AmqpError as error:
+            self._refuse_link(proton_link, error)
+        else:
+            self.links[_key(proton_link)] = link
+
+    def _refuse_link(self, link: Link, error: AmqpError) -> None:
+        """Answer an attach as the specification says: with no terminus, then a detach."""
+        (link.source if link.is_sender else link.target).type = Terminus.UNSPECIFIED
+        link.open()
+        link.condition = Condition(error.condition, error.description)
+        link.close()
+
+    def _flow(self, proton_link: Link) -> None:
+        link = self.links.get(_key(proton_link))
+        if link is not None:
+            link.flow()
+
+    def _delivered(self, delivery: Delivery) -> None:
+        link = self.links.get(_key(delivery.link))
+        if link is None:
+            delivery.settle()
+            return
+        link.delivery(delivery)
+
+    def _detached(self, proton_link: Link) -> None:
+        link = self.links.get(_key(proton_link))
+        if link is not None:
+            self._forget(link, is_lost=False, is_closed=False)
+        proton_link.detach()
+
+    def _closed(self, proton_link: Link) -> None:
+        link = self.links.get(_key(proton_link))
+        if link is not None:
+            self._forget(link, is_lost=False)
+        proton_link.close()
+
+    def _forget(self, link: AnyLink, *, is_lost: bool, is_closed: bool = True) -> None:
+        self.links.pop(link.key, None)
+        if is_lost:
+            link.lost()
+        else:
+            link.end(is_closed=is_closed)
+
+    def close_link(self, link: AnyLink, error: AmqpError) -> None:
+        """End a link from here, with a condition."""
+        self.links.pop(link.key, None)
+        link.end(is_closed=False)
+        link.link.condition = Condition(error.condition, error.description)
+        link.link.close()
+
+    # The end of bytes.
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        if self.wire is not None:
+            self.wire.write(data)
+
+    def _too_slow(self) -> None:
+        if self._engine is None:
+            self.close("a client that has not said who it is in time")
+
+    def close(self, why: str) -> None:
+        """End the connection; the log has the reason."""
+        if self.wire is not None:
+            address = self.wire.get_extra_info("peername")
+            _LOG.info("connection of %s closed: %s", address, why, extra={"cause": why})
+            self.wire.close()
+
+
+def _key(link: Link) -> int:
+    return hash(link)
+
+
+_HANDLERS: Final[dict[str, Callable[[Peer, Any], None]]] = {
+    "PN_CONNECTION_REMOTE_OPEN": Peer._opened,
+    "PN_CONNECTION_REMOTE_CLOSE": Peer._ended,
+    "PN_SESSION_REMOTE_OPEN": Peer._session_opened,
+    "PN_SESSION_REMOTE_CLOSE": Peer._ended,
+    "PN_LINK_REMOTE_OPEN": Peer._attached,
+    "PN_LINK_REMOTE_CLOSE": Peer._closed,
+    "PN_LINK_REMOTE_DETACH": Peer._detached,
+    "PN_LINK_FLOW": Peer._flow,
+    "PN_DELIVERY": Peer._delivered,
+}

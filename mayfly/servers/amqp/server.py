@@ -1,0 +1,128 @@
+"""The AMQP server: one event loop in a thread of its own for all connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from mayfly.connection import Connection
+from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp import sasl
+from mayfly.servers.amqp.budget import Budget
+from mayfly.servers.amqp.errors import FORCED
+from mayfly.servers.amqp.peer import Peer
+from mayfly.servers.amqp.service import AdmissionDesk, Limits, Service
+
+_T = TypeVar("_T")
+_LOG = logging.getLogger("mayfly.amqp")
+_WORKERS = 4
+_POLL_SECONDS = 0.05
+
+
+class AmqpServer:
+    """Serves queue managers to clients of AMQP 1.0; any thread may call its methods."""
+
+    def __init__(
+        self,
+        queue_managers: Sequence[str],
+        admission: AdmissionDesk,
+        connect: Callable[[str, Admitted, Applicant], Connection],
+        *,
+        channel: str = "",
+        is_anonymous_admitted: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        """Start the loop; nothing listens yet.
+
+        ``connect`` opens a conversation of an admitted user with a queue manager. A client whose
+        host name is that of no queue manager is connected to the first one.
+        """
+        mechanisms = [sasl.PLAIN, sasl.EXTERNAL]
+        if is_anonymous_admitted:
+            mechanisms.append(sasl.ANONYMOUS)
+        self._loop = asyncio.new_event_loop()
+        self._executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="mayfly-amqp")
+        limits = limits or Limits()
+        self._service = Service(
+            self._loop,
+            self._executor,
+            admission,
+            connect,
+            queue_managers,
+            mechanisms,
+            limits,
+            Budget(limits.partial_bytes),
+            channel,
+        )
+        self._peers: set[Peer] = set()
+        self._servers: list[asyncio.Server] = []
+        self._thread = threading.Thread(target=self._run, name="mayfly-amqp", daemon=True)
+        self._thread.start()
+
+    def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen; returns the port, chosen by the system for 0. Raises OSError."""
+
+        async def listen() -> int:
+            server = await self._loop.create_server(self._peer, host, port, ssl=tls, backlog=1024)
+            self._servers.append(server)
+            found: int = server.sockets[0].getsockname()[1]
+            return found
+
+        return self._call(listen())
+
+    def drain(self, timeout_ms: int) -> None:
+        """Take no new connection; return when those there have gone, or after a time."""
+
+        async def stop_listening() -> None:
+            for server in self._servers:
+                server.close()
+            deadline = self._loop.time() + timeout_ms / 1000
+            while self._peers and self._loop.time() < deadline:
+                await asyncio.sleep(_POLL_SECONDS)
+
+        self._call(stop_listening())
+
+    def close(self) -> None:
+        """End all connections with amqp:connection:forced; their conversations are backed out."""
+
+        async def end() -> None:
+            for server in self._servers:
+                server.close()
+            for peer in list(self._peers):
+                peer.end(FORCED, "the server ends")
+            for _ in range(20):
+                if not self._peers:
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+            for peer in list(self._peers):
+                peer.cut()
+            await asyncio.sleep(0)
+
+        if self._loop.is_closed():
+            return
+        self._call(end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._executor.shutdown()
+        self._loop.close()
+
+    def __len__(self) -> int:
+        """Return how many clients are connected."""
+        return len(self._peers)
+
+    def _peer(self) -> Peer:
+        peer = Peer(self._service, self._peers.discard)
+        self._peers.add(peer)
+        return peer
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -1,0 +1,58 @@
+"""The parts of an AMQP server that all its connections share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Final, NamedTuple, Protocol
+
+from mayfly.connection import Connection
+from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp.budget import Budget
+
+
+class AdmissionDesk(Protocol):
+    """Lets programs in; see ``mayfly.security.admission``."""
+
+    def admit(self, applicant: Applicant) -> Admitted:
+        """Return the terms, or raise MQError; may block."""
+
+
+class Limits(NamedTuple):
+    """Bounds of one server."""
+
+    #: Messages that have come in part, of all connections together.
+    partial_bytes: int = 256 * 1024 * 1024
+    max_frame_bytes: int = 64 * 1024
+    idle_timeout_ms: int = 60_000
+    #: Messages that a sending client may have under way on one link.
+    credit: int = 200
+    #: Deliveries that a receiving client may hold on one link, whatever credit it gives.
+    unsettled: int = 2_000
+
+
+class Service(NamedTuple):
+    """What a connection is handed: who lets it in, and to which queue managers."""
+
+    loop: asyncio.AbstractEventLoop
+    executor: Executor
+    admission: AdmissionDesk
+    #: Opens a conversation of a user: queue manager, terms, applicant.
+    connect: Callable[[str, Admitted, Applicant], Connection]
+    queue_managers: Sequence[str]
+    mechanisms: Sequence[str]
+    limits: Limits
+    #: Bytes of messages that have come in part.
+    partial: Budget
+    #: The channel whose rules apply to users of AMQP.
+    channel: str
+
+    def manager_named(self, hostname: str) -> str:
+        """Return the queue manager that a host name means: the one of that name, else the first."""
+        wanted = hostname.upper()
+        return next((n for n in self.queue_managers if n.upper() == wanted), self.queue_managers[0])
+
+
+#: What the JMS mapping of AMQP lets a client ask for.
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")

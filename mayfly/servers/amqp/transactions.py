@@ -1,0 +1,73 @@
+"""Transactions in deliveries: the id that a transfer or an outcome carries, and the answers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from proton import Delivery, Described, ulong
+
+from mayfly.servers.amqp.errors import DECODE_ERROR, AmqpError
+
+DECLARED: Final = 0x33
+TRANSACTIONAL_STATE: Final = 0x34
+_ACCEPTED = 0x24
+DECLARE, DISCHARGE = 0x31, 0x32
+#: Outcomes within a transactional state, by their codes.
+OUTCOMES: Final = {
+    0x24: Delivery.ACCEPTED,
+    0x25: Delivery.REJECTED,
+    0x26: Delivery.RELEASED,
+    0x27: Delivery.MODIFIED,
+}
+_NAMES: Final = {
+    "amqp:accepted:list": 0x24,
+    "amqp:rejected:list": 0x25,
+    "amqp:released:list": 0x26,
+    "amqp:modified:list": 0x27,
+    "amqp:declare:list": DECLARE,
+    "amqp:discharge:list": DISCHARGE,
+}
+
+
+def name_in(delivery: Delivery) -> bytes | None:
+    """Return the id of the transaction that a transfer or an outcome is in, None without one.
+
+    Raises AmqpError amqp:decode-error for a malformed one.
+    """
+    if delivery.remote_state != TRANSACTIONAL_STATE:
+        return None
+    return _fields(delivery)[0]
+
+
+def outcome_in(delivery: Delivery) -> int | None:
+    """Return the outcome within a transactional state, a ``Delivery`` constant; None for none."""
+    outcome = _fields(delivery)[1]
+    return None if outcome is None else OUTCOMES.get(code_of(outcome))
+
+
+def accept(delivery: Delivery, name: bytes) -> None:
+    """Tell that a message is accepted in a transaction."""
+    answer(delivery, TRANSACTIONAL_STATE, [name, Described(ulong(_ACCEPTED), [])])
+
+
+def answer(delivery: Delivery, state: int, fields: Any) -> None:
+    """Tell the state of a delivery; its fields are those of the specification."""
+    delivery.local.data = fields
+    delivery.update(state)
+
+
+def code_of(described: Described) -> int:
+    """Return the descriptor of a value as a number; 0 for one that is not known."""
+    descriptor = described.descriptor
+    if isinstance(descriptor, int):
+        return int(descriptor)
+    return _NAMES.get(str(descriptor), 0)
+
+
+def _fields(delivery: Delivery) -> tuple[bytes, Described | None]:
+    given: Any = delivery.remote.data
+    if isinstance(given, list) and given and isinstance(given[0], (bytes, memoryview)):
+        outcome = given[1] if len(given) > 1 else None
+        if outcome is None or isinstance(outcome, Described):
+            return bytes(given[0]), outcome
+    raise AmqpError(DECODE_ERROR, "a transactional state names no transaction")

@@ -1,0 +1,81 @@
+"""A served queue manager with a virtual clock, and a client that has every frame in its hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("proton", reason="python-qpid-proton is built by a C compiler; there is none")
+
+from mayfly import QueueManager
+from mayfly.connection import connect
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.security.admission import Admitted, Applicant
+from mayfly.servers.amqp.server import AmqpServer
+from mayfly.servers.amqp.service import Limits
+from mayfly.testing import VirtualClock
+from tests.servers.amqp.client import Client
+
+OBJECTS = """
+DEFINE QLOCAL(Q1) DEFPSIST(YES)
+DEFINE QLOCAL(DEAD)
+DEFINE QLOCAL(BACK)
+DEFINE QLOCAL(RETRIED) BOTHRESH(2) BOQNAME(BACK)
+DEFINE QLOCAL(SMALL) MAXDEPTH(1)
+ALTER QMGR DEADQ(DEAD)
+"""
+
+
+class OneUser:
+    """Lets in app with its password, as an operator, and anybody without a password as nobody."""
+
+    def admit(self, applicant: Applicant) -> Admitted:
+        if applicant.user == "app" and applicant.password != "secret":
+            raise mq_error(rc.MQRC_NOT_AUTHORIZED, "wrong password")
+        return Admitted(user=applicant.user, max_message_bytes=1_000_000)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(start_ms=1_700_000_000_000)
+
+
+@pytest.fixture
+def qm(clock: VirtualClock) -> Iterator[QueueManager]:
+    with QueueManager("QM1", clock=clock) as manager:
+        assert manager.mqsc(OBJECTS).ok
+        yield manager
+
+
+@pytest.fixture
+def server(qm: QueueManager) -> Iterator[AmqpServer]:
+    limits = Limits(credit=10, idle_timeout_ms=0, partial_bytes=2_000_000)
+    served = AmqpServer(
+        ["QM1"],
+        OneUser(),
+        lambda name, _admitted, _applicant: connect(name, program="AMQP"),
+        is_anonymous_admitted=True,
+        limits=limits,
+    )
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def port(server: AmqpServer) -> int:
+    return server.listen_tcp("127.0.0.1", 0)
+
+
+@pytest.fixture
+def client(port: int) -> Iterator[Callable[..., Client]]:
+    made: list[Client] = []
+
+    def new(**options: object) -> Client:
+        made.append(Client(port, **options))  # type: ignore[arg-type]  # the client's own options
+        return made[-1]
+
+    yield new
+    for one in made:
+        one.cut()

@@ -1,0 +1,335 @@
+"""Lifetimes over AMQP 1.0: ttl, absolute-expiry-time, delivery time and delay, reports, fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from proton import (
+    Data,
+    Delivery,
+    Message,
+    byte,
+    int32,
+    symbol,
+    timestamp,
+    ubyte,
+    uint,
+    ulong,
+    ushort,
+)
+
+from mayfly import QueueManager, jms
+from mayfly.mqi import constants as c
+from mayfly.servers.amqp import codec
+from mayfly.servers.amqp.codec import Scalar, Section, Value
+from mayfly.servers.amqp.codec import symbol as amqp_symbol
+from mayfly.testing import VirtualClock
+from tests.servers.amqp.client import Client
+
+New = Callable[..., Client]
+TIME, DELAY = symbol("x-opt-delivery-time"), symbol("x-opt-delivery-delay")
+NOW_MS = 1_700_000_000_000
+
+
+def header(ttl: object) -> bytes:
+    """Return a message whose ttl stands there even when it is 0."""
+    value = None if ttl is None else Scalar(Data.UINT, ttl)
+    body = Section(codec.VALUE, codec.text("x"))
+    return codec.encoded([Section(codec.HEADER, [None, None, value]), body])
+
+
+def with_expiry(at_ms: int, *, ttl: int | None = None, created_ms: int | None = None) -> bytes:
+    created = None if created_ms is None else Scalar(Data.TIMESTAMP, created_ms)
+    fields: list[Value] = [*[None] * 8, Scalar(Data.TIMESTAMP, at_ms), created]
+    sections = [Section(codec.PROPERTIES, fields), Section(codec.VALUE, codec.text("x"))]
+    if ttl is not None:
+        sections.insert(0, Section(codec.HEADER, [None, None, Scalar(Data.UINT, ttl)]))
+    return codec.encoded(sections)
+
+
+def put(one: Client, message: Message | bytes) -> Delivery:
+    return one.send(one.sender("Q1"), message)
+
+
+def refused(delivery: Delivery) -> tuple[str, str]:
+    assert delivery.remote_state == Delivery.REJECTED
+    condition = delivery.remote.condition
+    assert condition is not None
+    return condition.name, condition.description or ""
+
+
+def remaining(qm: QueueManager) -> int | None:
+    with qm.session() as session:
+        message = next(iter(session.browse("Q1")))
+    return message.remaining_ms
+
+
+@pytest.mark.parametrize(("late_ms", "live"), [(-1, 1), (0, 0), (1, 0)])
+def test_E9_a_message_with_ttl_is_not_handed_out_from_its_deadline_on(
+    qm: QueueManager, clock: VirtualClock, client: New, late_ms: int, live: int
+) -> None:
+    one = client()
+    put(one, header(1_000))
+    clock.advance(1_000 + late_ms)
+    assert one.drained(one.receiver("Q1"), 1) == live
+
+
+def test_E5_the_rest_of_a_life_goes_out_as_ttl(clock: VirtualClock, client: New) -> None:
+    one = client()
+    put(one, header(60_000))
+    clock.advance(12_345)
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert message.ttl == 47.655
+    assert message.expiry_time == (NOW_MS + 60_000) / 1000
+    assert message.creation_time == NOW_MS / 1000
+
+
+@pytest.mark.parametrize("ttl", [None, 2**32 - 1])
+def test_E1_a_message_of_unlimited_life_leaves_without_ttl(
+    qm: QueueManager, client: New, ttl: int | None
+) -> None:
+    one = client()
+    put(one, header(ttl))
+    assert remaining(qm) is None
+    receiver = one.receiver("Q1", credit=1)
+    one.until(lambda: (d := receiver.current) is not None and d.readable)
+    raw = receiver.recv(10_000)
+    sections = {s.code: s.value for s in codec.decoded(bytes(raw or b""))}
+    assert codec.plain(sections[codec.HEADER])[2] is None
+    assert codec.plain(sections[codec.PROPERTIES])[8] is None
+
+
+def test_E2_a_ttl_of_0_is_rejected(qm: QueueManager, client: New) -> None:
+    one = client()
+    name, said = refused(put(one, header(0)))
+    assert name == "amqp:invalid-field"
+    assert said == "ttl: a life of 0 ms has ended before the message came"
+    assert qm.curdepth("Q1") == 0
+
+
+def test_absolute_expiry_time_counts_where_there_is_no_ttl(qm: QueueManager, client: New) -> None:
+    put(client(), with_expiry(NOW_MS + 30_000))
+    assert remaining(qm) == 30_000
+
+
+def test_ttl_wins_over_absolute_expiry_time(qm: QueueManager, client: New) -> None:
+    put(client(), with_expiry(NOW_MS + 30_000, ttl=5_000))
+    assert remaining(qm) == 5_000
+
+
+def test_absolute_expiry_time_is_in_relation_to_creation_time(
+    qm: QueueManager, client: New
+) -> None:
+    """The clock of the client is an hour ahead."""
+    hour_ms = 3_600_000
+    put(client(), with_expiry(NOW_MS + hour_ms + 7_000, created_ms=NOW_MS + hour_ms))
+    assert remaining(qm) == 7_000
+
+
+def test_an_absolute_expiry_time_that_is_past_is_rejected(client: New) -> None:
+    name, said = refused(put(client(), with_expiry(NOW_MS - 1)))
+    assert (name, said.partition(":")[0]) == ("amqp:invalid-field", "absolute-expiry-time")
+
+
+@pytest.mark.parametrize(
+    "value", [ulong(5_000), uint(5_000), int32(5_000), 5_000, ushort(5_000), 5_000.0]
+)
+def test_D1_a_delay_of_every_integer_type(
+    qm: QueueManager, clock: VirtualClock, client: New, value: object
+) -> None:
+    one = client()
+    put(one, Message(body="x", annotations={DELAY: value}))
+    assert (qm.counts("Q1").live, qm.counts("Q1").staged) == (0, 1)
+    clock.advance(4_999)
+    assert qm.counts("Q1").live == 0
+    clock.advance(1)
+    assert qm.counts("Q1").live == 1
+
+
+@pytest.mark.parametrize("value", [ubyte(50), byte(50)])
+def test_D1_a_short_delay(clock: VirtualClock, qm: QueueManager, client: New, value: int) -> None:
+    put(client(), Message(body="x", annotations={DELAY: value}))
+    clock.advance(49)
+    assert qm.counts("Q1").live == 0
+    clock.advance(1)
+    assert qm.counts("Q1").live == 1
+
+
+@pytest.mark.parametrize("kind", [timestamp, ulong, int])
+def test_D1_a_delivery_time(
+    qm: QueueManager, clock: VirtualClock, client: New, kind: Callable[[int], object]
+) -> None:
+    one = client()
+    put(one, Message(body="x", annotations={TIME: kind(NOW_MS + 2_000), DELAY: 9_000}))
+    clock.advance(1_999)
+    assert qm.counts("Q1").live == 0
+    clock.advance(1)
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert message.annotations[TIME] == NOW_MS + 2_000
+
+
+def test_a_delivery_time_is_in_relation_to_creation_time(
+    qm: QueueManager, clock: VirtualClock, client: New
+) -> None:
+    message = Message(body="x", annotations={TIME: NOW_MS + 3_600_000 + 500})
+    message.creation_time = (NOW_MS + 3_600_000) / 1000
+    put(client(), message)
+    clock.advance(499)
+    assert qm.counts("Q1").live == 0
+    clock.advance(1)
+    assert qm.counts("Q1").live == 1
+
+
+def test_a_delivery_time_that_is_past_delays_nothing(qm: QueueManager, client: New) -> None:
+    put(client(), Message(body="x", annotations={TIME: NOW_MS - 1}))
+    assert qm.counts("Q1").live == 1
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        ({DELAY: -1}, "x-opt-delivery-delay -1 is below 0"),
+        ({DELAY: "soon"}, "x-opt-delivery-delay 'soon' is no integer"),
+        ({TIME: 1.5}, "x-opt-delivery-time 1.5 is no integer"),
+    ],
+)
+def test_D2_a_wrong_delay_is_rejected(
+    qm: QueueManager, client: New, annotations: dict[symbol, object], said: str
+) -> None:
+    name, description = refused(put(client(), Message(body="x", annotations=annotations)))
+    assert (name, description) == ("amqp:invalid-field", said)
+    assert (qm.counts("Q1").live, qm.counts("Q1").staged) == (0, 0)
+
+
+@pytest.mark.parametrize(("ttl_ms", "state"), [(4_999, "rejected"), (5_000, "staged")])
+def test_D7_a_life_shorter_than_the_delay_is_rejected(
+    qm: QueueManager, client: New, ttl_ms: int, state: str
+) -> None:
+    message = Message(body="x", ttl=ttl_ms / 1000, annotations={DELAY: 5_000})
+    outcome = put(client(), message)
+    if state == "rejected":
+        name, said = refused(outcome)
+        assert name == "amqp:invalid-field"
+        assert said.startswith("MQRC_EXPIRY_ERROR (2013)")
+    assert qm.counts("Q1").staged == (state == "staged")
+
+
+def test_E20_an_expired_message_is_reported_to_its_sender(
+    qm: QueueManager, clock: VirtualClock, client: New
+) -> None:
+    """The report option comes by an annotation; the report's feedback goes out by one."""
+    assert qm.mqsc("DEFINE QLOCAL(REPLIES)").ok
+    one = client()
+    report = {symbol("x-opt-mq-report"): c.MQRO_EXPIRATION_WITH_FULL_DATA}
+    put(one, Message(body="x", ttl=1, reply_to="REPLIES", annotations=report))
+    clock.advance(1_000)
+    assert one.drained(one.receiver("Q1"), 1) == 0
+    message, _delivery = one.receive(one.receiver("REPLIES", credit=1))
+    assert message.annotations[symbol("x-opt-mq-feedback")] == c.MQFB_EXPIRATION
+    assert message.annotations[symbol("x-opt-mq-message-type")] == c.MQMT_REPORT
+    assert message.body == "x"
+
+
+@pytest.mark.parametrize("given", ["text-7", ulong(7), UUID(int=7), b"\1\2"])
+def test_message_and_correlation_ids_come_back_as_they_were(client: New, given: object) -> None:
+    one = client()
+    put(one, Message(body="x", id=given, correlation_id=given))
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert (message.id, message.correlation_id) == (given, given)
+
+
+def test_an_MsgId_of_MQ_is_the_MsgId(qm: QueueManager, client: New) -> None:
+    wanted = bytes(range(24))
+    put(client(), Message(body="x", id=f"ID:{wanted.hex()}", correlation_id=wanted))
+    with qm.session() as session:
+        message = session.get("Q1")
+    assert message is not None
+    assert (message.msg_id, message.correl_id) == (wanted, wanted)
+
+
+@pytest.mark.parametrize(
+    "body", ["text", b"bytes", {"k": [1, 2]}, [1, "two"], 5, True, UUID(int=1)]
+)
+def test_bodies_come_back_as_they_were(client: New, body: Any) -> None:
+    one = client()
+    put(one, Message(body=body, inferred=isinstance(body, bytes)))
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    got: Any = message.body
+    assert (bytes(got) if isinstance(got, memoryview) else got) == body
+
+
+def test_properties_come_back_as_they_were(client: New) -> None:
+    one = client()
+    given = {
+        "colour": "red",
+        "x-odd name": "kept",
+        "count": int32(5),
+        "long": 2**40,
+        "ratio": 1.5,
+        "on": True,
+        "none": None,
+    }
+    sent = Message(body="x", properties=given, subject="s", content_type="text/plain", priority=7)
+    sent.group_id, sent.group_sequence, sent.reply_to_group_id = "g", 3, "rg"
+    put(one, sent)
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert message.properties == given
+    assert (message.subject, message.content_type, message.priority) == ("s", "text/plain", 7)
+    assert (message.group_id, message.group_sequence, message.reply_to_group_id) == ("g", 3, "rg")
+
+
+def test_a_property_beyond_64_bits_is_rejected_by_name(client: New) -> None:
+    name, said = refused(put(client(), Message(body="x", properties={"big": ulong(2**63)})))
+    assert name == "amqp:invalid-field"
+    assert said.startswith("property big: ")
+
+
+def test_jms_reads_what_amqp_sends_and_the_other_way_round(qm: QueueManager, client: New) -> None:
+    one = client()
+    kind = {symbol("x-opt-jms-msg-type"): byte(5)}
+    put(one, Message(body="to jms", subject="type", properties={"n": int32(3)}, annotations=kind))
+    context = jms.ConnectionFactory(qm).create_context(jms.AUTO_ACKNOWLEDGE)
+    queue = context.create_queue("Q1")
+    got = context.create_consumer(queue).receive_no_wait()
+    assert isinstance(got, jms.TextMessage)
+    assert (got.text, got.jms_type, got.get_property("n")) == ("to jms", "type", 3)
+    sent = context.create_text_message("to amqp")
+    sent.set_property("m", 4)
+    sent.set_jms_correlation_id("c-1")
+    context.create_producer().set_time_to_live(9_000).send(queue, sent)
+    context.close()
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert (message.body, message.properties, message.ttl) == ("to amqp", {"m": 4}, 9.0)
+    assert message.correlation_id == "c-1"
+
+
+def test_map_and_stream_messages_of_jms(qm: QueueManager, client: New) -> None:
+    one = client()
+    for number, body in ((2, {"a": int32(1), "b": "two"}), (4, [int32(1), "two"])):
+        put(one, Message(body=body, annotations={symbol("x-opt-jms-msg-type"): byte(number)}))
+    context = jms.ConnectionFactory(qm).create_context(jms.AUTO_ACKNOWLEDGE)
+    consumer = context.create_consumer(context.create_queue("Q1"))
+    mapped, streamed = consumer.receive_no_wait(), consumer.receive_no_wait()
+    context.close()
+    assert isinstance(mapped, jms.MapMessage)
+    assert (mapped.get_int("a"), mapped.get_string("b")) == (1, "two")
+    assert isinstance(streamed, jms.StreamMessage)
+    assert (streamed.read_object(), streamed.read_string()) == (1, "two")
+
+
+def test_a_value_in_a_value_is_decoded_to_a_depth(client: New) -> None:
+    value: Any = "x"
+    for _ in range(40):
+        value = [value]
+    name, said = refused(put(client(), Message(body=value)))
+    assert (name, said) == ("amqp:decode-error", "values are nested more than 32 deep")
+
+
+def test_codec_reads_what_it_writes() -> None:
+    value = codec.Described(
+        Scalar(Data.ULONG, 5), [codec.text("é"), {amqp_symbol("k"): [None, Scalar(Data.INT, -1)]}]
+    )
+    assert codec.decoded_value(codec.encoded_value(value)) == value

@@ -1,0 +1,373 @@
+"""Links of AMQP 1.0: what they name, credit and drain, outcomes, and the end of links."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import pytest
+from proton import Delivery, Message
+
+from mayfly import QueueManager
+from mayfly.servers.amqp.server import AmqpServer
+from mayfly.testing import VirtualClock
+from tests.servers.amqp.client import Client
+
+New = Callable[..., Client]
+
+
+def live(qm: QueueManager, queue: str = "Q1") -> int:
+    return qm.counts(queue).live
+
+
+def test_a_message_goes_and_comes(qm: QueueManager, client: New) -> None:
+    one = client()
+    sent = one.send(one.sender("Q1"), Message(body="hello", subject="greeting"))
+    assert sent.remote_state == Delivery.ACCEPTED
+    assert live(qm) == 1
+    message, delivery = one.receive(one.receiver("Q1", credit=1))
+    assert (message.body, message.subject) == ("hello", "greeting")
+    assert qm.counts("Q1").locked == 1
+    one.settle(delivery, Delivery.ACCEPTED)
+    assert (live(qm), qm.counts("Q1").locked) == (0, 0)
+
+
+@pytest.mark.parametrize("address", ["queue://Q1", "queue:///Q1", "queue:Q1", "/queue/Q1"])
+def test_prefixes_name_a_queue(qm: QueueManager, client: New, address: str) -> None:
+    one = client()
+    one.send(one.sender(address), Message(body="x"))
+    assert live(qm) == 1
+
+
+def test_an_unknown_queue_is_not_found(client: New) -> None:
+    one = client()
+    error = one.error_of(one.sender("NO.SUCH", capabilities=("queue",)))
+    assert error.name == "amqp:not-found"
+    assert error.description.startswith("MQRC_UNKNOWN_OBJECT_NAME (2085)")
+
+
+def test_a_queue_in_lower_case_tells_which_was_meant(client: New) -> None:
+    one = client()
+    for link in (one.sender("q1"), one.receiver("q1")):
+        error = one.error_of(link)
+        assert error.name == "amqp:not-found"
+        assert error.description.endswith("is Q1 meant?")
+
+
+def test_a_name_of_no_queue_is_a_topic(client: New) -> None:
+    one = client()
+    subscriber = one.receiver("prices/tea", credit=1)
+    one.send(one.sender("prices/tea"), Message(body="4.20"))
+    message, _delivery = one.receive(subscriber)
+    assert (message.body, message.address) == ("4.20", "topic://prices/tea")
+
+
+def test_credit_is_what_comes(qm: QueueManager, client: New) -> None:
+    one = client()
+    sender = one.sender("Q1")
+    for n in range(5):
+        one.send(sender, Message(body=str(n)))
+    receiver = one.receiver("Q1", credit=2)
+    assert [one.receive(receiver)[0].body for _ in range(2)] == ["0", "1"]
+    one.settle_down()
+    assert (qm.counts("Q1").locked, live(qm)) == (2, 3)
+
+
+def test_drain_ends_when_nothing_is_left(qm: QueueManager, client: New) -> None:
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x"))
+    receiver = one.receiver("Q1")
+    assert one.drained(receiver, 10) == 1
+    one.receive(receiver)
+    # A getter that waits is ended by a drain as well, and no message is lost to it.
+    receiver.flow(1)
+    one.settle_down()
+    assert one.drained(receiver, 0) == 0
+    one.send(one.sender("Q1"), Message(body="later"))
+    one.settle_down()
+    assert (live(qm), qm.counts("Q1").locked) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "fields", "backouts"),
+    [
+        (Delivery.RELEASED, {}, 0),
+        (Delivery.MODIFIED, {"failed": False}, 0),
+        (Delivery.MODIFIED, {"failed": True}, 1),
+    ],
+)
+def test_a_message_given_back_is_counted_when_its_delivery_failed(
+    client: New, state: int, fields: dict[str, object], backouts: int
+) -> None:
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x"))
+    receiver = one.receiver("Q1", credit=2)
+    first, delivery = one.receive(receiver)
+    assert (first.delivery_count, first.first_acquirer) == (0, True)
+    one.settle(delivery, state, **fields)
+    again, _delivery = one.receive(receiver)
+    assert (again.delivery_count, again.first_acquirer) == (backouts, backouts == 0)
+
+
+def test_undeliverable_here_is_for_another_link(qm: QueueManager, client: New) -> None:
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x"))
+    receiver = one.receiver("Q1", credit=5)
+    _message, delivery = one.receive(receiver)
+    one.settle(delivery, Delivery.MODIFIED, failed=True, undeliverable=True)
+    with pytest.raises(TimeoutError):
+        one.receive(receiver, 0.6)
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert message.body == "x"
+
+
+def test_a_rejected_message_is_dead_lettered_with_its_life(
+    qm: QueueManager, clock: VirtualClock, client: New
+) -> None:
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x", ttl=60))
+    clock.advance(10_000)
+    _message, delivery = one.receive(one.receiver("Q1", credit=1))
+    one.settle(delivery, Delivery.REJECTED)
+    assert (live(qm), live(qm, "DEAD")) == (0, 1)
+    with qm.session() as session:
+        letter = session.get("DEAD")
+    assert letter is not None
+    assert letter.remaining_ms == 50_000
+    assert letter.body.startswith(b"DLH ")
+
+
+def test_BOTHRESH_moves_a_message_to_BOQNAME(qm: QueueManager, client: New) -> None:
+    one = client()
+    one.send(one.sender("RETRIED"), Message(body="poison"))
+    receiver = one.receiver("RETRIED", credit=10)
+    for _ in range(2):
+        _message, delivery = one.receive(receiver)
+        one.settle(delivery, Delivery.MODIFIED, failed=True)
+    one.until(lambda: _moved(one, qm))
+    assert live(qm, "RETRIED") == 0
+
+
+def _moved(one: Client, qm: QueueManager) -> bool:
+    one.settle_down()
+    return live(qm, "BACK") == 1
+
+
+def test_a_link_closed_in_order_gives_back_uncounted(qm: QueueManager, client: New) -> None:
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x"))
+    receiver = one.receiver("Q1", credit=1)
+    one.receive(receiver)
+    one.end(receiver)
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert message.delivery_count == 0
+
+
+def test_G8_a_connection_that_breaks_gives_back_counted(qm: QueueManager, client: New) -> None:
+    one, two = client(), client(container="other")
+    one.send(one.sender("Q1"), Message(body="x"))
+    one.receive(one.receiver("Q1", credit=1))
+    one.cut()
+    message, _delivery = two.receive(two.receiver("Q1", credit=1))
+    assert message.delivery_count == 1
+
+
+def test_a_link_that_copies_browses(qm: QueueManager, client: New) -> None:
+    one = client()
+    sender = one.sender("Q1")
+    for n in range(3):
+        one.send(sender, Message(body=str(n)))
+    browser = one.receiver("Q1", copies=True)
+    assert one.drained(browser, 10) == 3
+    assert [one.receive(browser)[0].body for _ in range(3)] == ["0", "1", "2"]
+    assert (live(qm), qm.counts("Q1").locked) == (3, 0)
+
+
+def test_a_selector_selects(qm: QueueManager, client: New) -> None:
+    one = client()
+    sender = one.sender("Q1")
+    for colour in ("red", "blue"):
+        one.send(sender, Message(body=colour, properties={"colour": colour}))
+    message, _delivery = one.receive(one.receiver("Q1", credit=1, selector="colour = 'blue'"))
+    assert message.body == "blue"
+
+
+def test_a_wrong_selector_is_an_invalid_field(client: New) -> None:
+    one = client()
+    error = one.error_of(one.receiver("Q1", selector="colour ="))
+    assert error.name == "amqp:invalid-field"
+
+
+def test_no_local_leaves_out_what_the_client_has_sent(client: New) -> None:
+    one, two = client(), client(container="other")
+    receiver = one.receiver("topic://t", credit=5, no_local=True)
+    one.send(one.sender("topic://t"), Message(body="mine"))
+    two.send(two.sender("topic://t"), Message(body="theirs"))
+    assert one.receive(receiver)[0].body == "theirs"
+
+
+def test_an_anonymous_link_sends_to_each_message_s_address(qm: QueueManager, client: New) -> None:
+    one = client()
+    sender = one.sender(None)
+    assert one.send(sender, Message(address="Q1", body="x")).remote_state == Delivery.ACCEPTED
+    refused = one.send(sender, Message(address="queue://NO.SUCH", body="x"))
+    assert refused.remote_state == Delivery.REJECTED
+    assert refused.remote.condition is not None
+    assert refused.remote.condition.name == "amqp:not-found"
+    nowhere = one.send(sender, Message(body="x"))
+    assert nowhere.remote.condition is not None
+    assert nowhere.remote.condition.name == "amqp:invalid-field"
+    assert live(qm) == 1
+
+
+def test_a_dynamic_node_is_a_temporary_queue(qm: QueueManager, client: New) -> None:
+    one = client()
+    receiver = one.receiver(None, dynamic=True, credit=1)
+    name = receiver.remote_source.address or ""
+    assert name.startswith("AMQP.")
+    # Durable means nothing on a queue that ends with its connection.
+    one.send(one.sender(name), Message(body="reply", durable=True))
+    assert one.receive(receiver)[0].body == "reply"
+    one.close()
+    two = client(container="other")
+    error = two.error_of(two.receiver(name, capabilities=("queue",)))
+    assert error.name == "amqp:not-found"
+
+
+def test_a_settled_message_that_is_refused_ends_its_link(client: New) -> None:
+    one = client()
+    sender = one.sender("SMALL", is_settled=True)
+    one.send(sender, Message(body="1"))
+    one.begin(sender, Message(body="2"))
+    error = one.error_of(sender)
+    assert error.name == "amqp:resource-limit-exceeded"
+
+
+def test_a_full_queue_rejects(client: New) -> None:
+    one = client()
+    sender = one.sender("SMALL")
+    assert one.send(sender, Message(body="1")).remote_state == Delivery.ACCEPTED
+    refused = one.send(sender, Message(body="2"))
+    assert refused.remote.condition is not None
+    assert refused.remote.condition.name == "amqp:resource-limit-exceeded"
+    assert (refused.remote.condition.description or "").startswith("MQRC_Q_FULL (2053)")
+
+
+def test_a_receiver_that_settles_first_takes_each_message(qm: QueueManager, client: New) -> None:
+    one = client()
+    one.send(one.sender("Q1"), Message(body="x"))
+    receiver = one.receiver("Q1", credit=1, is_settled=True)
+    _message, delivery = one.receive(receiver)
+    assert delivery.settled
+    one.settle_down()
+    assert (live(qm), qm.counts("Q1").locked) == (0, 0)
+
+
+def test_a_large_message_comes_in_many_frames(qm: QueueManager, client: New) -> None:
+    one = client()
+    body = bytes(range(256)) * 3_000
+    sender = one.sender("Q1")
+    assert sender.remote_max_message_size == 1_000_000
+    assert one.send(sender, Message(body=body, inferred=True)).remote_state == Delivery.ACCEPTED
+    message, _delivery = one.receive(one.receiver("Q1", credit=1))
+    assert bytes(message.body) == body
+
+
+def test_a_message_that_is_too_long_is_rejected_and_the_link_goes_on(
+    qm: QueueManager, client: New
+) -> None:
+    one = client()
+    sender = one.sender("Q1")
+    refused = one.send(sender, Message(body=bytes(1_000_001), inferred=True))
+    assert refused.remote.condition is not None
+    assert refused.remote.condition.name == "amqp:link:message-size-exceeded"
+    assert one.send(sender, Message(body="x")).remote_state == Delivery.ACCEPTED
+    assert live(qm) == 1
+
+
+def test_a_malformed_message_is_rejected(client: New) -> None:
+    one = client()
+    refused = one.send(one.sender("Q1"), b"\x00Sp\xc0\xff")
+    assert refused.remote.condition is not None
+    assert refused.remote.condition.name == "amqp:decode-error"
+
+
+def test_a_durable_subscription_goes_on_by_its_link_name(client: New) -> None:
+    one = client()
+    receiver = one.receiver("topic://news", name="sub1", durable=True)
+    one.end(receiver, detach=True)
+    one.send(one.sender("topic://news"), Message(body="while away"))
+    one.close()
+    two = client()
+    again = two.receiver("topic://news", name="sub1", durable=True, credit=1)
+    assert two.receive(again)[0].body == "while away"
+    two.end(again, detach=True)
+    # A link without a source finds it by name; closing that ends it.
+    found = two.receiver(None, name="sub1")
+    assert found.remote_source.address == "topic://news"
+    two.end(found)
+    error = two.error_of(two.receiver(None, name="sub1"))
+    assert error.name == "amqp:not-found"
+
+
+def test_shared_subscribers_share(client: New) -> None:
+    one, two = client(container="a"), client(container="b")
+    shared = ("topic", "shared", "global")
+    first = one.receiver("news", name="s|global", capabilities=shared, credit=1)
+    second = two.receiver("news", name="s|global2", capabilities=shared, credit=1)
+    sender = one.sender("topic://news")
+    for body in ("1", "2"):
+        one.send(sender, Message(body=body))
+    assert {one.receive(first)[0].body, two.receive(second)[0].body} == {"1", "2"}
+
+
+def test_a_wrong_password_is_refused(port: int) -> None:
+    with pytest.raises(ConnectionResetError):
+        Client(port, password="wrong")
+
+
+def test_a_host_name_may_be_that_of_a_queue_manager(client: New) -> None:
+    one = client(hostname="qm1")
+    assert one.connection.remote_container == "QM1"
+    offered = [str(name) for name in one.connection.remote_offered_capabilities]
+    assert offered == ["ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS"]
+
+
+def test_a_container_that_wants_to_be_alone_is_alone(client: New) -> None:
+    desired = ("sole-connection-for-container",)
+    client(container="only", desired=desired)
+    other = client(container="only", desired=desired)
+    other.until(lambda: other.connection.remote_condition)
+    condition = other.connection.remote_condition
+    assert condition is not None
+    assert condition.name == "amqp:invalid-field"
+
+
+@pytest.mark.parametrize(
+    ("first", "what"),
+    [
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"TSH \0\0\0\xf4", "a client of IBM MQ"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "TLS where none is configured"),
+        (b"AMQP\x00\x00\x09\x01", "AMQP 0-9-1"),
+    ],
+)
+def test_other_protocols_are_named_in_the_log(
+    port: int, caplog: pytest.LogCaptureFixture, first: bytes, what: str
+) -> None:
+    caplog.set_level("INFO", "mayfly.amqp")
+    with socket.create_connection(("127.0.0.1", port), 10) as raw:
+        raw.sendall(first)
+        while raw.recv(1024):
+            pass
+    assert any(what in record.getMessage() for record in caplog.records)
+
+
+def test_the_end_of_the_server_is_told(server: AmqpServer, client: New) -> None:
+    one = client()
+    one.receiver("Q1", credit=1)
+    server.close()
+    one.until(lambda: one.connection.remote_condition)
+    condition = one.connection.remote_condition
+    assert condition is not None
+    assert condition.name == "amqp:connection:forced"
