@@ -21,6 +21,12 @@ DELAY_TESTS = frozenset(
 )
 
 
+#: Those of them whose rule is about release itself: any kind of queue manager, and who releases.
+RELEASE_TESTS = frozenset(
+    "test_delay test_delay_lifecycle test_flood test_release test_ttl_rule".split()
+)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of delayed messages with each delivery delay processor."""
     if (
@@ -31,12 +37,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what a pipeline would not meet: a queue manager that is only in memory."""
-    items[:] = [
-        item
-        for item in items
-        if not {"memory", "spark"} <= set(item.name.partition("[")[2].rstrip("]").split("-"))
-    ]
+    """Leave out what a pipeline would not meet: a queue manager that is only in memory.
+
+    Where the rule is not about release, a folder and a pipeline are tested in a pair.
+    """
+    items[:] = [item for item in items if not _is_left_out(item)]
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    kinds = set(item.name.partition("[")[2].rstrip("]").split("-"))
+    left_out = [{"memory", "spark"}]
+    if item.path.stem in DELAY_TESTS - RELEASE_TESTS:
+        left_out.append({"folder", "embedded"})
+    return any(pair <= kinds for pair in left_out)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 
 from mayfly.store.keys import STAGING_ORDER_BITS, due_ms_of, staging_key
@@ -26,8 +27,9 @@ class StagingOrder:
         self._is_idle = is_idle
         self._highest_key = highest_key
         self._last: dict[int, int] = {}
-        #: One bit a millisecond, modulo: set once a key of it was given.
-        self._used = bytearray()
+        #: One bit a millisecond, modulo: set once a key of it was given. Memory is taken by those
+        #: pages alone that hold a set bit; None before the first key.
+        self._used: mmap.mmap | None = None
         #: Up to here an earlier run may have given keys.
         self._unknown_until_ms = -1
 
@@ -48,19 +50,19 @@ class StagingOrder:
         return staging_key(due_ms, order)
 
     def _stored_order(self, due_ms: int) -> int:
-        if not self._used:
-            self._begin()
+        used = self._used or self._begin()
         place, bit = divmod(due_ms % _USED_BITS, 8)
-        is_free = due_ms > self._unknown_until_ms and not self._used[place] >> bit & 1
-        self._used[place] |= 1 << bit
+        is_free = due_ms > self._unknown_until_ms and not used[place] >> bit & 1
+        used[place] |= 1 << bit
         if is_free:
             return -1
         low = staging_key(due_ms, 0)
         highest = self._highest_key(low, staging_key(due_ms + 1, 0))
         return -1 if highest is None else highest - low
 
-    def _begin(self) -> None:
-        self._used = bytearray(_USED_BITS // 8)
+    def _begin(self) -> mmap.mmap:
         highest = self._highest_key(staging_key(0, 0), 0)
         if highest is not None:
             self._unknown_until_ms = due_ms_of(highest)
+        self._used = mmap.mmap(-1, _USED_BITS // 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return self._used
