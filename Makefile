@@ -26,12 +26,21 @@ $(READY): pyproject.toml constraints.txt
 $(CLASSES): $(READY)
 	-@$(BIN)/python -m tests.spark_start
 
+# python-qpid-proton comes as source; without a C compiler there is no AMQP, and its tests are
+# skipped.
+AMQP := .venv/.amqp
+$(AMQP): $(READY)
+	@if command -v $${CC:-cc} >/dev/null; \
+	then $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt -e '.[amqp]'; \
+	else echo "AMQP is left out: python-qpid-proton needs a C compiler"; fi
+	@touch $@
+
 demo: $(READY)
 	@$(BIN)/mayfly demo
 
 # Three workers on two processors: tests that wait for processes and clocks leave one idle.
 test: $(READY)
-	@$(MAKE) --no-print-directory -j 2 lint $(CLASSES)
+	@$(MAKE) --no-print-directory -j 2 lint $(CLASSES) $(AMQP)
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 # The state machines and models.

@@ -6,6 +6,12 @@ beside MQSC. What follows is all that a codec needs; it does not enter the engin
 
 from mayfly.admin.authority import MATCHES, inquire_entity
 from mayfly.admin.authority import inquire as inquire_authority
+from mayfly.admin.channel_rules import (
+    RULE_MATCHES,
+    channel_rule_for,
+    inquire_channel_rules,
+    set_channel_rule,
+)
 from mayfly.admin.channels import SEQUENCE
 from mayfly.admin.connections import stop as stop_connection
 from mayfly.admin.connections import stop_channel
@@ -38,6 +44,7 @@ from mayfly.engine.face.administration import (
     AUTHINFO,
     AUTHREC,
     CHANNEL,
+    CHLAUTH,
     CLNTCONN,
     GROUP,
     OBJECT_TYPES,
@@ -49,6 +56,7 @@ from mayfly.engine.face.administration import (
     QMODEL,
     QREMOTE,
     QUEUE_KINDS,
+    RULE_ACTIONS,
     SELF,
     SUB,
     TOPIC,
@@ -63,11 +71,14 @@ from mayfly.engine.face.administration import (
     matches,
     set_authority,
 )
+from mayfly.security.refreshing import refresh_security
+from mayfly.security.rules import Partner
 
 __all__ = [
     "AUTHINFO",
     "AUTHREC",
     "CHANNEL",
+    "CHLAUTH",
     "CHSTATUS",
     "CONN",
     "CLNTCONN",
@@ -92,6 +103,8 @@ __all__ = [
     "QREMOTE",
     "QSTATUS",
     "QUEUE_KINDS",
+    "RULE_ACTIONS",
+    "RULE_MATCHES",
     "SELF",
     "SEQUENCE",
     "SETTING",
@@ -106,6 +119,7 @@ __all__ = [
     "Filter",
     "Manager",
     "ObjectType",
+    "Partner",
     "Record",
     "UnknownModel",
     "Value",
@@ -113,7 +127,9 @@ __all__ = [
     "WrongValue",
     "allowed",
     "alter",
+    "alter_setting",
     "authorities_of",
+    "channel_rule_for",
     "channels_of",
     "check_entity",
     "check_name",
@@ -128,15 +144,17 @@ __all__ = [
     "fold",
     "inquire",
     "inquire_authority",
+    "inquire_channel_rules",
     "inquire_entity",
     "matches",
     "named",
     "number_of",
     "object_type",
-    "alter_setting",
+    "refresh_security",
     "reset_setting",
     "set_authority",
     "stop_channel",
     "stop_connection",
+    "set_channel_rule",
     "setting_value",
 ]

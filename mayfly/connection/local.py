@@ -70,7 +70,7 @@ class LocalConnection:
         self.asynchronous: Asynchronous = calls
         self.held: Held = LocalHeld(session, objects)
         #: Messages that the unit of work has got, and what becomes of them.
-        self.got_messages = LocalOnward(session)
+        self.got_messages = LocalOnward(session, objects)
         self.onward: Onward = self.got_messages
         self.runtime = core.runtime
         self.number = calls.number

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mayfly.connection.values import Delivery, Message
 from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
 
 
 class Held(Protocol):
@@ -21,10 +22,10 @@ class Held(Protocol):
 
 
 class Onward(Protocol):
-    """What becomes of a message that this unit of work has got, in the same unit of work.
+    """What becomes of a message that this unit of work has got, or is to get, in the same unit.
 
-    Each takes a message as a get has returned it. Over a network its queue and MsgToken are sent,
-    and the server looks for them among what the unit of work has got.
+    All but :meth:`move` take a message as a get has returned it. Over a network its queue and
+    MsgToken are sent, and the server looks for them among what the unit of work has got.
     """
 
     def forward(self, message: Message, name: str) -> None:
@@ -32,6 +33,25 @@ class Onward(Protocol):
 
         ``name`` may be ``QUEUE@MANAGER``. Raises the reason codes of open and put,
         MQRC_UNKNOWN_OBJECT_NAME for a blank name and a model queue.
+        """
+
+    def move(
+        self,
+        handle: int,
+        name: str,
+        *,
+        descriptor: Descriptor | None = None,
+        header_bytes: int = 0,
+        putter: str | None = None,
+    ) -> int:
+        """Move the message under the browse cursor of a queue to another queue (Q2).
+
+        It is put first, as by :meth:`forward`, so that a put that fails raises no backout count;
+        then it is got. ``descriptor`` replaces its own, ``header_bytes`` are left off the front of
+        its data, and ``putter`` is a user who must be allowed to put there. Returns a number:
+        messages that come onto its queue later have a higher arrival number. Raises as
+        :meth:`forward`; MQRC_NO_MSG_UNDER_CURSOR when it has expired or somebody else has it,
+        MQRC_OPTIONS_ERROR for the queue where it is. The unit of work is to be backed out then.
         """
 
     def dead_letter(self, message: Message, reason: int) -> None:

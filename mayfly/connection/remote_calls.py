@@ -238,6 +238,21 @@ class RemoteOnward:
         """Put it on another queue as it is."""
         self._call(Verb.FORWARD, [message.queue, token_of(message), name])
 
+    def move(
+        self,
+        handle: int,
+        name: str,
+        *,
+        descriptor: Descriptor | None = None,
+        header_bytes: int = 0,
+        putter: str | None = None,
+    ) -> int:
+        """Move the message under a browse cursor to another queue."""
+        packed = None if descriptor is None else packed_descriptor(descriptor)
+        asked = [index(handle), name, packed, header_bytes, putter]
+        arrival_number: int = self._call(Verb.MOVE, asked)
+        return arrival_number
+
     def dead_letter(self, message: Message, reason: int) -> None:
         """Put it on the dead-letter queue."""
         self._call(Verb.DEAD_LETTER, [message.queue, token_of(message), reason])

@@ -80,6 +80,8 @@ class Verb(IntEnum):
     FORWARD = 25
     DEAD_LETTER = 26
     REPORT_EXCEPTION = 27
+    #: Of the message under a browse cursor.
+    MOVE = 28
     #: The schedule of delayed messages.
     SCHEDULE_LIST = 30
     SCHEDULE_SHOW = 31
@@ -282,6 +284,17 @@ FORMS: Final[dict[int, Form]] = {
     Verb.FORWARD: Form(Row("forward", **_GOT, name=text), _nothing),
     Verb.DEAD_LETTER: Form(Row("dead_letter", **_GOT, reason=whole), _nothing),
     Verb.REPORT_EXCEPTION: Form(Row("report_exception", **_GOT, reason=whole), flag),
+    Verb.MOVE: Form(
+        Row(
+            "move",
+            handle=whole,
+            name=text,
+            descriptor=maybe(descriptor),
+            header_bytes=whole,
+            putter=maybe(text),
+        ),
+        whole,
+    ),
     Verb.SETTLE: Form(
         Row(
             "settle",

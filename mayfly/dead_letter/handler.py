@@ -10,24 +10,21 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
+from mayfly.connection import Connection, LocalConnection, Message
 from mayfly.dead_letter.dead_letters import DeadLetter, dead_letter_of
 from mayfly.dead_letter.moving import carry_out
 from mayfly.dead_letter.rule_progress import Returns, RuleState
 from mayfly.dead_letter.rules import Action, Rule, RuleTable
-from mayfly.engine import (
-    GetRequest,
-    Manager,
-    Message,
-    manager_definition,
-    next_arrival_number,
-    position_of,
-)
+from mayfly.engine import position_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.attribute_selectors import MQCA_DEAD_LETTER_Q_NAME, MQIA_CURRENT_Q_DEPTH
 from mayfly.mqi.errors import MQError, NoMessage, mq_error
+from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.dead_letter")
-_INPUT = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE
+_OPEN = c.MQOO_INPUT_SHARED | c.MQOO_BROWSE | c.MQOO_INQUIRE
+_LOOK = c.MQGMO_PROPERTIES_FORCE_MQRFH2
 #: These are no failure of a rule: nobody can go on.
 _FATAL = (
     rc.MQRC_CONNECTION_BROKEN,
@@ -77,39 +74,40 @@ class DeadLetterHandler:
     """
 
     def __init__(
-        self, manager: Manager, table: RuleTable, *, queue: str = "", user: str | None = None
+        self,
+        source: QueueManager | Connection,
+        table: RuleTable,
+        *,
+        queue: str = "",
+        user: str | None = None,
+        longest_wait_ms: int | None = None,
     ) -> None:
         """Open the queue: the one named, else INPUTQ of the table, else DEADQ.
 
-        ``user`` is in whose name it works, None for who opened the queue manager. Raises the reason
-        codes of an open for input, MQRC_UNKNOWN_OBJECT_NAME also when there is no DEADQ.
+        ``source`` is a queue manager of this process, in which it works as ``user``, None for who
+        opened the queue manager; or a connection, which it closes in the end. On a connection to a
+        server :meth:`stop` takes up to ``longest_wait_ms``. Raises the reason codes of an open for
+        input, browse and inquire, MQRC_UNKNOWN_OBJECT_NAME also when there is no DEADQ.
         """
-        deadq = manager_definition(manager).deadq
-        name = queue or table.queue.strip() or deadq
-        if not name:
-            detail = f"DEADQ of {manager.name} is blank and no queue is named"
-            raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
-        self._manager = manager
+        if isinstance(source, QueueManager):
+            source = LocalConnection(source.session(user, program="mayfly dlq"), source)
+        self._connection = connection = source
         self._table = table
-        self._session = manager.session(user, transacted=True, program="mayfly dlq")
+        self._longest_wait_ms = longest_wait_ms
         try:
-            self._letters = self._session.open(name, _INPUT)
+            name = queue or table.queue.strip() or _dead_queue(connection)
+            self._letters, _kind, self.queue, *_rest = connection.open(name, _OPEN, dynamic_name="")
         except MQError:
-            self._session.close()
+            connection.close(commit=False)
             raise
         #: Letters to be tried again, and those that are left alone, by their position.
         self._waiting: dict[int, RuleState] = {}
         self._settled: set[int] = set()
         self._returns = Returns(table.retry_interval_ms)
         self._stopped = threading.Event()
-        self._passed_ms = self._busy_ms = manager.now_ms()
+        self._passed_ms = self._busy_ms = connection.now_ms()
         self.counts = Counter(dict.fromkeys(Outcome, 0))
         self.failures: Counter[int] = Counter()
-
-    @property
-    def queue(self) -> str:
-        """The local queue it works on."""
-        return self._letters.queue_name
 
     def run_once(self) -> Counter[Outcome]:
         """Go through the whole queue once and return what happened; waits for nothing.
@@ -120,7 +118,7 @@ class DeadLetterHandler:
         MQRC_CONNECTION_BROKEN; nothing is half done then.
         """
         before = self.counts.copy()
-        self._pass(self._letters.queue.depth)
+        self._pass(self._depth())
         return self.counts - before
 
     def run(self) -> None:
@@ -130,26 +128,27 @@ class DeadLetterHandler:
         attempts still to come are left to do. New letters are looked at at once. The whole queue,
         with all failed letters, is looked at every RETRYINT. Raises as :meth:`run_once`.
         """
-        self._busy_ms = self._manager.now_ms()
+        self._busy_ms = self._connection.now_ms()
         is_over = False
         while not is_over:
             self._pass()
-            while (left_ms := self._next_pass_ms() - self._manager.now_ms()) > 0:
+            while not self._stopped.is_set() and (left_ms := self._left_ms()) > 0:
                 message = self._browse(c.MQGMO_BROWSE_NEXT, left_ms)
-                if message is None:
+                if message is not None:
+                    self._handle(message)
+                elif self._longest_wait_ms is None:
                     break
-                self._handle(message)
             is_over = self._is_over()
 
     def stop(self) -> None:
         """End :meth:`run` from any thread; the letter in work is finished or left as it was."""
         self._stopped.set()
         with suppress(MQError):
-            self._letters.close()
+            self._connection.close_object(self._letters)
 
     def close(self) -> None:
         """Disconnect from the queue manager."""
-        self._session.close(commit=False)
+        self._connection.close(commit=False)
 
     def __enter__(self) -> Self:
         """Return the handler."""
@@ -167,7 +166,7 @@ class DeadLetterHandler:
     def _pass(self, letter_count: int | None = None) -> None:
         """Look at the queue from its beginning, at so many letters at the most."""
         present, end = set[int](), None
-        self._passed_ms = self._manager.now_ms()
+        self._passed_ms = self._connection.now_ms()
         message = self._browse(c.MQGMO_BROWSE_FIRST)
         while message is not None:
             present.add(position_of(message))
@@ -182,8 +181,9 @@ class DeadLetterHandler:
         if self._stopped.is_set():
             return None
         try:
-            request = GetRequest(wait_ms=wait_ms)
-            return self._letters.get(request, option | (c.MQGMO_WAIT if wait_ms else 0)).message
+            if wait_ms:
+                option |= c.MQGMO_WAIT
+            return self._connection.get(self._letters, option | _LOOK, wait_ms=wait_ms).message
         except NoMessage:
             return None
         except MQError:
@@ -191,12 +191,26 @@ class DeadLetterHandler:
                 return None
             raise
 
+    def _depth(self) -> int:
+        try:
+            inquiry = self._connection.objects.inquire(self._letters, [MQIA_CURRENT_Q_DEPTH])
+        except MQError:
+            if self._stopped.is_set():
+                return 0
+            raise
+        return int(inquiry.values[0] or 0)
+
     def _forget_others(self, present: set[int], end: int | None) -> None:
         """Forget letters that are not there any more; a pass has come to ``end``, or seen all."""
         known = [*self._waiting, *self._settled]
         gone = {k for k in known if k not in present and (end is None or k < end)}
         self._waiting = {k: state for k, state in self._waiting.items() if k not in gone}
         self._settled -= gone
+
+    def _left_ms(self) -> int:
+        """Return how long to wait for a letter until the next pass."""
+        left_ms = self._next_pass_ms() - self._connection.now_ms()
+        return left_ms if self._longest_wait_ms is None else min(left_ms, self._longest_wait_ms)
 
     def _next_pass_ms(self) -> int:
         """Return when the whole queue is to be looked at again, or the end is to be thought of."""
@@ -210,10 +224,10 @@ class DeadLetterHandler:
             return True
         if self._table.wait_ms == c.MQWI_UNLIMITED or self._waiting:
             return False
-        return self._busy_ms + self._table.wait_ms <= self._manager.now_ms()
+        return self._busy_ms + self._table.wait_ms <= self._connection.now_ms()
 
     def _handle(self, message: Message) -> None:
-        position, now_ms = position_of(message), self._manager.now_ms()
+        position, now_ms = position_of(message), message.seen_ms
         state = self._waiting.get(position)
         if position in self._settled or (state is not None and state.due_ms > now_ms):
             return
@@ -240,32 +254,42 @@ class DeadLetterHandler:
             rule = rules[index]
             if not rule.matches(letter):
                 continue
-            sequence = next_arrival_number(self._letters.queue)
-            outcome = self._attempt(rule, letter)
+            outcome, sequence = self._attempt(rule, letter)
             if outcome not in _ATTEMPTS:
                 return outcome
             state.count(index, rule, self._passed_ms + self._table.retry_interval_ms)
             if outcome is not Outcome.FAILED:
-                self._returns.note(letter, state, sequence, self._manager.now_ms())
+                self._returns.note(letter, state, sequence, self._connection.now_ms())
                 return outcome
             if state.rule_index == index:
                 return outcome
         return Outcome.LEFT
 
-    def _attempt(self, rule: Rule, letter: DeadLetter) -> Outcome:
+    def _attempt(self, rule: Rule, letter: DeadLetter) -> tuple[Outcome, int]:
+        """Return the outcome of a rule, and what :func:`carry_out` returns."""
         if rule.action is Action.IGNORE:
-            return Outcome.IGNORED
+            return Outcome.IGNORED, 0
         try:
-            carry_out(self._manager, self._session, self._letters, rule, letter)
+            arrival_number = carry_out(self._connection, self._letters, rule, letter)
         except MQError as error:
-            self._session.backout()
+            if error.reason != rc.MQRC_CONNECTION_BROKEN:
+                self._connection.backout()
             if error.reason == rc.MQRC_NO_MSG_UNDER_CURSOR or self._stopped.is_set():
-                return Outcome.GONE
+                return Outcome.GONE, 0
             if error.reason in _FATAL:
                 raise
             self.counts[Outcome.FAILED] += 1
             self.failures[error.reason] += 1
             id_hex = letter.message.msg_id.hex()
             _LOG.info("%s, line %d, %s: %s", rule.action, rule.line, id_hex, error)
-            return Outcome.FAILED
-        return _DONE[rule.action]
+            return Outcome.FAILED, 0
+        return _DONE[rule.action], arrival_number
+
+
+def _dead_queue(connection: Connection) -> str:
+    """Return DEADQ."""
+    [name], _warning = connection.objects.inquire(c.MQHO_NONE, [MQCA_DEAD_LETTER_Q_NAME])
+    if not str(name).strip():
+        detail = f"DEADQ of {connection.name} is blank and no queue is named"
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
+    return str(name).strip()

@@ -2,55 +2,53 @@
 
 from __future__ import annotations
 
+from mayfly.connection import Connection
 from mayfly.dead_letter.dead_letters import DeadLetter
 from mayfly.dead_letter.rules import Action, Rule
-from mayfly.engine import (
-    GetRequest,
-    Handle,
-    Manager,
-    Session,
-    check_putter,
-    forward,
-    full_name,
-    target_queue,
-)
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.delay_header import STAGING_QUEUE
 from mayfly.mqi.errors import mq_error
 
 _TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_MSG_UNDER_CURSOR
 
 
-def carry_out(
-    manager: Manager, session: Session, letters: Handle, rule: Rule, letter: DeadLetter
-) -> None:
+def carry_out(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
     """Do what a rule says to the letter under the cursor and commit.
 
-    The letter is put before it is taken, so that a put that fails raises no backout count; the
-    caller backs out then. Raises what the put, the get or the commit does;
-    MQRC_NO_MSG_UNDER_CURSOR when the letter has expired or was taken by somebody else.
+    Returns a number above which the arrival numbers of letters are that come later; 0 when the
+    letter was discarded. Raises what the put, the get or the commit does, and the caller backs out
+    then; MQRC_NO_MSG_UNDER_CURSOR when the letter has expired or was taken by somebody else.
     """
-    if rule.action is not Action.DISCARD:
-        _put(manager, session, letters, rule, letter)
-    letters.get(GetRequest(), _TAKE)
-    session.commit()
+    arrival_number = 0
+    if rule.action is Action.DISCARD:
+        connection.get(letters, _TAKE)
+    else:
+        arrival_number = _move(connection, letters, rule, letter)
+    connection.commit()
+    return arrival_number
 
 
-def _put(
-    manager: Manager, session: Session, letters: Handle, rule: Rule, letter: DeadLetter
-) -> None:
-    queue, manager_name = rule.destination(letter)
+def _move(connection: Connection, letters: int, rule: Rule, letter: DeadLetter) -> int:
+    queue, manager = rule.destination(letter)
     if not queue:
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "the letter names no queue")
-    name = full_name(queue, manager_name, manager.name)
-    if rule.puts_as_user:
-        check_putter(manager, letter.original.user_identifier, name)
-    target = target_queue(manager, name)
-    if target is letters.queue:
-        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the letter comes from")
-    if target.is_staging and letter.reason == rc.MQRC_HEADER_ERROR:
-        # The delay processor would give it back at once, and for ever.
-        raise mq_error(rc.MQRC_HEADER_ERROR, f"{name} has refused the delay header before")
+    is_elsewhere = manager not in ("", connection.name)
+    if letter.reason == rc.MQRC_HEADER_ERROR and not is_elsewhere:
+        _check_not_staging(connection, queue)
     is_stripped = rule.action is Action.RETRY or not rule.keeps_header
-    changed = (letter.original, letter.data) if is_stripped else None
-    forward(manager, session, name, letter.message, changed)
+    return connection.onward.move(
+        letters,
+        f"{queue}@{manager}" if is_elsewhere else queue,
+        descriptor=letter.original if is_stripped else None,
+        header_bytes=len(letter.message.body) - len(letter.data) if is_stripped else 0,
+        putter=letter.original.user_identifier if rule.puts_as_user else None,
+    )
+
+
+def _check_not_staging(connection: Connection, queue: str) -> None:
+    """Refuse the staging queue, whose delay processor would give the letter back for ever."""
+    opened = connection.open(queue, c.MQOO_OUTPUT, dynamic_name="")
+    connection.close_object(opened.handle)
+    if opened.queue == STAGING_QUEUE:
+        raise mq_error(rc.MQRC_HEADER_ERROR, f"{queue} has refused the delay header before")

@@ -8,10 +8,9 @@ Everything else in this package is the engine's own and may change: its lock, it
 memory, its transactions. ``tests/engine_boundary.txt`` counts what is still taken from there.
 """
 
-from mayfly.engine.arrival_order import arrival_number, next_arrival_number
+from mayfly.engine.arrival_order import arrival_number
 from mayfly.engine.arrivals import Arrivals
 from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES, Value
-from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.configuration import Configuration
 from mayfly.engine.counting import Verification, volatile_count
 from mayfly.engine.delay.schedule import AuditEntry, Receipt, Schedule, Scheduled, ScheduleFilter
@@ -20,6 +19,7 @@ from mayfly.engine.expiry_scan import scan_every
 from mayfly.engine.finding.search import Match
 from mayfly.engine.forwarding import (
     forward,
+    move_under_cursor,
     put_dead_letter,
     put_dead_letter_reply,
     put_reply,
@@ -34,7 +34,6 @@ from mayfly.engine.objects.lookup import (
     definitions_version,
     manager_definition,
     manager_folder,
-    target_queue,
 )
 from mayfly.engine.objects.named import find_channel
 from mayfly.engine.objects.registry import check_name
@@ -65,13 +64,11 @@ __all__ = [
     # What is defined, and who may put.
     "LONGEST_MESSAGE_BYTES",
     "check_name",
-    "check_putter",
     "definitions_version",
     "find_channel",
     "full_name",
     "manager_definition",
     "manager_folder",
-    "target_queue",
     # Programs: a session, its open queues, what is put and got.
     "GetRequest",
     "Handle",
@@ -83,7 +80,6 @@ __all__ = [
     "Value",
     "arrival_number",
     "new_message_id",
-    "next_arrival_number",
     "position_of",
     "stored_id",
     # Services, which are driven by what arrives.
@@ -94,6 +90,7 @@ __all__ = [
     "put_dead_letter",
     "put_dead_letter_reply",
     "forward",
+    "move_under_cursor",
     "put_reply",
     "report_exception",
     # Publish/subscribe with neighbours.

@@ -6,11 +6,15 @@ work that got it, so that it is in one place whatever happens.
 
 from __future__ import annotations
 
+from mayfly.engine.arrival_order import next_arrival_number
 from mayfly.engine.authority.checks import check_putter
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import Ids, OutgoingMessage, new_id, stored_id
 from mayfly.engine.disposal import as_given, dead_letter, send_report
+from mayfly.engine.get import GetRequest
+from mayfly.engine.handles import Handle
 from mayfly.engine.message import Message, message_of
+from mayfly.engine.objects.lookup import target_queue
 from mayfly.engine.put import PutRequest, put
 from mayfly.engine.session import Session
 from mayfly.engine.transaction import Transaction
@@ -25,6 +29,8 @@ from mayfly.mqi.errors import mq_error
 from mayfly.store.keys import message_token
 
 _OPEN = c.MQOO_OUTPUT | c.MQOO_SET_ALL_CONTEXT
+_LOOK = c.MQGMO_BROWSE_MSG_UNDER_CURSOR
+_TAKE = c.MQGMO_SYNCPOINT | c.MQGMO_MSG_UNDER_CURSOR
 _PUT = c.MQPMO_SYNCPOINT | c.MQPMO_SET_ALL_CONTEXT
 
 
@@ -67,6 +73,40 @@ def put_dead_letter(core: Core, session: Session, message: Message, reason: int)
     dead, header = behind_header(message.descriptor, refusal)
     name = core.registry.queue_manager.deadq
     forward(core, session, name, message, (dead, header + message.body))
+
+
+def move_under_cursor(
+    session: Session,
+    source: Handle,
+    name: str,
+    *,
+    descriptor: Descriptor | None = None,
+    header_bytes: int = 0,
+    putter: str | None = None,
+) -> int:
+    """Move the message under the browse cursor of a queue to another one, in the unit of work (Q2).
+
+    It is put before it is got, so that a put that fails raises no backout count. ``descriptor``
+    replaces its own, ``header_bytes`` are left off the front of its data, and ``putter`` must be
+    allowed to put there. Returns a number that messages which come onto ``source`` later are above.
+    Raises as :func:`forward`; MQRC_NO_MSG_UNDER_CURSOR when the message has expired or was taken by
+    somebody else, MQRC_OPTIONS_ERROR for a name that leads to ``source``.
+    """
+    core = session.core
+    if not name:
+        raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, "no queue is named to move the message to")
+    if putter is not None:
+        check_putter(core, putter, name)
+    if target_queue(core, name) is source.queue:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{name} is the queue the message comes from")
+    arrival_number = next_arrival_number(source.queue)
+    if header_bytes < 0:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"header_bytes {header_bytes} is less than 0")
+    message = source.get(GetRequest(), _LOOK).message
+    changed = descriptor or message.descriptor, message.body[header_bytes:]
+    forward(core, session, name, message, changed)
+    source.get(GetRequest(), _TAKE)
+    return arrival_number
 
 
 def report_exception(core: Core, session: Session, message: Message, reason: int) -> bool:

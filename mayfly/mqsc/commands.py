@@ -10,6 +10,7 @@ from mayfly.admin import (
     AUTHINFO,
     AUTHREC,
     CHANNEL,
+    CHLAUTH,
     CHSTATUS,
     CLNTCONN,
     CONN,
@@ -34,7 +35,7 @@ from mayfly.admin import (
     WrongObject,
 )
 from mayfly.mqi.errors import MQError
-from mayfly.mqsc import authority, channels, configuration, connections
+from mayfly.mqsc import authority, channels, configuration, connections, security
 from mayfly.mqsc.display import Selection, selection
 from mayfly.mqsc.grammar import Command, MqscSyntaxError, Parameter, fold
 from mayfly.mqsc.outcome import Outcome, done, failure, not_found, nothing_else, shown
@@ -56,12 +57,14 @@ _QUEUE: Final = "QUEUE"
 _ALL_TYPES: Final = "ALL"
 _TOPIC_STRING: Final = "TOPICSTR"
 _RETAINED: Final = "RETAINED"
+_SECURITY: Final = "SECURITY"
 _VERB_SYNONYMS = {
     "DEF": "DEFINE",
     "ALT": "ALTER",
     "DIS": "DISPLAY",
     "DISP": "DISPLAY",
     "STA": "START",
+    "REF": "REFRESH",
 }
 _OBJECT_SYNONYMS = {
     "QL": QLOCAL,
@@ -316,10 +319,12 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         QMGR: _display_manager,
         AUTHREC: authority.display_records,
         ENTAUTH: authority.display_entity,
+        CHLAUTH: security.display_rules,
         SETTING: configuration.display,
     },
     "DELETE": {**dict.fromkeys(_DEFINED, _delete), AUTHREC: authority.delete_record},
-    "SET": {AUTHREC: authority.set_record},
+    "SET": {AUTHREC: authority.set_record, CHLAUTH: security.set_rule},
+    "REFRESH": {_SECURITY: security.refresh},
     "CLEAR": {QLOCAL: _clear, _TOPIC_STRING: _clear_topic},
     "PING": {QMGR: _ping, CHANNEL: channels.ping},
     "START": {CHANNEL: channels.start},

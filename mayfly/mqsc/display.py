@@ -11,6 +11,7 @@ from mayfly.admin import (
     AUTHINFO,
     AUTHREC,
     CHANNEL,
+    CHLAUTH,
     CHSTATUS,
     CLNTCONN,
     CONN,
@@ -63,6 +64,19 @@ _ALWAYS: dict[str, tuple[str, ...]] = {
     GROUP_STATUS: ("QMNAME",),
     SETTING: (SETTING,),
     AUTHREC: (),
+    CHLAUTH: (
+        CHLAUTH,
+        _TYPE,
+        "SSLPEER",
+        "SSLCERTI",
+        "CLNTUSER",
+        "QMNAME",
+        "ADDRESS",
+        "ADDRLIST",
+        "USERLIST",
+        "USERSRC",
+        "MCAUSER",
+    ),
     ENTAUTH: (),
 }
 _QUEUE_ALWAYS = ("QUEUE", _TYPE)

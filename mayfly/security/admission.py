@@ -1,18 +1,50 @@
-"""Admission: who is let in to which queue manager, as which user, and on which terms."""
+"""Admission: who is let in to which queue manager, as which user, and on which terms.
+
+The checks follow each other as in IBM MQ: address, channel, TLS, the rules for channels, password,
+and the users that a channel keeps out. A password is looked at when the cheaper checks have passed.
+"""
 
 from __future__ import annotations
 
 import hmac
 import logging
 from collections.abc import Iterable
+from concurrent.futures import Future
+from functools import partial
+from typing import NamedTuple
 
 from mayfly.engine import Manager
+from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.errors import MQError
+from mayfly.mqi.errors import StoreError
+from mayfly.runtime import SystemClock
 from mayfly.security.applicant import Admitted, Applicant
-from mayfly.security.refusals import LOG, Refusal
+from mayfly.security.authentication import Authenticator
+from mayfly.security.channel_checks import (
+    Terms,
+    check_user,
+    needs_password,
+    terms_of,
+    user_of,
+)
+from mayfly.security.delays import Delays
+from mayfly.security.passwords import Checkers
+from mayfly.security.refreshing import refreshes_of
+from mayfly.security.refusals import LOG, Refusal, Refused
+from mayfly.security.users import User, users_of
 
 __all__ = ["Admission", "Admitted", "Applicant"]
+
+
+class _Question(NamedTuple):
+    """A password that is to be checked before an applicant is let in."""
+
+    manager: Manager
+    applicant: Applicant
+    terms: Terms
+    user: User | None
+    #: What too many wrong passwords close.
+    source: str
 
 
 class Admission:
@@ -22,30 +54,143 @@ class Admission:
     """
 
     def __init__(
-        self, managers: Iterable[Manager], *, token: str = "", log: logging.Logger = LOG
+        self,
+        managers: Iterable[Manager],
+        *,
+        token: str = "",
+        log: logging.Logger = LOG,
+        clock: Clock | None = None,
     ) -> None:
-        """Admit to some open queue managers; with ``token`` as password an operator comes in."""
+        """Admit to some open queue managers; with ``token`` as password an operator comes in.
+
+        Wrong and right passwords are remembered by the time of ``clock``.
+        """
         self._managers = {manager.name: manager for manager in managers}
         self._token = token.encode()
         self._log = log
+        self._authenticator = Authenticator((SystemClock() if clock is None else clock).now_ms)
+        self._checkers, self._delays = Checkers(), Delays()
+        for manager in self._managers.values():
+            refreshes_of(manager).tell(self.refresh)
 
     def admit(self, applicant: Applicant) -> Admitted:
-        """Return the terms on which a program is let in; this may wait for its password.
+        """Return the terms on which a program is let in; waits as long as :meth:`submit`.
 
         Raises MQRC_NOT_AUTHORIZED, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME,
-        MQRC_Q_MGR_NAME_ERROR, MQRC_SSL_INITIALIZATION_ERROR.
+        MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE, MQRC_SSL_INITIALIZATION_ERROR.
         """
-        if applicant.queue_manager not in self._managers:
+        return self.submit(applicant).result()
+
+    def submit(self, applicant: Applicant) -> Future[Admitted]:
+        """Begin to decide, and return at once: a loop that serves others may call it.
+
+        What needs no password, or one that is remembered, is decided when it returns. A password is
+        checked in one of two threads; when too many wait, it is MQRC_CHANNEL_NOT_AVAILABLE. The
+        answer to a wrong one comes after FAILDLAY.
+        """
+        answer: Future[Admitted] = Future()
+        try:
+            outcome = self._first_checks(applicant)
+            if isinstance(outcome, Admitted):
+                answer.set_result(outcome)
+                return answer
+            work = self._checkers.submit(partial(self._answer, outcome, answer))
+            if work is None:
+                said = "too many passwords wait to be checked"
+                raise Refused(Refusal(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9513E", said))
+            work.add_done_callback(partial(_pass_on, answer))
+        except Refused as refused:
+            self._refuse(answer, applicant, refused.refusal)
+        return answer
+
+    def check_instances(
+        self, applicant: Applicant, admitted: Admitted, *, of_channel: int, of_client: int
+    ) -> None:
+        """Check the limits of a channel; the counts are of its other connections.
+
+        Raises MQRC_CHANNEL_NOT_AVAILABLE for one too many (MAXINST, MAXINSTC), which is logged.
+        """
+        for amq, keyword, count, most in (
+            ("AMQ9489E", "MAXINST", of_channel, admitted.max_instances),
+            ("AMQ9490E", "MAXINSTC", of_client, admitted.max_instances_per_client),
+        ):
+            if count >= most:
+                refusal = Refusal(
+                    rc.MQRC_CHANNEL_NOT_AVAILABLE, amq, f"{keyword}({most}) is reached"
+                )
+                raise refusal.noted(self._log, applicant)
+
+    def refresh(self) -> None:
+        """Forget the passwords that were right, and read the files of users again."""
+        self._authenticator.memory.forget()
+        for manager in self._managers.values():
+            users_of(manager).read_again()
+
+    def close(self) -> None:
+        """End its threads; answers that are kept back come at once."""
+        self._checkers.close()
+        self._delays.close()
+
+    def _first_checks(self, applicant: Applicant) -> Admitted | _Question:
+        """Return the terms, or the password that is to be checked; raises Refused."""
+        manager = self._managers.get(applicant.queue_manager)
+        if manager is None:
             said = f"queue manager {applicant.queue_manager!r} is not served here"
-            raise self._refused(applicant, Refusal(rc.MQRC_Q_MGR_NAME_ERROR, "AMQ9524E", said))
-        if applicant.channel:
-            said = f"channel {applicant.channel!r} is not defined"
-            refusal = Refusal(rc.MQRC_UNKNOWN_CHANNEL_NAME, "AMQ9519E", said)
-            raise self._refused(applicant, refusal)
-        if not self._is_operator(applicant):
-            said = "a connection without a channel needs the operator's token"
-            raise self._refused(applicant, Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
-        return Admitted(user=applicant.user, is_operator=True)
+            raise Refused(Refusal(rc.MQRC_Q_MGR_NAME_ERROR, "AMQ9524E", said))
+        if manager.is_stopped:
+            said = f"queue manager {manager.name} has stopped"
+            raise Refused(Refusal(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9524E", said))
+        if not applicant.channel and self._is_operator(applicant):
+            return Admitted(user=applicant.user, is_operator=True)
+        terms = terms_of(manager, applicant, self._log)
+        if applicant.sending_manager:
+            self._check_sender(applicant)
+            return self._let_in(manager, applicant, terms, is_verified=False)
+        if not needs_password(manager, applicant, terms):
+            return self._let_in(manager, applicant, terms, is_verified=False)
+        if not (applicant.is_local or applicant.has_tls):
+            said = "the password came from another machine without TLS"
+            raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+        return self._known_password(manager, applicant, terms)
+
+    def _known_password(
+        self, manager: Manager, applicant: Applicant, terms: Terms
+    ) -> Admitted | _Question:
+        """Let in whose password is remembered; ask for a check of any other."""
+        # On this machine the address is that of everybody.
+        source = f"local {applicant.user}" if applicant.is_local else applicant.address
+        authenticator = self._authenticator
+        # It comes first: what is remembered is compared so fast that it would help to guess.
+        closed_ms = authenticator.failures.closed_ms(source)
+        if closed_ms:
+            said = f"too many wrong passwords: closed for {closed_ms / SECOND_MS:.0f} s"
+            raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+        user = _found(manager, applicant.user)
+        if user is not None and authenticator.memory.knows(manager.name, user, applicant.password):
+            return self._let_in(manager, applicant, terms, is_verified=True)
+        return _Question(manager, applicant, terms, user, source)
+
+    def _answer(self, question: _Question, answer: Future[Admitted]) -> None:
+        """Check a password, and let the applicant in or refuse it: the work of a thread."""
+        manager, applicant, terms, user, source = question
+        is_right = self._authenticator.check(manager.name, user, applicant.password, source)
+        try:
+            if not is_right:
+                said = f"user {applicant.user!r} is unknown, or the password is wrong"
+                raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+            answer.set_result(self._let_in(manager, applicant, terms, is_verified=True))
+        except Refused as refused:
+            delay_ms = 0 if is_right else terms.failure_delay_s * SECOND_MS
+            self._refuse(answer, applicant, refused.refusal, delay_ms)
+
+    def _let_in(
+        self, manager: Manager, applicant: Applicant, terms: Terms, *, is_verified: bool
+    ) -> Admitted:
+        """Return the terms for the user whose authority counts; raises Refused."""
+        name = user_of(applicant, terms, is_verified=is_verified)
+        user = _found(manager, name) or User(name)
+        is_operator = check_user(manager, applicant, user, self._log)
+        return terms.admitted(user, is_operator=is_operator)
 
     def _is_operator(self, applicant: Applicant) -> bool:
         """Tell whether the password is the operator's token, which is not sent in the clear."""
@@ -53,5 +198,30 @@ class Admission:
             return False
         return hmac.compare_digest(applicant.password.encode(), self._token)
 
-    def _refused(self, applicant: Applicant, refusal: Refusal) -> MQError:
-        return refusal.noted(self._log, applicant)
+    def _check_sender(self, applicant: Applicant) -> None:
+        """Let a message channel in that shows the token, or a certificate; raises Refused."""
+        if not applicant.certificate_subject and not self._is_operator(applicant):
+            said = f"queue manager {applicant.sending_manager} shows no certificate and no token"
+            raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said))
+
+    def _refuse(
+        self, answer: Future[Admitted], applicant: Applicant, refusal: Refusal, delay_ms: int = 0
+    ) -> None:
+        error = refusal.noted(self._log, applicant)
+        self._delays.call_after(delay_ms, partial(answer.set_exception, error))
+
+
+def _found(manager: Manager, name: str) -> User | None:
+    """Return a user, None when there is none; nobody comes in while the file is damaged."""
+    try:
+        return users_of(manager).find(name)
+    except (StoreError, OSError) as error:
+        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", str(error))) from error
+
+
+def _pass_on(answer: Future[Admitted], work: Future[None]) -> None:
+    """Let nobody wait for ever for an answer whose work was cancelled, or has failed."""
+    if work.cancelled():
+        answer.cancel()
+    elif work.exception() is not None:
+        answer.set_exception(work.exception())

@@ -20,7 +20,8 @@ class Applicant:
     ``address`` is that of the peer without its port, empty for a UNIX socket. A blank ``channel``
     is that of a local connection, or of an operator. ``has_tls`` says that nobody on the way can
     read ``password``; subject and issuer are those of the peer's certificate, which TLS has
-    verified, empty without one.
+    verified, empty without one. With ``sending_manager`` it is a message channel of another queue
+    manager.
     """
 
     queue_manager: str
@@ -32,6 +33,7 @@ class Applicant:
     certificate_subject: str = ""
     certificate_issuer: str = ""
     application: str = ""
+    sending_manager: str = ""
 
     @property
     def is_local(self) -> bool:

@@ -11,6 +11,15 @@ from mayfly.security.applicant import Applicant
 LOG: Final = logging.getLogger("mayfly.security")
 
 
+class Refused(Exception):
+    """Ends the checks of an applicant; it does not leave this package."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        """Carry the refusal."""
+        super().__init__(refusal)
+        self.refusal = refusal
+
+
 class Refusal(NamedTuple):
     """Why somebody is not let in: reason code for the client, AMQ number and cause for the log."""
 

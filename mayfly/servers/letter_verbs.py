@@ -11,6 +11,7 @@ from mayfly.contracts.sessions import LONGEST_WAIT_MS
 from mayfly.dead_letter import DeadLetterHandler, RuleTableError, parse_rules
 from mayfly.engine import Manager
 from mayfly.lifetime.times import SECOND_MS
+from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight_calls import CallRefused, Request, fields_of
 
 
@@ -32,6 +33,7 @@ class LetterWork:
             table = parse_rules(rules)
         except RuleTableError as error:
             raise CallRefused(BAD_REQUEST, f"rules: {error}") from error
+        assert isinstance(self._manager, QueueManager)
         self._handler = DeadLetterHandler(self._manager, table, queue=queue)
         return self._handler.queue
 

@@ -205,4 +205,4 @@ def test_run_once_after_stop_does_nothing(qm: QueueManager) -> None:
         assert named(working.run_once()) == {}
     assert qm.curdepth(DEAD) == 1
     with refused(rc.MQRC_HCONN_ERROR):
-        working._session.commit()
+        working._connection.commit()

@@ -1,64 +1,545 @@
-"""Admission: who is let in, and the reason code and log line of a refusal."""
+"""Admission: who is let in, as which user, and the reason code and log line of a refusal."""
+
+from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import mayfly
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.security.admission import Admission, Applicant
+from mayfly.security.admission import Admission, Admitted, Applicant
+from mayfly.security.authentication import REMEMBERED_MS
+from mayfly.security.users import FILE, Users, users_of
+from mayfly.testing import VirtualClock
 
 TOKEN = "operator-token"
+HERE, FAR = "127.0.0.1", "192.0.2.7"
+#: A channel for everybody with a password, one for those who show a certificate.
+SCRIPT = """
+DEFINE CHANNEL(APP) CHLTYPE(SVRCONN) HBINT(20) SHARECNV(3) MAXMSGL(1000) MAXINST(4) MAXINSTC(2)
+DEFINE CHANNEL(TLS) CHLTYPE(SVRCONN) SSLCIPH(ANY_TLS12_OR_HIGHER) SSLPEER('O=Example')
+ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) FAILDLAY(0)
+"""
+
+Refuses = Callable[[Applicant], tuple[int, str, str]]
 
 
-def test_operator_comes_in_with_the_token_as_password_whatever_the_user_name() -> None:
-    with mayfly.QueueManager("QM1") as qm:
-        admission = Admission([qm], token=TOKEN)
-        for address in ("", "127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"):
-            applicant = Applicant(queue_manager="QM1", address=address, user="anna", password=TOKEN)
-            admitted = admission.admit(applicant)
-            assert (admitted.user, admitted.is_operator) == ("anna", True)
+@pytest.fixture
+def qm() -> Iterator[mayfly.QueueManager]:
+    with mayfly.QueueManager("QM1", user="root") as manager:
+        assert manager.mqsc(SCRIPT).ok
+        yield manager
 
 
-def test_token_is_taken_from_another_machine_over_tls_only() -> None:
-    with mayfly.QueueManager("QM1") as qm:
-        admission = Admission([qm], token=TOKEN)
-        far = Applicant(queue_manager="QM1", address="192.0.2.7", password=TOKEN)
-        assert admission.admit(replace(far, has_tls=True)).is_operator
-        with pytest.raises(MQError) as refused:
-            admission.admit(far)
-        assert refused.value.reason == rc.MQRC_NOT_AUTHORIZED
+@pytest.fixture
+def admission(qm: mayfly.QueueManager, clock: VirtualClock) -> Iterator[Admission]:
+    made = Admission([qm], token=TOKEN, clock=clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def anna(qm: mayfly.QueueManager) -> Applicant:
+    """Return a client of this machine with a user and the right password."""
+    users_of(qm).add("anna", "secret", ["staff"])
+    return Applicant(
+        queue_manager="QM1", address=HERE, channel="APP", user="anna", password="secret"
+    )
+
+
+@pytest.fixture
+def refused(admission: Admission, caplog: pytest.LogCaptureFixture) -> Refuses:
+    """Return what becomes of an applicant: its reason code, and AMQ number and cause in the log."""
+
+    def ask(applicant: Applicant) -> tuple[int, str, str]:
+        caplog.clear()
+        with pytest.raises(MQError) as caught:
+            admission.admit(applicant)
+        assert caught.value.detail == "", "the client is told no cause"
+        [record] = [r for r in caplog.records if r.name == "mayfly.security"]
+        told = vars(record)
+        assert record.levelno == logging.WARNING
+        assert told["reason"] == caught.value.reason
+        assert (told["channel"], told["address"]) == (applicant.channel, applicant.address)
+        if applicant.password:
+            assert applicant.password not in record.getMessage() + repr(applicant)
+        return caught.value.reason, told["amq"], told["cause"]
+
+    return ask
+
+
+def mqsc(qm: mayfly.QueueManager, *commands: str) -> None:
+    result = qm.mqsc("\n".join(commands))
+    assert result.ok, result.text
+
+
+# The operator
+
+
+def test_operator_comes_in_with_the_token_as_password_whatever_the_user_name(
+    admission: Admission,
+) -> None:
+    for address in ("", "127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"):
+        applicant = Applicant(queue_manager="QM1", address=address, user="x", password=TOKEN)
+        admitted = admission.admit(applicant)
+        assert (admitted.user, admitted.is_operator) == ("x", True)
+
+
+def test_token_is_taken_from_another_machine_over_tls_only(
+    admission: Admission, refused: Refuses
+) -> None:
+    far = Applicant(queue_manager="QM1", address=FAR, password=TOKEN)
+    assert admission.admit(replace(far, has_tls=True)).is_operator
+    assert refused(far)[:2] == (rc.MQRC_NOT_AUTHORIZED, "AMQ5540E")
 
 
 @pytest.mark.parametrize("password", ["", "wrong", TOKEN + " ", "ä"])
-def test_nobody_comes_in_without_a_channel_and_without_the_token(password: str) -> None:
-    with mayfly.QueueManager("QM1") as qm:
-        with pytest.raises(MQError) as refused:
-            Admission([qm], token=TOKEN).admit(
-                Applicant(queue_manager="QM1", address="", password=password)
-            )
-        assert refused.value.reason == rc.MQRC_NOT_AUTHORIZED
-        # Without a token of the server none is right, an empty one neither.
-        with pytest.raises(MQError):
-            Admission([qm]).admit(Applicant(queue_manager="QM1", address="", password=password))
+def test_nobody_comes_in_without_a_channel_and_without_the_token(
+    qm: mayfly.QueueManager, admission: Admission, password: str
+) -> None:
+    applicant = Applicant(queue_manager="QM1", address="", user="x", password=password)
+    with pytest.raises(MQError) as caught:
+        admission.admit(applicant)
+    assert caught.value.reason == rc.MQRC_NOT_AUTHORIZED
+    # Without a token of the server none is right, an empty one neither.
+    other = Admission([qm])
+    with pytest.raises(MQError):
+        other.admit(applicant)
+    other.close()
 
 
-def test_client_is_told_the_reason_alone_and_the_log_the_cause(
+def test_a_local_connection_with_user_and_password_is_that_user(
+    admission: Admission, anna: Applicant, refused: Refuses
+) -> None:
+    admitted = admission.admit(replace(anna, channel="", address=""))
+    assert (admitted.user, admitted.is_operator) == ("anna", False)
+    wrong = replace(anna, channel="", address="", password="hunter2")
+    assert refused(wrong)[:2] == (2035, "AMQ5534E")
+
+
+def test_an_unknown_queue_manager_and_a_stopped_one(
+    qm: mayfly.QueueManager, anna: Applicant, refused: Refuses
+) -> None:
+    assert refused(replace(anna, queue_manager="QM2")) == (
+        2058,
+        "AMQ9524E",
+        "queue manager 'QM2' is not served here",
+    )
+    qm.crash()
+    assert refused(anna)[:2] == (2059, "AMQ9524E")
+
+
+# Channels
+
+
+def test_the_terms_are_those_of_the_channel(admission: Admission, anna: Applicant) -> None:
+    assert admission.admit(anna) == Admitted(
+        user="anna",
+        groups=("staff",),
+        is_operator=False,
+        heartbeat_s=20,
+        share_conversations=3,
+        max_message_bytes=1000,
+        max_instances=4,
+        max_instances_per_client=2,
+    )
+
+
+def test_a_channel_that_is_not_there_is_2540_and_a_stopped_one_2537(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant, refused: Refuses
+) -> None:
+    mqsc(qm, "DEFINE CHANNEL(IN) CHLTYPE(RCVR)", "DEFINE CHANNEL(C) CHLTYPE(CLNTCONN) CONNAME(a)")
+    for channel in ("NONE", "IN", "C", "AP*"):
+        assert refused(replace(anna, channel=channel))[:2] == (2540, "AMQ9519E"), channel
+    mqsc(qm, "STOP CHANNEL(APP)")
+    assert refused(anna) == (2537, "AMQ9558E", "channel APP is stopped")
+    mqsc(qm, "START CHANNEL(APP)")
+    assert admission.admit(anna).user == "anna"
+
+
+def test_MAXINST_and_MAXINSTC_are_2537(
+    admission: Admission, anna: Applicant, caplog: pytest.LogCaptureFixture
+) -> None:
+    admitted = admission.admit(anna)
+    admission.check_instances(anna, admitted, of_channel=3, of_client=1)
+    for of_channel, of_client, amq in ((4, 0, "AMQ9489E"), (3, 2, "AMQ9490E")):
+        caplog.clear()
+        with pytest.raises(MQError) as caught:
+            admission.check_instances(anna, admitted, of_channel=of_channel, of_client=of_client)
+        assert caught.value.reason == rc.MQRC_CHANNEL_NOT_AVAILABLE
+        assert [vars(record)["amq"] for record in caplog.records] == [amq]
+
+
+def test_a_TLS_channel_asks_for_TLS_and_a_certificate_of_its_SSLPEER(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant, refused: Refuses
+) -> None:
+    plain = replace(anna, channel="TLS", address=FAR)
+    tls = replace(plain, has_tls=True)
+    shown = replace(tls, certificate_subject="CN=app,O=Example", certificate_issuer="CN=ca")
+    assert refused(plain)[:2] == (2393, "AMQ9639E")
+    assert refused(tls)[:2] == (2393, "AMQ9637E")
+    assert refused(replace(shown, certificate_subject="O=Other"))[:2] == (2393, "AMQ9636E")
+    assert admission.admit(shown).user == "anna"
+    mqsc(qm, "ALTER CHANNEL(TLS) CHLTYPE(SVRCONN) SSLCAUTH(OPTIONAL) SSLPEER('')")
+    assert admission.admit(tls).user == "anna"
+
+
+# Rules
+
+
+def test_a_blocked_address_is_2059_and_logged(
+    qm: mayfly.QueueManager, anna: Applicant, refused: Refuses
+) -> None:
+    mqsc(qm, "SET CHLAUTH(*) TYPE(BLOCKADDR) ADDRLIST('192.0.2.*')")
+    far = replace(anna, address=FAR, has_tls=True)
+    assert refused(far) == (
+        2059,
+        "AMQ9778E",
+        "the address is blocked by CHLAUTH(*) TYPE(BLOCKADDR)",
+    )
+
+
+def test_NOACCESS_is_2035_before_a_password_is_looked_at(
+    qm: mayfly.QueueManager, anna: Applicant, refused: Refuses
+) -> None:
+    mqsc(qm, "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS('127.*') USERSRC(NOACCESS)")
+    wrong = replace(anna, password="hunter2")
+    said = "the partner has no access by CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS(127.*)"
+    assert refused(wrong) == (2035, "AMQ9777E", said)
+    mqsc(qm, "DEFINE CHANNEL(SYSTEM.X) CHLTYPE(SVRCONN)")
+    assert refused(replace(anna, channel="SYSTEM.X"))[:2] == (2035, "AMQ9777E")
+
+
+def test_WARN_YES_lets_in_what_the_rule_refuses_and_logs_it(
+    qm: mayfly.QueueManager,
+    admission: Admission,
+    anna: Applicant,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    applicant = Applicant(
-        queue_manager="OTHER", address="192.0.2.7", user="anna", password="secret"
-    )
-    with mayfly.QueueManager("QM1") as qm, pytest.raises(MQError) as refused:
-        Admission([qm]).admit(applicant)
-    assert refused.value.reason == rc.MQRC_Q_MGR_NAME_ERROR
-    assert refused.value.detail == ""
+    mqsc(qm, "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS(*) USERSRC(NOACCESS) WARN(YES)")
+    assert admission.admit(anna).user == "anna"
     [record] = [r for r in caplog.records if r.name == "mayfly.security"]
-    assert record.levelno == logging.WARNING
-    told = vars(record)
-    assert (told["amq"], told["reason"]) == ("AMQ9524E", 2058)
-    assert (told["address"], told["user"]) == ("192.0.2.7", "anna")
-    assert "'OTHER' is not served here" in record.getMessage()
-    assert "secret" not in record.getMessage() + repr(applicant)
+    assert vars(record)["amq"] == "AMQ9777E"
+    assert "let in by WARN(YES)" in record.getMessage()
+
+
+def test_a_map_goes_before_the_user_with_a_password_that_before_MCAUSER(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant
+) -> None:
+    mqsc(qm, "ALTER CHANNEL(APP) CHLTYPE(SVRCONN) MCAUSER('app')")
+    assert admission.admit(anna).user == "anna"
+    mqsc(qm, "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) ADOPTCTX(NO)")
+    admitted = admission.admit(anna)
+    assert (admitted.user, admitted.groups) == ("app", ())
+    mqsc(qm, "ALTER CHANNEL(APP) CHLTYPE(SVRCONN) MCAUSER('')")
+    assert admission.admit(anna).user == "anna"
+    users_of(qm).add("mapped", "x", ["few"])
+    mqsc(
+        qm,
+        "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) ADOPTCTX(YES)",
+        "SET CHLAUTH(APP) TYPE(USERMAP) CLNTUSER('anna') MCAUSER('mapped')",
+    )
+    admitted = admission.admit(anna)
+    assert (admitted.user, admitted.groups) == ("mapped", ("few",))
+
+
+def test_a_certificate_is_mapped_to_a_user_where_no_password_is_needed(
+    qm: mayfly.QueueManager, admission: Admission, refused: Refuses
+) -> None:
+    mqsc(qm, "SET CHLAUTH(TLS) TYPE(SSLPEERMAP) SSLPEER('CN=app*') MCAUSER('app')")
+    applicant = Applicant(
+        queue_manager="QM1",
+        address=FAR,
+        channel="TLS",
+        has_tls=True,
+        certificate_subject="CN=app7,O=Example",
+        certificate_issuer="CN=ca",
+    )
+    assert refused(applicant)[:2] == (2035, "AMQ5540E")
+    mqsc(qm, "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) CHCKCLNT(OPTIONAL)")
+    assert admission.admit(applicant).user == "app"
+    # Who is of no map, and names no user, is nobody.
+    other = replace(applicant, certificate_subject="CN=x,O=Example")
+    assert refused(other)[:2] == (2035, "AMQ9777E")
+
+
+def test_an_administrator_is_kept_out_unless_a_channel_says_otherwise(
+    qm: mayfly.QueueManager, admission: Admission, refused: Refuses
+) -> None:
+    users_of(qm).add("boss", "pw", ["mqm"])
+    users_of(qm).add("root", "pw")
+    for user in ("boss", "root"):
+        boss = Applicant(queue_manager="QM1", address=HERE, channel="APP", user=user, password="pw")
+        said = f"user {user} is blocked by CHLAUTH(*) TYPE(BLOCKUSER)"
+        assert refused(boss) == (2035, "AMQ9776E", said)
+        mqsc(qm, "DEFINE CHANNEL(ADMIN) CHLTYPE(SVRCONN) REPLACE")
+        mqsc(qm, "SET CHLAUTH(ADMIN) TYPE(BLOCKUSER) USERLIST('nobody') ACTION(REPLACE)")
+        admitted = admission.admit(replace(boss, channel="ADMIN"))
+        assert (admitted.user, admitted.is_operator) == (user, True)
+
+
+def test_CHLAUTH_DISABLED_asks_for_the_password_alone(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant, refused: Refuses
+) -> None:
+    mqsc(qm, "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS(*) USERSRC(NOACCESS)")
+    mqsc(qm, "ALTER QMGR CHLAUTH(DISABLED)")
+    assert admission.admit(anna).user == "anna"
+    assert refused(replace(anna, password="x"))[:2] == (2035, "AMQ5534E")
+
+
+# Passwords
+
+
+def test_a_fresh_queue_manager_lets_nobody_in(
+    qm: mayfly.QueueManager, admission: Admission, refused: Refuses
+) -> None:
+    for user, password in (
+        ("", ""),
+        ("anna", ""),
+        ("anna", "pwd42"),
+        ("mqm", "pwd42"),
+        ("root", ""),
+    ):
+        applicant = Applicant(
+            queue_manager="QM1", address=HERE, channel="APP", user=user, password=password
+        )
+        assert refused(applicant)[0] == 2035, user
+
+
+def test_wrong_and_missing_passwords_are_2035_with_their_own_numbers(
+    anna: Applicant, refused: Refuses
+) -> None:
+    said = "user 'anna' is unknown, or the password is wrong"
+    assert refused(replace(anna, password="Secret")) == (2035, "AMQ5534E", said)
+    assert refused(replace(anna, user="bob"))[:2] == (2035, "AMQ5534E")
+    assert refused(replace(anna, password=""))[:2] == (2035, "AMQ5540E")
+    assert refused(replace(anna, user=""))[:2] == (2035, "AMQ5540E")
+
+
+def test_a_password_from_another_machine_needs_TLS_and_is_not_looked_at_before(
+    admission: Admission, anna: Applicant, refused: Refuses
+) -> None:
+    far = replace(anna, address=FAR)
+    said = "the password came from another machine without TLS"
+    for _ in range(20):
+        assert refused(far) == (2035, "AMQ5534E", said)
+    assert admission.admit(replace(far, has_tls=True)).user == "anna"
+
+
+@pytest.mark.parametrize(
+    ("check", "without", "boss_without", "wrong"),
+    [
+        ("NONE", True, True, True),
+        ("OPTIONAL", True, True, False),
+        ("REQDADM", True, False, False),
+        ("REQUIRED", False, False, False),
+    ],
+)
+def test_CHCKCLNT_says_who_needs_a_password(
+    qm: mayfly.QueueManager,
+    admission: Admission,
+    anna: Applicant,
+    *,
+    check: str,
+    without: bool,
+    boss_without: bool,
+    wrong: bool,
+) -> None:
+    users_of(qm).add("boss", "pw", ["mqm"])
+    mqsc(
+        qm,
+        f"ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) CHCKCLNT({check})",
+        "SET CHLAUTH(*) TYPE(BLOCKUSER) ACTION(REMOVEALL)",
+    )
+
+    def comes_in(applicant: Applicant) -> bool:
+        error = admission.submit(applicant).exception()
+        if isinstance(error, MQError):
+            assert error.reason == rc.MQRC_NOT_AUTHORIZED
+        return error is None
+
+    assert comes_in(anna)
+    assert comes_in(replace(anna, password="")) is without
+    assert comes_in(replace(anna, password="no")) is wrong
+    # REQDADM looks at the names of administrators: mqm, and the opener of the queue manager.
+    for user in ("mqm", "root"):
+        assert comes_in(replace(anna, user=user, password="")) is boss_without
+
+
+def test_CHCKCLNT_of_a_rule_goes_before_that_of_CONNAUTH(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant, refused: Refuses
+) -> None:
+    mqsc(qm, "ALTER QMGR CONNAUTH('')")
+    without = replace(anna, password="")
+    assert admission.admit(without).user == "anna"
+    mqsc(qm, "ALTER QMGR CONNAUTH(SYSTEM.DEFAULT.AUTHINFO.IDPWOS)")
+    mqsc(qm, "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) CHCKCLNT(OPTIONAL)")
+    assert admission.admit(without).user == "anna"
+    mqsc(qm, "SET CHLAUTH(APP) TYPE(ADDRESSMAP) ADDRESS(*) USERSRC(CHANNEL) CHCKCLNT(REQUIRED)")
+    assert refused(without)[:2] == (2035, "AMQ5540E")
+    mqsc(qm, "ALTER QMGR CONNAUTH(NONE.SUCH)")
+    assert refused(anna)[2] == "CONNAUTH names NONE.SUCH, which is not defined"
+
+
+def test_a_right_password_is_remembered_for_minutes_until_it_changes(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant, clock: VirtualClock
+) -> None:
+    def is_remembered() -> bool:
+        # What is remembered is decided in the caller's thread, without argon2.
+        answer = admission.submit(anna)
+        is_done = answer.done()
+        assert answer.result().user == "anna"
+        return is_done
+
+    assert not is_remembered()
+    assert is_remembered()
+    clock.advance(REMEMBERED_MS - 1)
+    assert is_remembered()
+    clock.advance(1)
+    assert not is_remembered()
+    assert is_remembered()
+    mqsc(qm, "REFRESH SECURITY TYPE(CONNAUTH)")
+    assert not is_remembered()
+    users_of(qm).change("anna", password="other")
+    with pytest.raises(MQError):
+        admission.admit(anna)
+    users_of(qm).change("anna", password="secret")
+    # The same password with another salt.
+    assert not is_remembered()
+    users_of(qm).remove("anna")
+    with pytest.raises(MQError):
+        admission.admit(anna)
+
+
+@pytest.mark.slow
+def test_wrong_passwords_close_an_address_for_longer_and_longer(
+    admission: Admission, anna: Applicant, refused: Refuses, clock: VirtualClock
+) -> None:
+    far = replace(anna, address=FAR, has_tls=True)
+    wrong = replace(far, user="nobody", password="hunter2")
+    closed = "too many wrong passwords: closed for {} s"
+    for _ in range(5):
+        assert "unknown" in refused(wrong)[2]
+    for seconds in (1, 2, 4, 8, 16, 32, 60, 60):
+        assert refused(wrong)[2] == closed.format(seconds)
+        # Nobody comes in from there, with the right password neither; from elsewhere all do.
+        assert refused(far)[2] == closed.format(seconds)
+        assert admission.admit(anna).user == "anna"
+        assert admission.admit(replace(far, address="192.0.2.8")).user == "anna"
+        clock.advance(seconds * 1000)
+        assert "unknown" in refused(wrong)[2]
+    clock.advance(60_000)
+    assert admission.admit(far).user == "anna"
+
+
+def test_FAILDLAY_keeps_the_answer_back_and_no_thread_with_it(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant
+) -> None:
+    mqsc(qm, "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) FAILDLAY(60)")
+    answers = [admission.submit(replace(anna, password=f"no {n}")) for n in range(4)]
+    # Both threads are free again while the answers wait.
+    assert admission.admit(anna).user == "anna"
+    assert not any(answer.done() for answer in answers)
+    admission.close()
+    for answer in answers:
+        with pytest.raises(MQError):
+            answer.result(timeout=30)
+
+
+@pytest.mark.slow
+def test_too_many_passwords_at_a_time_are_refused_with_2537(
+    qm: mayfly.QueueManager, anna: Applicant, caplog: pytest.LogCaptureFixture
+) -> None:
+    admission = Admission([qm])
+    answers = [
+        admission.submit(replace(anna, address=f"10.0.0.{n}", has_tls=True, password=f"no {n}"))
+        for n in range(40)
+    ]
+    reasons = []
+    for answer in answers:
+        with pytest.raises(MQError) as caught:
+            answer.result()
+        reasons.append(caught.value.reason)
+    assert reasons[:32] == [2035] * 32
+    assert 2537 in reasons[32:]
+    assert "AMQ9513E" in [vars(r)["amq"] for r in caplog.records if r.name == "mayfly.security"]
+    admission.close()
+
+
+def test_at_most_two_threads_check_passwords(admission: Admission, anna: Applicant) -> None:
+    for n in range(6):
+        admission.submit(replace(anna, user=f"u{n}"))
+    names = [t.name for t in threading.enumerate() if t.name.startswith("mayfly-password")]
+    assert len(set(names)) <= 2 * 2  # another test's threads may still end
+
+
+# Message channels
+
+
+def test_a_message_channel_shows_the_token_or_a_certificate_and_may_be_mapped(
+    qm: mayfly.QueueManager, admission: Admission, refused: Refuses
+) -> None:
+    mqsc(qm, "DEFINE CHANNEL(IN) CHLTYPE(RCVR) MCAUSER('rcv')")
+    sender = Applicant(
+        queue_manager="QM1", address=FAR, channel="IN", sending_manager="QM2", has_tls=True
+    )
+    assert refused(sender)[:2] == (2035, "AMQ9777E")
+    assert admission.admit(replace(sender, password=TOKEN)).user == "rcv"
+    shown = replace(sender, certificate_subject="CN=qm2", certificate_issuer="CN=ca")
+    mqsc(qm, "SET CHLAUTH(IN) TYPE(QMGRMAP) QMNAME('QM2') MCAUSER('two')")
+    assert admission.admit(shown).user == "two"
+    mqsc(qm, "SET CHLAUTH(IN) TYPE(QMGRMAP) QMNAME('QM*') USERSRC(NOACCESS)")
+    assert refused(replace(shown, sending_manager="QM3"))[:2] == (2035, "AMQ9777E")
+    assert refused(replace(shown, channel="APP"))[:2] == (2540, "AMQ9519E")
+
+
+# Files of users
+
+
+def test_a_user_is_known_at_once_when_another_process_adds_it(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    with mayfly.QueueManager("QM1", tmp_path) as qm:
+        assert qm.mqsc(SCRIPT).ok
+        admission = Admission([qm], clock=clock)
+        applicant = Applicant(
+            queue_manager="QM1", address=HERE, channel="APP", user="new", password="pw"
+        )
+        with pytest.raises(MQError):
+            admission.admit(applicant)
+        Users(tmp_path).add("new", "pw", ["staff"])
+        assert admission.admit(applicant).groups == ("staff",)
+        Users(tmp_path).change("new", groups=["other"])
+        assert admission.admit(applicant).groups == ("other",)
+        Users(tmp_path).remove("new")
+        with pytest.raises(MQError):
+            admission.admit(applicant)
+        admission.close()
+
+
+def test_nobody_comes_in_while_the_file_of_users_is_damaged(
+    tmp_path: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with mayfly.QueueManager("QM1", tmp_path) as qm:
+        assert qm.mqsc(SCRIPT).ok
+        Users(tmp_path).add("anna", "secret")
+        whole = (tmp_path / FILE).read_text()
+        admission = Admission([qm], clock=clock)
+        anna = Applicant(
+            queue_manager="QM1", address=HERE, channel="APP", user="anna", password="secret"
+        )
+        assert admission.admit(anna).user == "anna"
+        (tmp_path / FILE).write_text(whole[:40])
+        with pytest.raises(MQError) as caught:
+            admission.admit(anna)
+        assert caught.value.reason == rc.MQRC_NOT_AUTHORIZED
+        assert f"the file of users {tmp_path / FILE} cannot be read" in caplog.text
+        (tmp_path / FILE).write_text(whole)
+        assert admission.admit(anna).user == "anna"
+        admission.close()

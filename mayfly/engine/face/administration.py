@@ -5,6 +5,7 @@ Only ``mayfly.admin`` uses it; codecs such as MQSC, and people, use ``mayfly.adm
 
 from mayfly.engine.attributes import (
     ChannelDefinition,
+    ChannelRuleDefinition,
     TopicDefinition,
     attributes_of,
 )
@@ -12,6 +13,7 @@ from mayfly.engine.attributes.attribute import (
     AUTHINFO,
     AUTHREC,
     CHANNEL,
+    CHLAUTH,
     CLNTCONN,
     PROCESS,
     QALIAS,
@@ -41,6 +43,8 @@ from mayfly.engine.objects.administration import alter as alter_definition
 from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
 from mayfly.engine.objects.administration import delete as delete_queue
+from mayfly.engine.objects.channel_rules import ACTIONS as RULE_ACTIONS
+from mayfly.engine.objects.channel_rules import channel_rules, set_rule
 from mayfly.engine.objects.client_objects import CHANNEL_MODELS, DEFAULT_AUTHENTICATION
 from mayfly.engine.objects.named import alter_named, define_named, delete_named, find_named
 from mayfly.engine.objects.registry import DEFAULT_OBJECTS
@@ -83,10 +87,12 @@ __all__ = [
     "CHANGEABLE_OF_SUBSCRIPTIONS",
     "CHANNEL",
     "CHANNEL_MODELS",
+    "CHLAUTH",
     "CLNTCONN",
     "COMMAND_LEVEL",
     "ConnectionView",
     "ChannelDefinition",
+    "ChannelRuleDefinition",
     "DEFAULT_AUTHENTICATION",
     "DEFAULT_OBJECTS",
     "DEFAULT_TOPIC",
@@ -101,6 +107,7 @@ __all__ = [
     "QMODEL",
     "QREMOTE",
     "QUEUE_KINDS",
+    "RULE_ACTIONS",
     "SECONDS",
     "SELF",
     "SUB",
@@ -113,6 +120,7 @@ __all__ = [
     "alter_topic",
     "attributes_of",
     "authorities_of",
+    "channel_rules",
     "channel_types_with",
     "check_entity",
     "check_profile",
@@ -137,6 +145,7 @@ __all__ = [
     "reconfigure",
     "set_authority",
     "stop_connection",
+    "set_rule",
     "spelled_authorities",
     "view_authority",
     "view_connections",

@@ -236,6 +236,14 @@ def _forward(conversation: Caller, fields: list[Any]) -> None:
     got.forward(got.found(queue, token), name)
 
 
+def _move(conversation: Caller, fields: list[Any]) -> int:
+    handle, name, descriptor, header_bytes, putter = fields
+    conversation.begin_unit_of_work()
+    return conversation.connection.onward.move(
+        handle, name, descriptor=descriptor, header_bytes=header_bytes, putter=putter
+    )
+
+
 def _dead_letter(conversation: Caller, fields: list[Any]) -> None:
     queue, token, reason = fields
     got = conversation.connection.got_messages
@@ -262,6 +270,7 @@ BLOCKING: dict[int, Runs] = {
     Verb.SET: _set,
     Verb.PUT1: _put1,
     Verb.FORWARD: _forward,
+    Verb.MOVE: _move,
     Verb.DEAD_LETTER: _dead_letter,
     Verb.REPORT_EXCEPTION: _report_exception,
     **TOPICS,

@@ -1,0 +1,222 @@
+"""Rules for channels (CHLAUTH): set them, show them, and say which one a partner would meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from mayfly.admin.errors import AdminError, WrongObject, WrongValue, missing_attribute
+from mayfly.admin.model import Record
+from mayfly.admin.values import checked, named
+from mayfly.engine import Manager, Value
+from mayfly.engine.face.administration import (
+    CHANNEL,
+    CHLAUTH,
+    RULE_ACTIONS,
+    ChannelDefinition,
+    ChannelRuleDefinition,
+    attributes_of,
+    channel_rules,
+    set_rule,
+    view_named,
+)
+from mayfly.mqi import attribute_selectors as s
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import distinguished_names
+from mayfly.security import addresses
+from mayfly.security.channel_checks import is_administrator, rules_of
+from mayfly.security.rules import (
+    Partner,
+    blocking_address,
+    blocking_user,
+    has_name,
+    mapping,
+)
+from mayfly.security.users import User, users_of
+
+ADD, _REPLACE, _REMOVE, _REMOVEALL = RULE_ACTIONS
+#: How DISPLAY CHLAUTH compares names of channels; RUNCHECK asks for one partner.
+RULE_MATCHES: Final = ("GENERIC", "EXACT", "ALL", "RUNCHECK")
+_TYPE: Final = "TYPE"
+_LISTS: Final = {k.MQCAUT_BLOCKUSER: "USERLIST", k.MQCAUT_BLOCKADDR: "ADDRLIST"}
+_NEEDED: Final = {
+    **_LISTS,
+    k.MQCAUT_SSLPEERMAP: "SSLPEER",
+    k.MQCAUT_ADDRESSMAP: "ADDRESS",
+    k.MQCAUT_USERMAP: "CLNTUSER",
+    k.MQCAUT_QMGRMAP: "QMNAME",
+}
+_OF_ALL: Final = ("DESCR", "CUSTOM", "WARN")
+_OF_MAPS: Final = ("ADDRESS", "USERSRC", "MCAUSER", "CHCKCLNT")
+_PROFILE: Final = re.compile(r"[A-Za-z0-9./_%*]{1,20}")
+_MOST_ENTRIES: Final = 100
+
+
+def set_channel_rule(
+    manager: Manager, profile: str, attributes: Mapping[str, Value], action: str = ADD
+) -> None:
+    """Add, replace or remove a rule for the channels of a profile; durable on return.
+
+    Raises AdminError; MQRCCF_CHLAUTH_ALREADY_EXISTS to add a map that is there, and
+    MQRCCF_CHLAUTH_NOT_FOUND to remove what is not there.
+    """
+    given = _checked_all(attributes)
+    if _TYPE not in given:
+        raise missing_attribute(
+            _TYPE, " or ".join(w for w, _ in attributes_of(CHLAUTH)[_TYPE].words)
+        )
+    if not _PROFILE.fullmatch(profile):
+        said = f"channel profile {profile!r} is not 1 to 20 characters of A-Z a-z 0-9 . / _ % *"
+        raise WrongObject(k.MQRCCF_ATTR_VALUE_ERROR, CHLAUTH, profile, said)
+    rule_type = int(given[_TYPE])
+    if rule_type == k.MQCAUT_BLOCKADDR and profile != "*":
+        said = "TYPE(BLOCKADDR) is for all channels: the profile is *"
+        raise WrongObject(k.MQRCCF_ATTR_VALUE_ERROR, CHLAUTH, profile, said)
+    _check_keywords(given, rule_type, action)
+    if action in (ADD, _REPLACE) and rule_type not in _LISTS:
+        _check_user(given)
+    rule = ChannelRuleDefinition(CHLAUTH, "", profile=profile).altered(given)
+    set_rule(manager, rule, action)
+
+
+def inquire_channel_rules(
+    manager: Manager, pattern: str, *, rule_type: int | None = None, match: str = RULE_MATCHES[0]
+) -> list[Record]:
+    """Return the rules of some channels: of a name, of names that match, or that may overlap."""
+    return [
+        record_of(rule)
+        for rule in sorted(channel_rules(manager), key=lambda rule: rule.name)
+        if rule_type in (None, rule.type) and _is_asked(rule.profile, pattern, match)
+    ]
+
+
+def channel_rule_for(manager: Manager, partner: Partner) -> Record | str:
+    """Return the rule that a partner would meet, or the user as which its channel would run.
+
+    Passwords are not looked at. Rules count even where ALTER QMGR CHLAUTH(DISABLED) switches them
+    off only if they would: then there is none.
+    """
+    rules = rules_of(manager)
+    found = blocking_address(rules, partner.address) or mapping(rules, partner)
+    user = partner.user or partner.manager
+    for channel in view_named(manager, CHANNEL, partner.channel):
+        if isinstance(channel, ChannelDefinition) and channel.mcauser:
+            user = channel.mcauser
+    if found is not None and found.type != k.MQCAUT_BLOCKADDR:
+        if found.usersrc == s.MQUSRC_NOACCESS:
+            return record_of(found)
+        if found.usersrc == s.MQUSRC_MAP:
+            user = found.mcauser
+    if found is None or found.type != k.MQCAUT_BLOCKADDR:
+        known = users_of(manager).find(user) or User(user)
+        is_admin = is_administrator(manager, known)
+        is_client = not partner.manager
+        blocking = blocking_user(rules, partner.channel, user, is_administrator=is_admin)
+        found = blocking if is_client and blocking is not None else found
+    return user if found is None else record_of(found)
+
+
+def record_of(rule: ChannelRuleDefinition) -> Record:
+    """Return a rule with the attributes that its type has."""
+    keywords = [_TYPE, *_key_keywords(rule.type), *_OF_ALL]
+    if rule.type not in _LISTS:
+        keywords.append("USERSRC")
+        if rule.usersrc == s.MQUSRC_MAP:
+            keywords.append("MCAUSER")
+        if rule.usersrc != s.MQUSRC_NOACCESS:
+            keywords.append("CHCKCLNT")
+    values = rule.attributes
+    shown = {keyword: values[keyword] for keyword in values if keyword in keywords}
+    return Record(CHLAUTH, rule.profile, shown)
+
+
+def _key_keywords(rule_type: int) -> tuple[str, ...]:
+    """Return by what a rule of a type is found, beside profile and type."""
+    needed = _NEEDED[rule_type]
+    if rule_type in _LISTS:
+        return (needed,)
+    issuer = ("SSLCERTI",) if rule_type == k.MQCAUT_SSLPEERMAP else ()
+    return (needed, *issuer, *(("ADDRESS",) if needed != "ADDRESS" else ()))
+
+
+def _checked_all(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    rows = attributes_of(CHLAUTH)
+    values: dict[str, Value] = {}
+    for keyword, value in attributes.items():
+        if keyword not in rows or keyword == "PROFILE":
+            said = f"{keyword} is no attribute of {CHLAUTH}"
+            raise AdminError(k.MQRCCF_ATTR_VALUE_ERROR, keyword, value, said)
+        # The name of a queue manager may be a pattern, which no name of an object is.
+        is_pattern = keyword == "QMNAME"
+        values[keyword] = value if is_pattern else checked(rows[keyword], value)
+        _check_patterns(keyword, str(value))
+    return values
+
+
+def _check_patterns(keyword: str, value: str) -> None:
+    row = attributes_of(CHLAUTH)[keyword]
+    try:
+        if keyword in ("SSLPEER", "SSLCERTI"):
+            distinguished_names.attributes_of(value)
+        elif keyword == "ADDRESS" and value not in ("", addresses.ANY):
+            addresses.check_pattern(value)
+        elif keyword in _LISTS.values():
+            entries = [entry for entry in value.split(",") if entry]
+            if len(entries) > _MOST_ENTRIES:
+                raise ValueError(f"{len(entries)} entries: the most is {_MOST_ENTRIES}")
+            for entry in entries:
+                if keyword == "ADDRLIST" and entry != addresses.ANY:
+                    addresses.check_pattern(entry)
+    except ValueError as error:
+        raise WrongValue(row, value, f": {error}") from error
+
+
+def _check_keywords(given: Mapping[str, Value], rule_type: int, action: str) -> None:
+    """Refuse what a rule of a type, or an action, does not have; ask for what it needs."""
+    word = named(attributes_of(CHLAUTH)[_TYPE], rule_type)
+    keys = _key_keywords(rule_type)
+    allowed = {_TYPE, *keys, *_OF_ALL, *(() if rule_type in _LISTS else _OF_MAPS)}
+    if action == _REMOVEALL:
+        allowed = {_TYPE}
+    elif action == _REMOVE:
+        allowed = {_TYPE, *keys}
+    for keyword, value in given.items():
+        if keyword not in allowed:
+            said = f"{keyword} is not for {_TYPE}({word}) ACTION({action})"
+            raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, value, said)
+    is_emptied = action == _REPLACE and rule_type in _LISTS and keys[0] in given
+    if action != _REMOVEALL and not given.get(keys[0]) and not is_emptied:
+        raise missing_attribute(keys[0], f"TYPE({word}) needs it")
+
+
+def _check_user(given: Mapping[str, Value]) -> None:
+    """Check that MCAUSER is there for USERSRC(MAP), and for no other."""
+    source = given.get("USERSRC", s.MQUSRC_MAP)
+    if source == s.MQUSRC_MAP and not given.get("MCAUSER"):
+        raise missing_attribute("MCAUSER", "USERSRC(MAP) needs it")
+    wrong = ("MCAUSER",) if source == s.MQUSRC_CHANNEL else ("MCAUSER", "CHCKCLNT")
+    if source != s.MQUSRC_MAP:
+        for keyword in wrong:
+            if keyword in given:
+                word = named(attributes_of(CHLAUTH)["USERSRC"], source)
+                said = f"{keyword} contradicts USERSRC({word})"
+                raise AdminError(k.MQRCCF_PARM_CONFLICT, keyword, given[keyword], said)
+
+
+def _is_asked(profile: str, pattern: str, match: str) -> bool:
+    if match == "EXACT":
+        return profile == pattern
+    if match == "ALL":
+        return _overlap(profile, pattern)
+    return has_name(profile, pattern)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Tell whether there is a name that two patterns have in common."""
+    if not one or not other:
+        return not (one + other).strip("*")
+    if one[0] == "*" or other[0] == "*":
+        star, plain = (one, other) if one[0] == "*" else (other, one)
+        return _overlap(star[1:], plain) or _overlap(star, plain[1:])
+    return one[0] == other[0] and _overlap(one[1:], other[1:])

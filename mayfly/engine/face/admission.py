@@ -1,0 +1,29 @@
+"""The face of the engine for admission: what an operator has defined about who comes in.
+
+Only ``mayfly.security`` uses it.
+"""
+
+from mayfly.engine.attributes import (
+    AuthenticationDefinition,
+    ChannelDefinition,
+    ChannelRuleDefinition,
+    attributes_of,
+)
+from mayfly.engine.attributes.attribute import AUTHINFO, CHANNEL, CHLAUTH
+from mayfly.engine.objects.channel_rules import channel_rules, entries_of
+from mayfly.engine.objects.lookup import opener_of
+from mayfly.engine.objects.views import view_named
+
+__all__ = [
+    "AUTHINFO",
+    "AuthenticationDefinition",
+    "CHANNEL",
+    "CHLAUTH",
+    "ChannelDefinition",
+    "ChannelRuleDefinition",
+    "attributes_of",
+    "channel_rules",
+    "entries_of",
+    "opener_of",
+    "view_named",
+]

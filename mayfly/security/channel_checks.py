@@ -1,0 +1,213 @@
+"""The checks of one channel: what its definition, the rules and CONNAUTH ask of an applicant."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, NamedTuple
+
+from mayfly.channel import channels_of
+from mayfly.engine import Manager, manager_definition
+from mayfly.engine.face.admission import (
+    AUTHINFO,
+    CHANNEL,
+    AuthenticationDefinition,
+    ChannelDefinition,
+    ChannelRuleDefinition,
+    channel_rules,
+    opener_of,
+    view_named,
+)
+from mayfly.mqi import attribute_selectors as s
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.distinguished_names import is_matched
+from mayfly.security.applicant import LONGEST_MESSAGE_BYTES, Admitted, Applicant
+from mayfly.security.refusals import Refusal, Refused
+from mayfly.security.rules import (
+    ADMINISTRATORS_GROUP,
+    Partner,
+    blocking_address,
+    blocking_user,
+    mapping,
+    spelled,
+)
+from mayfly.security.users import User
+
+_LONGEST_USER: Final = 12
+
+
+class Terms(NamedTuple):
+    """What a channel offers an applicant that has passed its checks: the user comes later.
+
+    ``channel`` and ``rule`` are None for a local connection. ``check`` is MQCHK_*: whether a
+    password is needed.
+    """
+
+    channel: ChannelDefinition | None
+    rule: ChannelRuleDefinition | None
+    check: int
+    adopts_user: bool
+    failure_delay_s: int
+
+    def admitted(self, user: User, *, is_operator: bool) -> Admitted:
+        """Return the terms for a user."""
+        channel = self.channel
+        if channel is None:
+            return Admitted(user=user.name, groups=user.groups, is_operator=is_operator)
+        return Admitted(
+            user=user.name,
+            groups=user.groups,
+            is_operator=is_operator,
+            heartbeat_s=channel.hbint,
+            share_conversations=channel.sharecnv,
+            max_message_bytes=channel.maxmsgl or LONGEST_MESSAGE_BYTES,
+            max_instances=channel.maxinst,
+            max_instances_per_client=channel.maxinstc,
+        )
+
+
+def terms_of(manager: Manager, applicant: Applicant, log: logging.Logger) -> Terms:
+    """Return what a channel offers an applicant; raises Refused."""
+    authentication = _authentication(manager)
+    adopts = authentication is not None and authentication.adoptctx == k.MQADPCTX_YES
+    delay_s = 0 if authentication is None else authentication.faildlay
+    if not applicant.channel:
+        check = k.MQCHK_NONE if authentication is None else authentication.chcklocl
+        return Terms(None, None, check, True, delay_s)
+    rules = rules_of(manager)
+    blocking = blocking_address(rules, applicant.address)
+    if blocking is not None:
+        said = f"the address is blocked by {spelled(blocking)}"
+        _refuse_or_warn(blocking, Refusal(rc.MQRC_Q_MGR_NOT_AVAILABLE, "AMQ9778E", said), log)
+    channel = _channel(manager, applicant)
+    _check_tls(channel, applicant)
+    rule = mapping(rules, partner_of(applicant))
+    if rule is not None and rule.usersrc == s.MQUSRC_NOACCESS:
+        said = f"the partner has no access by {spelled(rule)}"
+        _refuse_or_warn(rule, Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said), log)
+        rule = None
+    check = k.MQCHK_NONE if authentication is None else authentication.chckclnt
+    if rule is not None and rule.chckclnt != k.MQCHK_AS_Q_MGR:
+        check = rule.chckclnt
+    return Terms(channel, rule, check, adopts, delay_s)
+
+
+def needs_password(manager: Manager, applicant: Applicant, terms: Terms) -> bool:
+    """Tell whether a password is to be checked; raises Refused when one is needed and missing."""
+    is_given = bool(applicant.password and applicant.user)
+    if is_given and terms.check != k.MQCHK_NONE:
+        return True
+    user = user_of(applicant, terms, is_verified=False)
+    is_needed = (
+        terms.channel is None
+        or terms.check == k.MQCHK_REQUIRED
+        or (terms.check == k.MQCHK_REQUIRED_ADMIN and is_administrator(manager, User(user)))
+    )
+    if is_needed:
+        by = "a local connection" if terms.channel is None else "CHCKCLNT"
+        said = f"user and password are missing, which {by} asks for"
+        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5540E", said))
+    return False
+
+
+def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
+    """Return the user whose authority counts.
+
+    A map goes before the user whose password was right (ADOPTCTX), that one before the MCAUSER of
+    the channel, and that before the user that the applicant names: as with ChlauthEarlyAdopt.
+    """
+    if terms.rule is not None and terms.rule.usersrc == s.MQUSRC_MAP:
+        return terms.rule.mcauser
+    if is_verified and terms.adopts_user:
+        return applicant.user
+    return (terms.channel.mcauser if terms.channel is not None else "") or applicant.user
+
+
+def check_user(manager: Manager, applicant: Applicant, user: User, log: logging.Logger) -> bool:
+    """Check that a channel does not keep a user out; tell whether it is an administrator.
+
+    Raises Refused.
+    """
+    if not user.name or len(user.name) > _LONGEST_USER:
+        said = f"user {user.name!r} is not 1 to {_LONGEST_USER} characters"
+        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said))
+    is_admin = is_administrator(manager, user)
+    if applicant.channel and not applicant.sending_manager:
+        blocking = blocking_user(
+            rules_of(manager), applicant.channel, user.name, is_administrator=is_admin
+        )
+        if blocking is not None:
+            said = f"user {user.name} is blocked by {spelled(blocking)}"
+            _refuse_or_warn(blocking, Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", said), log)
+    return is_admin
+
+
+def is_administrator(manager: Manager, user: User) -> bool:
+    """Tell whether a user may do everything: of group mqm, or the opener of the queue manager."""
+    opener = opener_of(manager)
+    is_opener = bool(opener) and user.name[:_LONGEST_USER] == opener
+    return is_opener or ADMINISTRATORS_GROUP in (user.name, *user.groups)
+
+
+def rules_of(manager: Manager) -> list[ChannelRuleDefinition]:
+    """Return the rules for channels that count: none with CHLAUTH(DISABLED)."""
+    is_enabled = manager_definition(manager).chlauth == k.MQCHLA_ENABLED
+    return channel_rules(manager) if is_enabled else []
+
+
+def partner_of(applicant: Applicant) -> Partner:
+    """Return what rules know of an applicant."""
+    return Partner(
+        applicant.channel,
+        applicant.address,
+        "" if applicant.sending_manager else applicant.user,
+        applicant.sending_manager,
+        applicant.certificate_subject,
+        applicant.certificate_issuer,
+    )
+
+
+def _authentication(manager: Manager) -> AuthenticationDefinition | None:
+    """Return how passwords are checked, None where they are not; raises Refused."""
+    name = manager_definition(manager).connauth
+    if not name:
+        return None
+    for found in view_named(manager, AUTHINFO, name):
+        if isinstance(found, AuthenticationDefinition):
+            return found
+    said = f"CONNAUTH names {name}, which is not defined"
+    raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
+
+
+def _channel(manager: Manager, applicant: Applicant) -> ChannelDefinition:
+    wanted = s.MQCHT_RECEIVER if applicant.sending_manager else s.MQCHT_SVRCONN
+    name = applicant.channel
+    found = view_named(manager, CHANNEL, name) if "*" not in name else []
+    if not found or not isinstance(found[0], ChannelDefinition) or found[0].chltype != wanted:
+        said = f"channel {name!r} is not defined, or is of another type"
+        raise Refused(Refusal(rc.MQRC_UNKNOWN_CHANNEL_NAME, "AMQ9519E", said))
+    if channels_of(manager).is_stopped(name):
+        said = f"channel {name} is stopped"
+        raise Refused(Refusal(rc.MQRC_CHANNEL_NOT_AVAILABLE, "AMQ9558E", said))
+    return found[0]
+
+
+def _check_tls(channel: ChannelDefinition, applicant: Applicant) -> None:
+    if channel.sslciph and not applicant.has_tls:
+        said = f"the channel speaks TLS, SSLCIPH({channel.sslciph}), and the client does not"
+        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9639E", said))
+    subject = applicant.certificate_subject
+    if channel.sslciph and channel.sslcauth == k.MQSCA_REQUIRED and not subject:
+        said = "the client shows no certificate, which SSLCAUTH(REQUIRED) asks for"
+        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9637E", said))
+    if channel.sslpeer and not is_matched(subject, channel.sslpeer):
+        said = f"the name {subject!r} in the certificate does not match SSLPEER({channel.sslpeer})"
+        raise Refused(Refusal(rc.MQRC_SSL_INITIALIZATION_ERROR, "AMQ9636E", said))
+
+
+def _refuse_or_warn(rule: ChannelRuleDefinition, refusal: Refusal, log: logging.Logger) -> None:
+    """Refuse, or only log it where the rule says WARN(YES)."""
+    if rule.warn != s.MQWARN_YES:
+        raise Refused(refusal)
+    fields = {"amq": refusal.amq, "cause": refusal.cause}
+    log.warning("%s: let in by WARN(YES) though %s", refusal.amq, refusal.cause, extra=fields)
