@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -84,12 +85,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Let several workers begin with what takes longest.
 
     Files that share the Spark session come first, then those with a test that starts a Java of its
-    own: begun at the end, such a test would leave the other workers nothing to do.
+    own, then the others by their number of slow tests: a long file that is begun at the end would
+    leave the other workers nothing to do.
     """
     if hasattr(config, "workerinput"):
         java = {file_of(item.nodeid) for item in items if item.get_closest_marker("spark")}
-        items.sort(key=lambda item: _rank(file_of(item.nodeid), java))
+        slow = Counter(file_of(item.nodeid) for item in items if item.get_closest_marker("slow"))
 
+        def place(item: pytest.Item) -> tuple[int, int]:
+            file = file_of(item.nodeid)
+            rank = 0 if shares_spark(file) else 1 if file in java else 2
+            return rank, -slow[file] if rank == 2 else 0
 
-def _rank(file: str, java: set[str]) -> int:
-    return 0 if shares_spark(file) else 1 if file in java else 2
+        items.sort(key=place)

@@ -18,8 +18,9 @@ from tests.listener.poison_load import BACKOUTS, QUEUE
 from tests.listener.port_load import SESSIONS
 from tests.store.kills import ROOT, run_and_kill
 
-#: So many at least, and until enough has happened; a slow machine takes more.
-ROUNDS, ROUNDS_MAX, ENOUGH = 6, 120, 100
+#: A slow machine takes no more rounds than these until enough has happened.
+ROUNDS_MAX = 120
+SOAK = pytest.mark.soak
 
 
 class Journaled:
@@ -63,12 +64,16 @@ def texts(manager: QueueManager, name: str) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_kill_9_of_eight_sessions_loses_nothing_and_answers_nothing_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rounds", "enough"), [(2, 30), pytest.param(6, 100, marks=SOAK)])
+def test_kill_9_of_eight_sessions_loses_nothing_and_answers_nothing_twice(
+    tmp_path: Path, rounds: int, enough: int
+) -> None:
+    """So many rounds at least, and until enough is answered and committed."""
     seed = int(os.environ.get("MAYFLY_KILL_SEED") or Random().randrange(10**6))
     random, journaled = Random(seed), Journaled()
     answers: Counter[str] = Counter()
     for number in itertools.count():
-        if number >= ROUNDS and min(len(answers), len(journaled.committed)) > ENOUGH:
+        if number >= rounds and min(len(answers), len(journaled.committed)) > enough:
             break
         assert number < ROUNDS_MAX, f"too little happens; MAYFLY_KILL_SEED={seed}"
         run, folder = f"{seed}.{number}", tmp_path / "folder"

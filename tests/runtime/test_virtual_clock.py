@@ -323,18 +323,19 @@ ALONE = """
 import mayfly
 from mayfly.testing import VirtualClock
 
-clock = VirtualClock()
-with mayfly.QueueManager("QM1", {folder!r}, clock=clock) as qm, qm.session() as session:
-    qm.mqsc("DEFINE QLOCAL(Q1)")
-    try:
-        {wait}
-    except RuntimeError as error:
-        print(error)
-    # The wait that was refused is forgotten: it takes nothing, and nothing else is disturbed.
-    session.put("Q1", b"x")
-    assert qm.curdepth("Q1") == 1
-    assert session.get("Q1", wait_ms=1_000).body == b"x"
-    assert qm.verify().ok
+for folder in {folders!r}:
+    clock = VirtualClock()
+    with mayfly.QueueManager("QM1", folder, clock=clock) as qm, qm.session() as session:
+        qm.mqsc("DEFINE QLOCAL(Q1)")
+        try:
+            {wait}
+        except RuntimeError as error:
+            print(error)
+        # The wait that was refused is forgotten: it takes nothing, and nothing else is disturbed.
+        session.put("Q1", b"x")
+        assert qm.curdepth("Q1") == 1
+        assert session.get("Q1", wait_ms=1_000).body == b"x"
+        assert qm.verify().ok
 """
 
 
@@ -342,32 +343,34 @@ WAITS = {
     "get": "session.get('Q1', wait_ms=1_000)",
     "for-ever": "session.get('Q1', wait_ms=-1)",
     "pymqi": """from mayfly import pymqi
-        queue = pymqi.Queue(pymqi.connect("QM1"), "Q1")
-        queue.get(None, pymqi.MD(), pymqi.GMO(Options=1, WaitInterval=1_000))""",
+            queue = pymqi.Queue(pymqi.connect("QM1"), "Q1")
+            queue.get(None, pymqi.MD(), pymqi.GMO(Options=1, WaitInterval=1_000))""",
     "browse": """from mayfly import pymqi
-        queue = pymqi.Queue(pymqi.connect("QM1"), "Q1", pymqi.CMQC.MQOO_BROWSE)
-        queue.get(None, pymqi.MD(), pymqi.GMO(Options=17, WaitInterval=1_000))""",
+            queue = pymqi.Queue(pymqi.connect("QM1"), "Q1", pymqi.CMQC.MQOO_BROWSE)
+            queue.get(None, pymqi.MD(), pymqi.GMO(Options=17, WaitInterval=1_000))""",
     "jms": """from mayfly import jms
-        context = jms.ConnectionFactory(qm).create_context()
-        context.create_consumer(context.create_queue("Q1")).receive(1_000)""",
+            context = jms.ConnectionFactory(qm).create_context()
+            context.create_consumer(context.create_queue("Q1")).receive(1_000)""",
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_a_wait_that_nobody_can_end_is_an_error(tmp_path: Path, wait: str, in_memory: bool) -> None:
+def test_a_wait_that_nobody_can_end_is_an_error(tmp_path: Path, wait: str) -> None:
     """A program of one thread, in a process of its own: it would hang."""
-    folder = None if in_memory else str(tmp_path)
+    folders = (None, str(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-c", ALONE.format(folder=folder, wait=wait)],
+        [sys.executable, "-c", ALONE.format(folders=folders, wait=wait)],
         capture_output=True,
         text=True,
         check=False,
         timeout=JOIN_SECONDS,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("this wait would never end: a VirtualClock moves only when")
+    said = done.stdout.splitlines()
+    assert len(said) == len(folders)
+    for line in said:
+        assert line.startswith("this wait would never end: a VirtualClock moves only when")
 
 
 def test_a_wait_that_another_thread_can_end_is_none() -> None:

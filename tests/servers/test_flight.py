@@ -568,7 +568,7 @@ def test_a_token_file_that_holds_no_token_is_named(tmp_path: Path) -> None:
 def test_a_stream_with_a_wrong_token_is_refused_before_it_is_read(
     tmp_path: Path, kind: str
 ) -> None:
-    """gRPC hands a stream over when it begins: 256 MiB with a wrong token are never in memory."""
+    """gRPC hands a stream over when it begins: 128 MiB with a wrong token are never in memory."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.servers.memory"],
         stdin=subprocess.PIPE,
@@ -579,14 +579,14 @@ def test_a_stream_with_a_wrong_token_is_refused_before_it_is_read(
         url = process.stdout.readline().strip()
         before = peak_bytes(process.pid)
         options = flight.FlightCallOptions(headers=[(b"authorization", b"Bearer guessed")])
-        descriptor = flight.FlightDescriptor.for_command(bytes(256 * 2**20))
+        descriptor = flight.FlightDescriptor.for_command(bytes(128 * 2**20))
         with (
             flight.connect(url) as connection,
             pytest.raises(flight.FlightUnauthenticatedError, match="mayfly: wrong-token"),
         ):
             begin(connection, kind, descriptor, options)
         # What the server loads meanwhile, pandas among it, takes some 50 MiB.
-        assert peak_bytes(process.pid) - before < 128 * 2**20
+        assert peak_bytes(process.pid) - before < 96 * 2**20
 
 
 def begin(connection: Any, kind: str, descriptor: Any, options: Any) -> None:
