@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mayfly.cli.acting_user import acting_user
 from mayfly.cli.dlq_show import (
     HEAD,
     failed_with,
@@ -23,7 +24,6 @@ from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
-from mayfly.cli.user import user
 from mayfly.dead_letter import (
     DeadLetterHandler,
     Outcome,
@@ -120,7 +120,7 @@ def list_(
     count = 0
     with operated(name, path) as manager:
         dead_queue = queue or _dead_queue(manager, name)
-        with manager.session(user(), program="mayfly dlq") as session:
+        with manager.session(acting_user(), program="mayfly dlq") as session:
             rows: list[tuple[str, ...]] = [] if as_json else [HEAD]
             for message in session.browse(dead_queue):
                 count += 1
@@ -199,7 +199,7 @@ def _handling(manager: Operated, rules: str, queue: str) -> Iterator[LetterHandl
 
 def _handler(manager: Operated, rules: str, queue: str) -> AbstractContextManager[LetterHandler]:
     if isinstance(manager, QueueManager):
-        return DeadLetterHandler(manager, parse_rules(rules), queue=queue, user=user())
+        return DeadLetterHandler(manager, parse_rules(rules), queue=queue, user=acting_user())
     return manager.letter_handler(rules, queue=queue)
 
 

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import typer
 
+from mayfly.cli.acting_user import acting_user
 from mayfly.cli.managers import folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, Serving
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import arriving_signals
-from mayfly.cli.user import user
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.mqi.constants import MQEXPI_OFF
@@ -183,7 +183,7 @@ def _opened(served: ServedFolder, folder: Path) -> QueueManager:
         manager = QueueManager(
             served.name,
             folder,
-            user=user(),
+            user=acting_user(),
             platform=platform,
             command_level=command_level,
             settings=settings,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mayfly.cli.acting_user import acting_user
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.served import Served, served_at
-from mayfly.cli.user import user
 from mayfly.engine import Configuration, check_manager_name, folder_in_home
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, mq_error
@@ -87,7 +87,7 @@ def opened(
         queue_manager = QueueManager(
             name,
             folder,
-            user=user(),
+            user=acting_user(),
             platform=platform,
             command_level=command_level,
             settings=settings,

@@ -16,6 +16,8 @@ from mayfly.mqi.errors import MQError, StoreError
 #: The extra that brings each package a command may need, by the name it is imported by.
 _EXTRAS = {
     "pyarrow": "serve",
+    "argon2": "serve",
+    "cryptography": "serve",
     "duckdb": "lake",
     "pyspark": "spark",
     "pandas": "spark",

@@ -11,6 +11,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from mayfly.cli.acting_user import acting_user
 from mayfly.cli.configuration import (
     LevelOption,
     PlatformOption,
@@ -20,7 +21,6 @@ from mayfly.cli.configuration import (
 from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
-from mayfly.cli.user import user
 from mayfly.cli.values import duration_ms, message_id, report_option
 from mayfly.engine import LONGEST_MESSAGE_BYTES
 from mayfly.mqi import reasons as rc
@@ -90,7 +90,7 @@ def put(
     given = configuration_of(platform, command_level, setting)
     with (
         operated(name, path, given=given) as queue_manager,
-        queue_manager.session(user=user(), program="mayfly put") as session,
+        queue_manager.session(user=acting_user(), program="mayfly put") as session,
     ):
         new_id = session.put(
             queue,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from mayfly.cli.acting_user import acting_user
 from mayfly.cli.managers import operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.schedule_filters import Wanted
 from mayfly.cli.show import print_json
-from mayfly.cli.user import user
 from mayfly.engine import Receipt, Schedule, ScheduleFilter
 from mayfly.queue_manager import QueueManager
 
@@ -59,7 +59,7 @@ def opened_schedule(
     it reported as released can be got then. Warns when the delay processor does not run.
     """
     with operated(name, path) as queue_manager:
-        with queue_manager.session(user=user(), program="mayfly schedule") as session:
+        with queue_manager.session(user=acting_user(), program="mayfly schedule") as session:
             yield session.schedule
         # A server has done so when it answers.
         if delivers and isinstance(queue_manager, QueueManager):

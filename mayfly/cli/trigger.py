@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from mayfly.cli.acting_user import acting_user
 from mayfly.cli.managers import FolderOption, JsonOption, Name, opened
 from mayfly.cli.show import print_json
 from mayfly.cli.signals import stop_event
-from mayfly.cli.user import user
 from mayfly.trigger_monitor import Outcome, TriggerMonitor
 
 trigger = typer.Typer(
@@ -54,7 +54,7 @@ def run(
     with (
         opened(name, path) as manager,
         TriggerMonitor(
-            manager, queue, runs_commands=True, commands_at_once=at_once, user=user()
+            manager, queue, runs_commands=True, commands_at_once=at_once, user=acting_user()
         ) as monitor,
         stop_event() as stopped,
         _watched(monitor, stopped),

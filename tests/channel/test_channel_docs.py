@@ -9,7 +9,7 @@ import pytest
 from mayfly import channel
 from mayfly.admin import CHSTATUS, displayed
 from mayfly.channel import Status
-from mayfly.engine.face.administration import CHANNEL, attributes_of
+from mayfly.engine.face.administration import CHANNEL, CLNTCONN, attributes_of
 
 DOCS = (Path(__file__).parents[2] / "docs/CHANNELS.md").read_text("utf-8")
 
@@ -22,7 +22,8 @@ def test_the_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_attribute_and_its_default_is_listed() -> None:
-    for keyword, attribute in attributes_of(CHANNEL).items():
+    rows = {**attributes_of(CLNTCONN), **attributes_of(CHANNEL)}
+    for keyword, attribute in rows.items():
         assert f"`{keyword}" in DOCS or keyword in ("CHLTYPE", "DESCR"), keyword
         if type(attribute.default) is int and not attribute.words:
             assert str(attribute.default) in DOCS, keyword

@@ -1,0 +1,52 @@
+"""docs/SECURITY.md says what is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import mayfly
+from mayfly.mqi import command_constants as k
+from mayfly.mqi import reasons as rc
+from mayfly.security import admission, channel_checks
+
+DOCS = (Path(__file__).parents[2] / "docs/SECURITY.md").read_text("utf-8")
+
+
+def test_the_program_prints_what_stands_there(capsys: pytest.CaptureFixture[str]) -> None:
+    [block] = [rest.split("```")[0] for rest in DOCS.split("```python\n")[1:]]
+    names: dict[str, object] = {}
+    exec(compile(block, "docs/SECURITY.md", "exec"), names)
+    said = DOCS.split("```text\n")[1].split("```")[0]
+    assert capsys.readouterr().out == said
+
+
+def test_the_commands_are_right() -> None:
+    console = DOCS.split("```console\n")[1].split("```")[0]
+    commands = re.findall(r'-c "([^"]+)"', console)
+    assert len(commands) == 3
+    with mayfly.QueueManager("QM1") as qm:
+        for command in (*commands, DOCS.split("```text\n")[2].split("```")[0]):
+            result = qm.mqsc(command)
+            assert result.ok, result.text
+
+
+def test_every_refusal_of_admission_is_in_the_table() -> None:
+    for module in (admission, channel_checks):
+        source = Path(str(module.__file__)).read_text("utf-8")
+        amq_numbers = set(re.findall(r"AMQ\d+E", source))
+        assert amq_numbers
+        for number in amq_numbers:
+            assert number in DOCS, number
+        for name in re.findall(r"rc\.(MQRC_\w+)", source):
+            assert str(getattr(rc, name)) in DOCS, name
+
+
+def test_every_type_of_rule_and_check_is_listed() -> None:
+    for name in vars(k):
+        if name.startswith("MQCAUT_"):
+            assert f"| {name.removeprefix('MQCAUT_')} |" in DOCS, name
+    for word in ("NONE", "OPTIONAL", "REQUIRED", "REQDADM", "RUNCHECK", "REMOVEALL"):
+        assert word in DOCS
