@@ -13,6 +13,7 @@ from hypothesis import settings
 from mayfly import QueueManager
 from mayfly.connection import Connection, LocalConnection
 from tests import spark_start
+from tests.over_wire import IN_PROCESS, IS_ASKED_FOR, over_the_wire
 from tests.workers import file_of, one_spark_worker, shares_spark
 
 # A busy machine is not a failing rule; what is slow is seen in bench. What make test says depends
@@ -44,6 +45,16 @@ def connect() -> Connect:
         return LocalConnection(manager.session(user), manager)
 
     return connect_locally
+
+
+@pytest.fixture(autouse=IS_ASKED_FOR)
+def _over_the_wire(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the tests of a facade over sockets, where the environment asks for it."""
+    for name, why in IN_PROCESS.items():
+        if request.node.name.startswith(name):
+            pytest.skip(why)
+    with pytest.MonkeyPatch.context() as patch, over_the_wire(patch):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -282,14 +282,17 @@ class Asynchronous(Protocol):
         max_length: int | None = None,
         msg_id: bytes = b"",
         correl_id: bytes = b"",
+        group_id: bytes = b"",
+        sequence_number: int | None = None,
+        offset: int | None = None,
         token: bytes | None = None,
         in_handle: bool = False,
         with_extension: bool = False,
     ) -> UnderWay:
         """Get a message as ``Connection.get`` does: into the unit of work, or for good.
 
-        A persistent message that is got for good is durably so when it is told. Tells
-        MQRC_OPTIONS_ERROR for a browse, a get under the cursor and one by the rules of groups.
+        A persistent message that is got for good is durably so when it is told. Gets of one handle
+        follow each other. Tells MQRC_OPTIONS_ERROR for one under the cursor, which never waits.
         """
 
     def get_any(

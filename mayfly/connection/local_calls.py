@@ -129,13 +129,13 @@ class LocalCalls:
             target = self._objects.find(handle)
             if not isinstance(target, TopicHandle):
                 target = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_OUTPUT)
+            if time_to_live_ms is not None:
+                check_life_ms(time_to_live_ms)
             if expiry_tenths != c.MQEI_UNLIMITED:
                 refuses_zero = self._core.settings.is_zero_refused
                 time_to_live_ms = life_ms_of_expiry(expiry_tenths, refuse_zero=refuses_zero)
             if properties:
                 descriptor, body = with_properties(self._core, descriptor, body, properties)
-            if time_to_live_ms is not None:
-                check_life_ms(time_to_live_ms)
             request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
             if options & c.MQPMO_ASYNC_RESPONSE and isinstance(target, Handle):
                 result = target.put_async(body, request, options, context, completion=completion)
@@ -155,6 +155,9 @@ class LocalCalls:
         max_length: int | None = None,
         msg_id: bytes = b"",
         correl_id: bytes = b"",
+        group_id: bytes = b"",
+        sequence_number: int | None = None,
+        offset: int | None = None,
         token: bytes | None = None,
         in_handle: bool = False,
         with_extension: bool = False,
@@ -162,14 +165,12 @@ class LocalCalls:
         """MQGET for good, or into the unit of work."""
         try:
             queue = self._objects.queue(handle, rc.MQRC_NOT_OPEN_FOR_INPUT)
-            match = ANY
-            if msg_id or correl_id or token is not None:
-                match = Match(msg_id or None, correl_id or None, token=token)
+            ids = msg_id or None, correl_id or None, group_id or None
+            match = Match(*ids, sequence_number, offset, token=token)
+            if match == ANY:
+                match = ANY
             view = queue.view(options, has_handle=in_handle)
             request = GetRequest(match, wait_ms, max_length, view=view, extends=with_extension)
-            if not queue.is_plain(request, options):
-                said = f"GMO.Options {options:#x} with a callback"
-                raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
             standing = queue.begin_get(request, options, on_done)
         except MQError as error:
             return self._tell(on_done, error)

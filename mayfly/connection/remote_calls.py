@@ -103,13 +103,16 @@ class RemoteCalls:
         max_length: int | None = None,
         msg_id: bytes = b"",
         correl_id: bytes = b"",
+        group_id: bytes = b"",
+        sequence_number: int | None = None,
+        offset: int | None = None,
         token: bytes | None = None,
         in_handle: bool = False,
         with_extension: bool = False,
     ) -> UnderWay:
         """MQGET for good, or into the unit of work."""
         asked = [index(handle), options, wait_ms, max_length, msg_id, correl_id]
-        asked += [b"", None, None, token, in_handle, with_extension]
+        asked += [group_id, sequence_number, offset, token, in_handle, with_extension]
         return self._begin(Verb.GET, asked, result_of_row, on_done, is_doubtful=True)
 
     def get_any(

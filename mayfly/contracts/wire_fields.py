@@ -13,7 +13,8 @@ from mayfly.contracts.wire import MOST_ELEMENTS
 Kind: TypeAlias = Callable[[Any], Any]
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-_NAME_CHARACTERS: Final = 10_240
+#: More than any name, topic string or selector has: the queue manager says which is too long.
+_TEXT_CHARACTERS: Final = 65_536
 
 
 class WrongValue(Exception):
@@ -68,8 +69,8 @@ def flag(value: Any) -> bool:
 
 def text(value: Any) -> str:
     """A text as long as names, topic strings and selectors may be."""
-    if type(value) is not str or len(value) > _NAME_CHARACTERS:
-        raise WrongValue(f"{_shown(value)} is no text of at most {_NAME_CHARACTERS} characters")
+    if type(value) is not str or len(value) > _TEXT_CHARACTERS:
+        raise WrongValue(f"{_shown(value)} is no text of at most {_TEXT_CHARACTERS} characters")
     return value
 
 

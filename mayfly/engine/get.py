@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from mayfly.engine.core import Core
@@ -73,6 +74,18 @@ class GetResult(NamedTuple):
         return self.failure is not None or self.warning == rc.MQRC_TRUNCATED_MSG_FAILED
 
 
+class Prepared(NamedTuple):
+    """A get that may wait, and what is done with its result before anybody sees that."""
+
+    getter: Getter
+    finish: Callable[[GetResult], GetResult]
+
+
+def obtained(core: Core, prepared: Prepared) -> GetResult:
+    """Let a get take its message, waiting for it if asked to; raises as :func:`get`."""
+    return prepared.finish(obtain(core, prepared.getter))
+
+
 def get(
     core: Core,
     path: Path,
@@ -120,7 +133,7 @@ def obtain(core: Core, getter: Getter) -> GetResult:
         if waiter is None:
             core.committer.run_deferred()
         else:
-            outcome = _outcome_of(core, path.queue, waiter, requester)
+            outcome = _outcome_of(core, getter, waiter)
             is_over = outcome is not None
         if place is not None and not is_over:
             place.scout(requester)
@@ -141,20 +154,21 @@ def _enqueue(core: Core, queue: LocalQueue, getter: Getter, requester: Requester
 
 
 def _outcome_of(
-    core: Core, queue: LocalQueue, waiter: Waiter, requester: Requester
+    core: Core, getter: Getter, waiter: Waiter
 ) -> tuple[GetResult, Transaction | None] | None:
     """Run what is deferred, then wait; interrupted or closed meanwhile, this get takes no message.
 
-    Except in a unit of work that is still open or was committed by the close: nobody else has it.
-    None when the getter is to search on its own.
+    Except in a unit of work that is open or committed by the close. None: search on your own.
     """
+    queue, requester = getter.path.queue, getter.requester
     try:
         core.committer.run_deferred()
         outcome: tuple[GetResult, Transaction | None] | None = waiter.wait(core)
         with core.engine_lock:
             if not requester.is_ended:
                 return outcome
-            if outcome is not None and outcome[1] is None and not requester.is_backed_out:
+            is_taken = outcome is not None and outcome[1] is None and not getter.only_looks
+            if is_taken and not requester.is_backed_out:
                 return outcome
             _take_back(core, waiter)
     except MQError:
@@ -201,7 +215,7 @@ class Getter:
         self._unit_of_work = unit_of_work
         self.requester = requester
         self.place = place
-        self._only_looks = only_looks
+        self.only_looks = only_looks
         self.takes_any = request.match is ANY and not only_looks
         #: Whether a get with a callback is decided, so that the next one may have its place.
         self.is_over = False
@@ -251,7 +265,7 @@ class Getter:
             return None
         row, persistence = found
         result = seen(core, self._request, queue, row, now_ms)
-        if result.stays or self._only_looks:
+        if result.stays or self.only_looks:
             return result, None
         if self.takes_any:
             # All before it was looked at, and is hidden.

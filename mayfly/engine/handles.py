@@ -15,7 +15,7 @@ from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
 from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
-from mayfly.engine.get import GetRequest, GetResult, Getter, get
+from mayfly.engine.get import GetRequest, GetResult, Getter, Prepared, get, obtained
 from mayfly.engine.groups.handle_gets import GroupGets
 from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.groups.put_order import PutOrder
@@ -30,12 +30,12 @@ from mayfly.engine.status import is_asynchronous
 from mayfly.engine.unit_of_work import UnitOfWork
 from mayfly.engine.verb_options import (
     BROWSE,
-    CO_OP_MARKS,
     INPUT,
     MARKS,
     SYNCPOINT,
     check_get_options,
     check_put_options,
+    checked_get,
     not_open,
     told_of_closing,
     with_options,
@@ -221,43 +221,53 @@ class Handle:
 
         What this handle has locked by a browse it may get: that ends the lock (B5).
         """
-        request = self._asked(request, options)
+        self._check_open()
+        request = checked_get(request, options, self.options, self._selector)
         token, groups = request.match.token, self._groups
         try:
             if token is not None and not options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR):
                 self._cursor.check_mark(key_of_token(token))
             if groups is None and (options & GROUPING or request.match.group_id is not None):
-                owner, requester = self._owner, self.opened.requester
-                groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
-                self._groups = groups
-            if groups is None:
-                result = self._get_plainly(request, options)
+                groups = self._with_groups()
+            if groups is not None:
+                path = self.path
+                result = groups.get(path, request, options, self._prepared, self._at_cursor)
+            elif options & _UNDER_CURSOR:
+                result = self._at_cursor(request, options)
+            elif options & BROWSE:
+                result = obtained(self._core, self._prepared(request, options))
             else:
-                result = groups.get(self.path, request, options, self._get_plainly)
+                unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
+                path, requester = self.path, self.opened.requester
+                self._place = place_for(self._place, self._core, path.queue, request.match)
+                place = self._place
+                result = get(self._core, path, request, unit_of_work, requester, place=place)
         except ConnectionBroken as error:
             raise told_of_closing(error, options) from None
         if result.failure is not None or self.options & c.MQOO_SAVE_ALL_CONTEXT:
             self._note(result, options)
         return result
 
-    def is_plain(self, request: GetRequest, options: int) -> bool:
-        """Tell whether a get is destructive, by no cursor and without regard to groups."""
-        by_group = options & GROUPING or request.match.group_id is not None
-        return not (by_group or self._groups or options & (BROWSE | _UNDER_CURSOR))
-
     def begin_get(self, request: GetRequest, options: int, on_got: OnGot) -> StandingGet:
-        """Begin a plain get as :meth:`get` does it, told by ``on_got``, which raises nothing.
+        """Begin a get as :meth:`get` does it, told by ``on_got``, which raises nothing.
 
-        Raises what is wrong with the call. Gets of one handle in this form follow each other.
+        Raises what is wrong with the call, and MQRC_OPTIONS_ERROR for one under the cursor, which
+        never waits. Gets of one handle in this form follow each other.
         """
-        request = self._asked(request, options)
-        assert self.is_plain(request, options)
-        path, requester = self.path, self.opened.requester
-        if request.match.token is not None:
-            self._cursor.check_mark(key_of_token(request.match.token))
-        self._place = place = place_for(self._place, self._core, path.queue, request.match)
-        unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
-        getter = Getter(self._core, path, request, unit_of_work, requester, place=place)
+        self._check_open()
+        if options & _UNDER_CURSOR:
+            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"GMO.Options {options:#x} with a callback")
+        request = checked_get(request, options, self.options, self._selector)
+        token, groups = request.match.token, self._groups
+        if token is not None and not options & BROWSE:
+            self._cursor.check_mark(key_of_token(token))
+        if groups is None and (options & GROUPING or request.match.group_id is not None):
+            groups = self._with_groups()
+        getter, finish = (
+            self._prepared(request, options)
+            if groups is None
+            else groups.prepared(self.path, request, options, self._prepared)
+        )
 
         def tell(outcome: GetResult | MQError) -> None:
             if isinstance(outcome, ConnectionBroken):
@@ -266,6 +276,7 @@ class Handle:
                 on_got(outcome)
                 return
             try:
+                outcome = finish(outcome)
                 self._note(outcome, options)
             except MQError as error:
                 on_got(error)
@@ -281,31 +292,6 @@ class Handle:
         if self.options & c.MQOO_SAVE_ALL_CONTEXT and not result.stays:
             self.opened.saved = None if options & BROWSE else result.message
 
-    def _asked(self, request: GetRequest, options: int) -> GetRequest:
-        """Return what a get asks for, its options and the handle's selector looked at."""
-        self._check_open()
-        check_get_options(options)
-        if options & c.MQGMO_UNLOCK:
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, "MQGMO_UNLOCK gets nothing; call unlock()")
-        if options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR) and not self.options & c.MQOO_BROWSE:
-            raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
-        if options & CO_OP_MARKS and not self.options & c.MQOO_CO_OP:
-            raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{options:#x}: not opened with MQOO_CO_OP")
-        if not options & BROWSE and not self.options & INPUT:
-            raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
-        match, selector = request.match, self._selector
-        if match.token is not None and options & c.MQGMO_WAIT and not options & _UNDER_CURSOR:
-            raise mq_error(rc.MQRC_MSG_TOKEN_ERROR, "MQMO_MATCH_MSG_TOKEN with MQGMO_WAIT")
-        return GetRequest(
-            match if selector is None else match.narrowed(selector),
-            request.wait_ms if options & c.MQGMO_WAIT else 0,
-            request.max_length,
-            bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
-            bool(options & c.MQGMO_SYNCPOINT_IF_PERSISTENT),
-            request.view,
-            request.extends,
-        )
-
     def view(self, options: int, *, has_handle: bool) -> View:
         """Return how a get with MQGMO options, perhaps with a message handle, sees properties.
 
@@ -314,24 +300,34 @@ class Handle:
         self._check_open()
         return view_of(options, self.path.property_control, has_handle=has_handle)
 
-    def _get_plainly(self, request: GetRequest, options: int) -> GetResult:
-        if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
-            return self._cursor.browse_under_cursor(
-                request, lock=bool(options & c.MQGMO_LOCK), marks=options & MARKS
-            )
+    def _with_groups(self) -> GroupGets:
+        owner, requester = self._owner, self.opened.requester
+        self._groups = GroupGets(self._core, requester, owner.unit_of_work, self._cursor)
+        return self._groups
+
+    def _prepared(self, request: GetRequest, options: int) -> Prepared:
+        """Return a get or browse that may wait, without regard to groups."""
         if options & BROWSE:
-            return self._cursor.browse(
+            return self._cursor.prepared(
                 request,
                 first=bool(options & c.MQGMO_BROWSE_FIRST),
                 lock=bool(options & c.MQGMO_LOCK),
                 marks=options & MARKS,
             )
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
-        if options & c.MQGMO_MSG_UNDER_CURSOR:
-            return self._cursor.get_under_cursor(request, unit_of_work)
         path, requester = self.path, self.opened.requester
-        self._place = place_for(self._place, self._core, path.queue, request.match)
-        return get(self._core, path, request, unit_of_work, requester, place=self._place)
+        self._place = place = place_for(self._place, self._core, path.queue, request.match)
+        getter = Getter(self._core, path, request, unit_of_work, requester, place=place)
+        return Prepared(getter, _as_it_is)
+
+    def _at_cursor(self, request: GetRequest, options: int) -> GetResult:
+        """Get or browse the message under the cursor, without regard to groups."""
+        if options & c.MQGMO_BROWSE_MSG_UNDER_CURSOR:
+            return self._cursor.browse_under_cursor(
+                request, lock=bool(options & c.MQGMO_LOCK), marks=options & MARKS
+            )
+        unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
+        return self._cursor.get_under_cursor(request, unit_of_work)
 
     def source(self) -> Source:
         """Return the queue for a wait on several at once; it is got from under syncpoint."""
@@ -398,3 +394,7 @@ class Handle:
             raise mq_error(rc.MQRC_HOBJ_ERROR, f"the handle of {self._path.name} is closed")
         if self._core.left_behind.queues:
             drop_ownerless(self._core)
+
+
+def _as_it_is(result: GetResult) -> GetResult:
+    return result

@@ -7,12 +7,14 @@ from functools import lru_cache
 from mayfly.engine.context import PASSES, check_context_opened, fits_context
 from mayfly.engine.core import Core
 from mayfly.engine.delivery import new_id
+from mayfly.engine.get import GetRequest
 from mayfly.engine.groups.members import GROUPING
 from mayfly.engine.properties.views import OPTIONS as _PROPERTY_OPTIONS
 from mayfly.engine.put import PutRequest
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.selectors import Selector
 
 INPUT = c.MQOO_INPUT_AS_Q_DEF | c.MQOO_INPUT_SHARED | c.MQOO_INPUT_EXCLUSIVE
 _KNOWN_OPEN = (
@@ -36,6 +38,7 @@ _KNOWN_OPEN = (
     | c.MQOO_RESOLVE_LOCAL_Q
     | c.MQOO_CO_OP
 )
+_UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 BROWSE = c.MQGMO_BROWSE_FIRST | c.MQGMO_BROWSE_NEXT | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 #: Marks of messages that are browsed (B7), and those of them that are a co-operating set's.
 CO_OP_MARKS = c.MQGMO_MARK_BROWSE_CO_OP | c.MQGMO_UNMARK_BROWSE_CO_OP
@@ -175,6 +178,36 @@ def _context_of(options: int) -> int:
         if options & bit:
             return bit
     return c.MQPMO_NONE
+
+
+def checked_get(
+    request: GetRequest, options: int, opened_with: int, selector: Selector | None
+) -> GetRequest:
+    """Return what a get on a handle asks for; raises C8, B8 and MQRC_OPTIONS_ERROR.
+
+    ``opened_with`` are the MQOO options of the handle, the selector is its own.
+    """
+    check_get_options(options)
+    if options & c.MQGMO_UNLOCK:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, "MQGMO_UNLOCK gets nothing; call unlock()")
+    if options & (BROWSE | c.MQGMO_MSG_UNDER_CURSOR) and not opened_with & c.MQOO_BROWSE:
+        raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
+    if options & CO_OP_MARKS and not opened_with & c.MQOO_CO_OP:
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, f"{options:#x}: not opened with MQOO_CO_OP")
+    if not options & BROWSE and not opened_with & INPUT:
+        raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
+    match = request.match
+    if match.token is not None and options & c.MQGMO_WAIT and not options & _UNDER_CURSOR:
+        raise mq_error(rc.MQRC_MSG_TOKEN_ERROR, "MQMO_MATCH_MSG_TOKEN with MQGMO_WAIT")
+    return GetRequest(
+        match if selector is None else match.narrowed(selector),
+        request.wait_ms if options & c.MQGMO_WAIT else 0,
+        request.max_length,
+        bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
+        bool(options & c.MQGMO_SYNCPOINT_IF_PERSISTENT),
+        request.view,
+        request.extends,
+    )
 
 
 def told_of_closing(error: MQError, options: int) -> MQError:

@@ -31,6 +31,7 @@ class GroupBrowser(GroupGetter):
     ) -> None:
         """Prepare a browse of a handle's cursor; ``locks`` for MQGMO_LOCK."""
         super().__init__(core, path, request, None, requester, index=index, where=where)
+        self.only_looks = True
         self._cursor = cursor
         self._locks = locks
 

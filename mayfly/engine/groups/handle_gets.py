@@ -8,7 +8,7 @@ from functools import partial
 from mayfly.engine.browsing.browse import Cursor
 from mayfly.engine.core import Core
 from mayfly.engine.finding.search import ANY, Match
-from mayfly.engine.get import GetRequest, GetResult, obtain
+from mayfly.engine.get import GetRequest, GetResult, Prepared, obtain, obtained
 from mayfly.engine.groups.browser import GroupBrowser
 from mayfly.engine.groups.getter import GroupGetter, Where
 from mayfly.engine.groups.index import GroupIndex, index_of
@@ -64,9 +64,10 @@ class GroupGets:
         path: Path,
         request: GetRequest,
         options: int,
-        plainly: Callable[[GetRequest, int], GetResult],
+        plainly: Callable[[GetRequest, int], Prepared],
+        at_cursor: Callable[[GetRequest, int], GetResult],
     ) -> GetResult:
-        """Get or browse with MQGMO options; ``plainly`` does so without regard to groups.
+        """Get or browse with MQGMO options; the two calls do so without regard to groups.
 
         Raises MQRC_NO_MSG_AVAILABLE, MQRC_MATCH_OPTIONS_ERROR (G3), MQRC_INCONSISTENT_UOW,
         MQRC_INCONSISTENT_BROWSE, MQRC_INVALID_MSG_UNDER_CURSOR, MQRC_MSG_MARKED_BROWSE_CO_OP, and
@@ -75,30 +76,55 @@ class GroupGets:
         that leaves logical order within a group, and MQRC_INCONSISTENT_CCSIDS,
         MQRC_INCONSISTENT_ENCODINGS (``reassembly.Whole``).
         """
-        if options & _BROWSE_ON:
-            return self._browse(path, request, options, plainly)
-        if not (options & GROUPING or request.match.group_id) or path.queue.is_staging:
-            # What is delayed is in no group (D9).
-            result = plainly(request, options)
+        if not options & _UNDER_CURSOR:
+            return obtained(self._core, self.prepared(path, request, options, plainly))
+        if not self._is_by_group(path, request, options):
+            result = at_cursor(request, options)
             if options & _BROWSE:
                 return result
             return self._note_get(result, options, result.data_length, self._in_unit(options))
-        if options & _UNDER_CURSOR:
-            return self._under_cursor(path, request, options)
-        position = self._got if options & c.MQGMO_LOGICAL_ORDER else None
-        if options & c.MQGMO_LOGICAL_ORDER:
-            request = _in_order(request, position)
-        getter = self._getter(path, request, options, Where(mode_of(options), position))
-        result = obtain(self._core, getter)
-        return self._note_get(result, options, getter.found_bytes, getter.in_unit)
+        return self._under_cursor(path, request, options)
 
-    def _browse(
+    def prepared(
         self,
         path: Path,
         request: GetRequest,
         options: int,
-        plainly: Callable[[GetRequest, int], GetResult],
-    ) -> GetResult:
+        plainly: Callable[[GetRequest, int], Prepared],
+    ) -> Prepared:
+        """Return a get or browse that is not under the cursor and may wait; raises as ``get``."""
+        if options & _BROWSE_ON:
+            return self._prepared_browse(path, request, options, plainly)
+        if not self._is_by_group(path, request, options):
+            getter, finish = plainly(request, options)
+
+            def finish_plainly(result: GetResult) -> GetResult:
+                result = finish(result)
+                in_unit = self._in_unit(options)
+                return self._note_get(result, options, result.data_length, in_unit)
+
+            return Prepared(getter, finish_plainly)
+        position = self._got if options & c.MQGMO_LOGICAL_ORDER else None
+        if options & c.MQGMO_LOGICAL_ORDER:
+            request = _in_order(request, position)
+        by_group = self._getter(path, request, options, Where(mode_of(options), position))
+
+        def finish_by_group(result: GetResult) -> GetResult:
+            return self._note_get(result, options, by_group.found_bytes, by_group.in_unit)
+
+        return Prepared(by_group, finish_by_group)
+
+    def _is_by_group(self, path: Path, request: GetRequest, options: int) -> bool:
+        # What is delayed is in no group (D9).
+        return bool(options & GROUPING or request.match.group_id) and not path.queue.is_staging
+
+    def _prepared_browse(
+        self,
+        path: Path,
+        request: GetRequest,
+        options: int,
+        plainly: Callable[[GetRequest, int], Prepared],
+    ) -> Prepared:
         is_logical = bool(options & c.MQGMO_LOGICAL_ORDER)
         is_first = bool(options & c.MQGMO_BROWSE_FIRST) or self._cursor.key is None
         if not is_first and is_logical != self._is_logical:
@@ -106,10 +132,14 @@ class GroupGets:
                 rc.MQRC_INCONSISTENT_BROWSE,
                 "MQGMO_BROWSE_NEXT goes on as it began: with or without MQGMO_LOGICAL_ORDER",
             )
-        if not (options & GROUPING or request.match.group_id) or path.queue.is_staging:
-            result = plainly(request, options)
-            self._is_logical = False
-            return result
+        if not self._is_by_group(path, request, options):
+            plain, finish = plainly(request, options)
+
+            def finish_plainly(result: GetResult) -> GetResult:
+                self._is_logical = False
+                return finish(result)
+
+            return Prepared(plain, finish_plainly)
         position = None if is_first or not is_logical else self._browsed
         if is_logical:
             request = _in_order(request, position)
@@ -121,16 +151,22 @@ class GroupGets:
             self._holder.check()
             self._holder.release_lock()
         getter = self._browser(path, request, options, where)
-        result = obtain(self._core, getter)
-        if not result.stays:
-            self._is_logical = is_logical
-            if is_logical:
-                if position is None:
-                    self._place = getter.found_key
-                self._browsed = position_after(
-                    result.message.descriptor, getter.found_bytes, in_unit=False, is_logical=True
-                )
-        return result
+
+        def finish_by_group(result: GetResult) -> GetResult:
+            if not result.stays:
+                self._is_logical = is_logical
+                if is_logical:
+                    if position is None:
+                        self._place = getter.found_key
+                    self._browsed = position_after(
+                        result.message.descriptor,
+                        getter.found_bytes,
+                        in_unit=False,
+                        is_logical=True,
+                    )
+            return result
+
+        return Prepared(getter, finish_by_group)
 
     def _under_cursor(self, path: Path, request: GetRequest, options: int) -> GetResult:
         """Get or browse the message at the cursor, match options ignored (B4).

@@ -22,16 +22,7 @@ from mayfly.servers.wire.status import ConnectionStatus
 from mayfly.servers.wire.verbs import AT_ONCE, BEGUN, BLOCKING
 
 _LOG = logging.getLogger("mayfly.wire")
-_BROWSE_OR_GROUP = (
-    c.MQGMO_BROWSE_FIRST
-    | c.MQGMO_BROWSE_NEXT
-    | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
-    | c.MQGMO_MSG_UNDER_CURSOR
-    | c.MQGMO_LOGICAL_ORDER
-    | c.MQGMO_COMPLETE_MSG
-    | c.MQGMO_ALL_MSGS_AVAILABLE
-    | c.MQGMO_ALL_SEGMENTS_AVAILABLE
-)
+_UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 
 
 class Carrier(Protocol):
@@ -191,11 +182,7 @@ class Conversation:
 
     def _must_block(self, verb: int, fields: list[Any]) -> bool:
         """Tell whether a get has no callback form."""
-        if verb != Verb.GET:
-            return False
-        group_id, number, offset = fields[6:9]
-        by_group = group_id or number is not None or offset is not None
-        return bool(by_group or fields[1] & _BROWSE_OR_GROUP)
+        return bool(verb == Verb.GET and fields[1] & _UNDER_CURSOR)
 
     def _begin(self, request: int, verb: int, fields: list[Any]) -> None:
         if len(self._under_way) >= MOST_REQUESTS:

@@ -94,7 +94,7 @@ def _put(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
 
 
 def _get(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
-    handle, options, wait_ms, max_length, msg_id, correl_id = fields[:6]
+    handle, options, wait_ms, max_length, msg_id, correl_id, group_id, number, offset = fields[:9]
     token, in_handle, with_extension = fields[9:]
     if options & _SYNCPOINT_GETS:
         conversation.begin_unit_of_work()
@@ -108,6 +108,9 @@ def _get(conversation: Caller, fields: list[Any], tell: Tell) -> UnderWay:
         max_length=max_length,
         msg_id=msg_id,
         correl_id=correl_id,
+        group_id=group_id,
+        sequence_number=number,
+        offset=offset,
         token=token,
         in_handle=in_handle,
         with_extension=with_extension,
@@ -203,7 +206,7 @@ def _put1(conversation: Caller, fields: list[Any]) -> Any:
     return row_of_put(result)
 
 
-def _blocking_get(conversation: Caller, fields: list[Any]) -> Any:
+def _get_at_cursor(conversation: Caller, fields: list[Any]) -> Any:
     handle, options, wait_ms, max_length, msg_id, correl_id, group_id, number, offset = fields[:9]
     token, in_handle, with_extension = fields[9:]
     if options & _SYNCPOINT_GETS:
@@ -261,11 +264,11 @@ def _set(conversation: Caller, fields: list[Any]) -> None:
     conversation.connection.objects.set(handle, dict(values))
 
 
-#: GET is here, too: a browse and a get by groups that wait.
+#: GET is here, too: one under the cursor never waits, and may sync.
 BLOCKING: dict[int, Runs] = {
     Verb.OPEN: _open,
     Verb.CLOSE_OBJECT: _close_object,
-    Verb.GET: _blocking_get,
+    Verb.GET: _get_at_cursor,
     Verb.BACKOUT: _backout,
     Verb.SET: _set,
     Verb.PUT1: _put1,
