@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from mayfly.channel import Channels
-from mayfly.engine import Manager, SettingValue, folder_in_home
+from mayfly.engine import Manager, OwnTime, SettingValue, advance_clock, folder_in_home
 from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.errors import FolderInUse
@@ -104,6 +104,10 @@ class QueueManager(Manager):
         A wrong command makes ``ok`` False and does not stop those after it; nothing is raised.
         """
         return run_script(self, script)
+
+    def advance_clock(self, ms: int) -> OwnTime:
+        """Move a virtual clock on, and do what falls due; see ``own_time.advance_clock``."""
+        return advance_clock(self, ms)
 
     def close(self) -> None:
         """End what runs on it, then as ``Manager.close``."""

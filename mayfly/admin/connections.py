@@ -10,8 +10,12 @@ from mayfly.admin.model import (
     CHANNEL_STATUS,
     CHSTATUS,
     CONN,
+    DISK_STATUS,
     HANDLE,
     HANDLE_TYPES,
+    MANAGER_STATUS,
+    PROCESSOR_STATUS,
+    QMSTATUS,
     UNIT_OF_WORK_STATES,
     Record,
 )
@@ -19,6 +23,7 @@ from mayfly.channel import ClientConnection, Status, channels_of, client_connect
 from mayfly.engine import Manager, Value, find_channel
 from mayfly.engine.face.administration import (
     ConnectionView,
+    is_disk_full,
     matches,
     stop_connection,
     view_connections,
@@ -45,6 +50,18 @@ def inquire(manager: Manager, pattern: str) -> list[Record]:
         _connection(manager, found, clients.get(found.number))
         for found in _matching(manager, pattern)
     ]
+
+
+def inquire_manager_status(manager: Manager) -> Record:
+    """Return how a queue manager as a whole stands; raises MQRC_CONNECTION_BROKEN when stopped."""
+    processor = manager.delay_processor_status().partition(":")[0].upper()
+    values: dict[str, Value] = {
+        "STATUS": MANAGER_STATUS["RUNNING"],
+        "CONNS": len(view_connections(manager)),
+        "DISK": DISK_STATUS["FULL" if is_disk_full(manager) else "OK"],
+        "DDELAY": PROCESSOR_STATUS[processor],
+    }
+    return Record(QMSTATUS, manager.name, values)
 
 
 def inquire_handles(manager: Manager, pattern: str) -> list[Record]:

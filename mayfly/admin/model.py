@@ -33,6 +33,8 @@ from mayfly.mqi import constants as c
 QSTATUS: Final = "QSTATUS"
 TPSTATUS: Final = "TPSTATUS"
 CHSTATUS: Final = "CHSTATUS"
+#: The running queue manager as a whole.
+QMSTATUS: Final = "QMSTATUS"
 #: Connections, and what each has open.
 CONN: Final = "CONN"
 HANDLE: Final = "HANDLE"
@@ -60,6 +62,9 @@ CHANNEL_STATUS: Final = {
 }
 #: Mayfly's own: how the delay processor stands.
 PROCESSOR_STATUS: Final = {"STOPPED": 0, "RUNNING": 1, "SPARK": 2}
+#: MQQMSTA_*; a queue manager that answers runs.
+MANAGER_STATUS: Final = {"RUNNING": 2}
+DISK_STATUS: Final = {"OK": 0, "FULL": 1}
 #: MQOT_*.
 HANDLE_TYPES: Final = {
     "QUEUE": c.MQOT_Q,
@@ -160,6 +165,13 @@ _SHOWN: dict[str, tuple[Attribute, ...]] = {
         _number("STAGED"),
         _number("LIVE"),
         _number("EXPIRED"),
+        _word("DDELAY", PROCESSOR_STATUS.items()),
+    ),
+    QMSTATUS: (
+        _word("STATUS", MANAGER_STATUS.items(), k.MQIACF_Q_MGR_STATUS),
+        _number("CONNS", k.MQIACF_CONNECTION_COUNT),
+        # Mayfly's own: whether puts are refused for want of room; how releases go.
+        _word("DISK", DISK_STATUS.items()),
         _word("DDELAY", PROCESSOR_STATUS.items()),
     ),
     SETTING: (_text("VALUE"), _text("DEFAULT")),

@@ -22,6 +22,7 @@ COMMANDS = {
     "compact": "Give the disk back what the database no longer needs, and its pages checksums.",
     "serve": "Keep queue managers open for the programs of other processes and machines.",
     "user": "Users of a queue manager that may connect over a network: add, change, list.",
+    "ping": "Say whether the server of a queue manager on this machine lives, and is ready.",
     "demo": "Live through a day of real flights twice, then replay their year in Spark.",
     "replay": "Replay what happened under other settings, and say what would have changed.",
     "advise": "Say which receive timeout and transaction lifetime are safe for a non-ASF listener.",

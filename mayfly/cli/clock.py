@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.managers import FolderOption, JsonOption, Name, PlaceOption, folder_of, operated
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.reaching import operating
 from mayfly.cli.show import moment, print_json
+from mayfly.cli.values import duration_ms
 from mayfly.engine import OwnTime, come_back
 from mayfly.lifetime.spelling import spelled_duration
 from mayfly.lifetime.times import SLEW_MS
@@ -42,6 +44,32 @@ def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -
         print_json({**found._asdict(), "difference_ms": found.difference_ms})
     else:
         print(*_lines(name, found), sep="\n")
+
+
+@clock.command()
+def advance(
+    name: Name,
+    by_ms: Annotated[
+        int, typer.Argument(metavar="DURATION", parser=duration_ms, help="As in 60s or 2d.")
+    ],
+    *,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Move the time of a queue manager on that mayfly serve --dev --virtual-clock serves.
+
+    Everything that falls due on the way is done when this ends: releases, ends of waits, scans.
+
+    \b
+    Example:
+      mayfly clock advance QM1 60s
+    """
+    with operating(name, folder_of(name, path)) as connection:
+        found = connection.admin.advance_clock(by_ms)
+    if as_json:
+        print_json({"own_ms": found.own_ms})
+    else:
+        print(f"{name} has {moment(found.own_ms)} UTC")
 
 
 @clock.command()

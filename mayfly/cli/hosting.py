@@ -23,10 +23,13 @@ from mayfly.cli.show import print_json
 from mayfly.cli.signals import arriving_signals
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
 from mayfly.engine import manager_definition, scan_every, volatile_count
+from mayfly.lifetime.times import Clock
 from mayfly.mqi.constants import MQEXPI_OFF
 from mayfly.mqi.errors import MQError, StoreError
 from mayfly.queue_manager import QueueManager
+from mayfly.runtime import SystemClock
 from mayfly.runtime.files import Files
+from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.security.admission import Admission
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import FlightListener, FolderListener, Listener, MqListener
@@ -80,7 +83,7 @@ def run_server(
         stack.enter_context(log_to(sys.stderr, settings.log))
         stack.enter_context(_failures_in_the_log())
         arrived = stack.enter_context(arriving_signals(*signals))
-        held = stack.enter_context(_held(settings.queue_managers))
+        held = stack.enter_context(_held(settings))
         _prepare(held, settings.queue_managers)
         token, token_file = _token(settings.token_file, next(iter(held.folders.values())))
         listeners = _listeners(settings, held, token)
@@ -160,29 +163,36 @@ def _reloaded(host: Host, before: ServeSettings, after: ServeSettings) -> ServeS
 
 
 @contextlib.contextmanager
-def _held(queue_managers: Sequence[ServedFolder]) -> Iterator[_Held]:
+def _held(settings: ServeSettings) -> Iterator[_Held]:
     """Have queue managers open for a block; commands that find them in use learn that.
 
     Their folders count as served from before they are opened until they are closed.
     """
+    queue_managers = settings.queue_managers
     folders = {served.name: folder_of(served.name, served.path) for served in queue_managers}
+    clock: Clock = SystemClock()
+    if settings.development.has_virtual_clock:
+        clock = VirtualClock(clock.now_ms())
     with contextlib.ExitStack() as stack:
         servings = [
             stack.enter_context(contextlib.closing(Serving(folder))) for folder in folders.values()
         ]
-        managers = [stack.enter_context(_opened(one, folders[one.name])) for one in queue_managers]
+        managers = [
+            stack.enter_context(_opened(one, folders[one.name], clock)) for one in queue_managers
+        ]
         # Called when the server has stopped and nobody puts any more.
         stack.callback(_say_lost, managers)
         yield _Held(folders, servings, managers)
 
 
-def _opened(served: ServedFolder, folder: Path) -> QueueManager:
+def _opened(served: ServedFolder, folder: Path, clock: Clock) -> QueueManager:
     is_new = not (folder / DATABASE_FILE).exists()
     platform, command_level, settings = served.configuration
     with wrong_values():
         manager = QueueManager(
             served.name,
             folder,
+            clock,
             user=acting_user(),
             platform=platform,
             command_level=command_level,

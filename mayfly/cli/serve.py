@@ -18,6 +18,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.servers.exposure import ListenAddress, listen_address
 from mayfly.servers.logs import LogForm
 from mayfly.servers.settings import (
+    Development,
     Listen,
     ServedFolder,
     ServeSettings,
@@ -104,6 +105,21 @@ ScriptOption = Annotated[
         help="MQSC script that is run at the start; may be given repeatedly.",
     ),
 ]
+DevOption = Annotated[
+    bool,
+    typer.Option(
+        "--dev",
+        help="For development: define queues, channels and users to begin with, and say their "
+        "passwords. On the loopback interface, or with TLS.",
+    ),
+]
+VirtualClockOption = Annotated[
+    bool,
+    typer.Option(
+        "--virtual-clock",
+        help="With --dev: time stands still until `mayfly clock advance` moves it on.",
+    ),
+]
 LogOption = Annotated[
     LogForm | None,
     typer.Option(
@@ -133,6 +149,8 @@ def serve(
     setting: SettingOption = None,
     mqsc: ScriptOption = None,
     path: FolderOption = None,
+    dev: DevOption = False,
+    virtual_clock: VirtualClockOption = False,
     log: LogOption = None,
     check: CheckOption = False,
     as_json: JsonOption = False,
@@ -153,7 +171,8 @@ def serve(
     served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds)
     tls = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
     listen = Listen(_address("--mq", mq), _address("--flight", flight))
-    given = _Given(names, served, listen, tls, token_file, log)
+    development = Development(dev, virtual_clock)
+    given = _Given(names, served, listen, tls, token_file, log, development)
     _run(given, check=check, as_json=as_json)
 
 
@@ -166,6 +185,7 @@ class _Given(NamedTuple):
     tls: TlsFiles
     token_file: Path | None
     log: LogForm | None
+    development: Development
 
     def settings(self) -> ServeSettings:
         """Return what options and file say together: an option counts more than the file."""
@@ -180,6 +200,7 @@ class _Given(NamedTuple):
             settings = settings._replace(tls=self.tls)
         if self.token_file is not None:
             settings = settings._replace(token_file=self.token_file)
+        settings = settings._replace(development=self.development)
         return settings if self.log is None else settings._replace(log=self.log)
 
 

@@ -73,7 +73,7 @@ def served_at(folder: Path) -> Served | None:
     """
     pause = Event()
     for look in range(round(_PATIENCE_SECONDS / _LOOK_SECONDS)):
-        if not _is_served(folder):
+        if not is_served(folder):
             return None
         text = _content(folder / SERVED_FILE)
         if text:
@@ -103,7 +103,8 @@ def _locked(file: Path) -> int:
     return descriptor
 
 
-def _is_served(folder: Path) -> bool:
+def is_served(folder: Path) -> bool:
+    """Return True while a server has a folder, or is about to open or close it."""
     try:
         descriptor = os.open(folder / SERVED_FILE, os.O_RDONLY)
     except FileNotFoundError:

@@ -128,5 +128,12 @@ class Administration(Protocol):
         MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
         """
 
+    def advance_clock(self, ms: int) -> OwnTime:
+        """Move a virtual clock on and do what falls due on the way; returns the times afterwards.
+
+        All queue managers that the clock drives go along. Raises MQRC_ENVIRONMENT_ERROR where time
+        goes by itself, MQRC_OPTIONS_ERROR for a step back.
+        """
+
     def run_due(self) -> None:
         """Do all work that is due: on return, messages to be delivered by now are delivered."""

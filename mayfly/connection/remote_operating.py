@@ -146,6 +146,10 @@ class RemoteAdministration:
         """Follow the clock of its machine forward."""
         return OwnTime(*self._call(Verb.FOLLOW_WALL, [], is_doubtful=True))
 
+    def advance_clock(self, ms: int) -> OwnTime:
+        """Move a virtual clock on."""
+        return OwnTime(*self._call(Verb.ADVANCE_CLOCK, [ms], is_doubtful=True))
+
     def run_due(self) -> None:
         """Do all work that is due."""
         self._call(Verb.RUN_DUE, [])

@@ -105,6 +105,7 @@ class Verb(IntEnum):
     OWN_TIME = 56
     FOLLOW_WALL = 57
     RUN_DUE = 58
+    ADVANCE_CLOCK = 59
     #: The claims of pipelines.
     CLAIMS_INSTANCE = 60
     CLAIMS_STANDINGS = 61
@@ -344,6 +345,7 @@ FORMS: Final[dict[int, Form]] = {
     Verb.OWN_TIME: Form(_none(Verb.OWN_TIME), OWN_TIME),
     Verb.FOLLOW_WALL: Form(_none(Verb.FOLLOW_WALL), OWN_TIME),
     Verb.RUN_DUE: Form(_none(Verb.RUN_DUE), _nothing),
+    Verb.ADVANCE_CLOCK: Form(Row("advance_clock", ms=whole), OWN_TIME),
     Verb.TOPIC_JOIN: Form(
         Row(
             "topic_join",

@@ -37,7 +37,7 @@ from mayfly.engine.objects.lookup import (
 )
 from mayfly.engine.objects.named import find_channel
 from mayfly.engine.objects.registry import check_name
-from mayfly.engine.own_time import OwnTime, come_back
+from mayfly.engine.own_time import OwnTime, advance_clock, come_back
 from mayfly.engine.pubsub.topic_strings import check_topic_string
 from mayfly.engine.put import PutRequest
 from mayfly.engine.remote.resolution import full_name
@@ -54,6 +54,7 @@ __all__ = [
     "PLATFORMS",
     "SETTINGS",
     "SettingValue",
+    "advance_clock",
     "setting_value",
     "Verification",
     "check_manager_name",

@@ -37,6 +37,12 @@ def view_connections(manager: Manager) -> list[ConnectionView]:
         return [_view(session) for session in sessions]
 
 
+def is_disk_full(manager: Manager) -> bool:
+    """Return True while the disk of a queue manager has no room for puts."""
+    manager.check_running()
+    return manager.store.is_full
+
+
 def stop_connection(manager: Manager, number: int) -> bool:
     """End a connection from outside; False when there is none of this number.
 

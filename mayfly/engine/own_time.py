@@ -14,9 +14,11 @@ from mayfly.engine.core import Core
 from mayfly.engine.expiry_scan import ExpiryScan
 from mayfly.engine.queues import PERSISTENT, VOLATILE
 from mayfly.lifetime.times import SLEW_MS
+from mayfly.lifetime.window import LONGEST_LIFE_MS
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime.clocks import SystemClock
+from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.store.keys import STAGING_NUMBER, queue_range, staging_key
 from mayfly.store.message_times import count_deadlines, count_put_after, move_puts_back
 from mayfly.store.units import Unit
@@ -82,6 +84,23 @@ def own_time(core: Core) -> OwnTime:
             sum(count_put_after(m, wall_ms) for m in sides),
             sum(count_deadlines(m, late_ms, None) + m.count(behind, staging_end) for m in sides),
         )
+
+
+def advance_clock(core: Core, ms: int) -> OwnTime:
+    """Move a clock on that stands still by itself, with all its queue managers.
+
+    What falls due on the way is done, at its moment. Returns the times afterwards. Raises
+    MQRC_ENVIRONMENT_ERROR where time goes by itself, MQRC_OPTIONS_ERROR for a step back.
+    """
+    core.check_running()
+    if not isinstance(core.clock, VirtualClock):
+        said = f"{core.name} has the time of its machine: only a virtual clock is moved"
+        raise mq_error(rc.MQRC_ENVIRONMENT_ERROR, said)
+    if not 0 <= ms <= LONGEST_LIFE_MS:
+        said = f"a step of {ms} ms: it is 0 to {LONGEST_LIFE_MS}"
+        raise mq_error(rc.MQRC_OPTIONS_ERROR, said)
+    core.clock.advance(ms)
+    return own_time(core)
 
 
 def follow_wall(core: Core) -> OwnTime:

@@ -23,6 +23,7 @@ from mayfly.admin import (
     QLOCAL,
     QMGR,
     QMODEL,
+    QMSTATUS,
     QREMOTE,
     QSTATUS,
     QUEUE_KINDS,
@@ -141,7 +142,7 @@ def execute(queue_manager: Manager, command: Command) -> Outcome:
     action = actions.get(kind)
     if action is None:
         raise command.object.wrong(f"{verb} knows {', '.join(actions)}, not {kind}")
-    if kind == QMGR:
+    if kind in (QMGR, QMSTATUS):
         no_value(command.object)
     try:
         return action(queue_manager, command, kind)
@@ -276,7 +277,7 @@ def _display_topic_status(queue_manager: Manager, command: Command, kind: str) -
 def _display_manager(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     given = distinct(command.parameters)
     if "WHERE" in given:
-        raise given["WHERE"].wrong("WHERE is not a keyword of DISPLAY QMGR")
+        raise given["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
     wanted = selection(given, (kind,), generic=False)
     found = admin.inquire(queue_manager, (kind,), queue_manager.name)
     return shown(found, wanted, queue_manager.name, _OF_MANAGER[kind])
@@ -292,6 +293,7 @@ def _display_all(queue_manager: Manager, command: Command, kind: str) -> Outcome
 
 _OF_MANAGER = {
     QMGR: ("AMQ8408I", "Display Queue Manager details."),
+    QMSTATUS: ("AMQ8705I", "Display Queue Manager Status Details."),
     PUBSUB: ("AMQ8723I", "Display pub/sub status details."),
     GROUP_STATUS: ("CSQM201I", "Display queue-sharing group details."),
 }
@@ -317,6 +319,7 @@ _ACTIONS: dict[str, dict[str, _Action]] = {
         GROUP_STATUS: _display_all,
         SUB: _display,
         QMGR: _display_manager,
+        QMSTATUS: _display_manager,
         AUTHREC: authority.display_records,
         ENTAUTH: authority.display_entity,
         CHLAUTH: security.display_rules,

@@ -69,6 +69,17 @@ class Listen(NamedTuple):
 DEFAULT_LISTEN = Listen(DEFAULT_MQ, DEFAULT_FLIGHT)
 
 
+class Development(NamedTuple):
+    """What is for developers alone, and no file can say.
+
+    ``is_on`` defines what a program needs to begin with. With ``has_virtual_clock`` time stands
+    still until an operator moves it on.
+    """
+
+    is_on: bool = False
+    has_virtual_clock: bool = False
+
+
 class ServeSettings(NamedTuple):
     """All that ``mayfly serve`` is told."""
 
@@ -79,6 +90,7 @@ class ServeSettings(NamedTuple):
     log: LogForm = LogForm.PLAIN
     drain_seconds: int = DRAIN_SECONDS
     token_file: Path | None = None
+    development: Development = Development()
 
 
 def check_settings(settings: ServeSettings) -> None:
@@ -92,6 +104,15 @@ def check_settings(settings: ServeSettings) -> None:
     tls = settings.tls
     if (tls.certificate is None) != (tls.key is None):
         raise ValueError("certificate and key go together (--tls-certificate, --tls-key)")
+    if settings.development.has_virtual_clock and not settings.development.is_on:
+        raise ValueError("--virtual-clock is for development: it needs --dev")
+    if settings.development.is_on and tls.certificate is None:
+        for address in settings.listen:
+            if address is not None and not address.is_loopback:
+                raise ValueError(
+                    f"--dev listens on {address}, beyond the loopback interface, with TLS alone: "
+                    "--tls-certificate and --tls-key"
+                )
     if settings.listen.flight is not None:
         check_clients(
             settings.listen.flight.host,

@@ -69,9 +69,12 @@ class Ballast:
         _LOG.warning("the disk of %s has room again: puts are taken", self._file.parent)
         return True
 
+    def has_room(self, owed_bytes: int) -> bool:
+        """Return True if it could be made: with less to spare it would come and go by messages."""
+        return self._files.free_bytes(self._file.parent) - owed_bytes >= 2 * self.size_bytes
+
     def _allocate(self, owed_bytes: int) -> bool:
-        # With less to spare it would come and go with each message.
-        if self._files.free_bytes(self._file.parent) - owed_bytes < 2 * self.size_bytes:
+        if not self.has_room(owed_bytes):
             return False
         try:
             self._files.allocate(self._file, self.size_bytes)

@@ -105,6 +105,12 @@ class Store:
         return self._runtime.lock(name) if self._database.is_durable else self.engine_lock
 
     @property
+    def is_full(self) -> bool:
+        """Whether puts are refused because the disk is full, and would be refused now as well."""
+        ballast = self._database.ballast
+        return ballast is not None and ballast.is_given_up and not ballast.has_room(0)
+
+    @property
     def folder(self) -> Path | None:
         """The folder of the durable database, None in memory."""
         return self._database.folder

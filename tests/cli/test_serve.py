@@ -15,6 +15,8 @@ import pytest
 from mayfly.cli.outcomes import ExitCode
 from mayfly.connection.endpoint import Address, Endpoint, Tls
 from mayfly.connection.remote import connect
+from mayfly.mqi import constants as c
+from mayfly.mqi.descriptor import Descriptor
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.certificates import certificate
@@ -186,3 +188,53 @@ def test_a_script_with_a_wrong_command_ends_the_start(mayfly: Invoke, home: Path
     assert answer.exit_code == ExitCode.MQ
     assert f"{home / 'a.mqsc'}: DEFINE QLOCAL(Q2) MAXDEPTH(-1): AMQ8405E" in answer.stderr
     assert (home / "QM1").is_dir()
+
+
+@pytest.mark.slow
+def test_time_stands_still_until_an_operator_moves_it(home: Path, mayfly: Invoke) -> None:
+    """The delayed message is there when the command ends, and gone when its life has ended."""
+    words = ("QM1", "--dev", "--virtual-clock", "--mq", "127.0.0.1:0", "--json")
+    with subprocess.Popen(
+        [*COMMAND, "serve", *words],
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = json.loads(process.stdout.readline())
+            token = Path(ready["token_file"]).read_text().strip()
+            host, port = ready["mq"].split(":")
+            endpoint = Endpoint((Address(host, int(port)),), "", "QM1")
+            program = connect(endpoint, "anna", token)
+            assert program.admin.mqsc("DEFINE QLOCAL(LATER)").ok
+            queue = program.open("LATER", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
+            program.put(queue, b"x", Descriptor(), time_to_live_ms=90_000, delay_ms=60_000)
+            for step, live in (("59999ms", 0), ("1ms", 1), ("29999ms", 1), ("1ms", 0)):
+                moved = mayfly("clock", "advance", "QM1", step)
+                assert moved.exit_code == ExitCode.DONE, moved.output
+                assert program.admin.counts("LATER").live == live
+            assert mayfly("clock", "advance", "QM1", "5").exit_code == ExitCode.USAGE
+            assert json.loads(mayfly("ping", "QM1", "--json").stdout)["state"] == "ready"
+            program.close()
+        finally:
+            process.terminate()
+            assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_what_is_for_developers_needs_dev_and_the_loopback_interface(
+    mayfly: Invoke, config: Path
+) -> None:
+    for words, said in (
+        (["--virtual-clock"], "--virtual-clock is for development: it needs --dev"),
+        (["--dev", "--mq", "0.0.0.0:0"], "--dev listens on 0.0.0.0:0, beyond the loopback"),
+    ):
+        for place in ("QM1", str(config)):
+            if place == "QM1" or "--mq" not in words:
+                answer = mayfly("serve", place, *words)
+                assert (answer.exit_code, said in answer.stderr) == (ExitCode.USAGE, True)
+
+
+def test_the_clock_of_a_queue_manager_that_nobody_serves_is_not_moved(queue: Invoke) -> None:
+    answer = queue("clock", "advance", "QM1", "60s")
+    assert (answer.exit_code, "QM1 is not served" in answer.stderr) == (ExitCode.PIPELINE, True)

@@ -38,7 +38,12 @@ from mayfly.engine.authority.words import OBJECT_TYPES
 from mayfly.engine.authority.words import allowed_words as authorities_of
 from mayfly.engine.authority.words import spelled as spelled_authorities
 from mayfly.engine.configuration import COMMAND_LEVEL, reconfigure
-from mayfly.engine.connections import ConnectionView, stop_connection, view_connections
+from mayfly.engine.connections import (
+    ConnectionView,
+    is_disk_full,
+    stop_connection,
+    view_connections,
+)
 from mayfly.engine.objects.administration import alter as alter_definition
 from mayfly.engine.objects.administration import clear as clear_queue
 from mayfly.engine.objects.administration import define as define_queue
@@ -140,6 +145,7 @@ __all__ = [
     "find_named",
     "granted",
     "is_generic_profile",
+    "is_disk_full",
     "matches",
     "profile_pattern",
     "reconfigure",

@@ -157,6 +157,10 @@ def _run_due(conversation: Caller, _fields: list[Any]) -> Any:
     conversation.connection.admin.run_due()
 
 
+def _advance_clock(conversation: Caller, fields: list[Any]) -> Any:
+    return conversation.connection.admin.advance_clock(*fields)
+
+
 def _claims_instance(conversation: Caller, _fields: list[Any]) -> Any:
     return conversation.connection.claims.instance_id
 
@@ -194,6 +198,7 @@ OPERATING: dict[int, Runs] = {
     Verb.OWN_TIME: _own_time,
     Verb.FOLLOW_WALL: _follow_wall,
     Verb.RUN_DUE: _run_due,
+    Verb.ADVANCE_CLOCK: _advance_clock,
     Verb.CLAIMS_INSTANCE: _claims_instance,
     Verb.CLAIMS_STANDINGS: _claims_standings,
     Verb.CLAIMS_END_WRITTEN: _claims_end_written,

@@ -1,0 +1,140 @@
+"""``mayfly ping``: whether a server of this machine lives, and is ready for programs."""
+
+from __future__ import annotations
+
+import json
+import socket
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.reaching import operating
+from mayfly.cli.served import SERVED_FILE, is_served
+from mayfly.cli.show import print_json
+from mayfly.contracts.folder_sockets import FolderSocket
+from mayfly.contracts.wire import OURS, PREAMBLE
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
+
+#: A server that lives answers the first bytes at once; a busy machine may need a while.
+ANSWER_SECONDS = 5.0
+LiveOption = Annotated[
+    bool, typer.Option("--live", help="End with 0 if it lives, though it is not ready.")
+]
+
+
+class State(StrEnum):
+    """How a server and its queue manager stand."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    DISK_FULL = "disk full"
+    #: The process is there and does not answer.
+    SILENT = "silent"
+    #: The process answers, and the queue manager has stopped: its disk failed, or is damaged.
+    FAILED = "failed"
+
+
+_LIVE = frozenset({State.STARTING, State.READY, State.DRAINING, State.DISK_FULL})
+
+
+class Health(NamedTuple):
+    """An answer to a probe: ``is_live`` False wants a new process, ``is_ready`` False no work."""
+
+    state: State
+    connection_count: int = 0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a new process would be no better."""
+        return self.state in _LIVE
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether programs can connect and put."""
+        return self.state is State.READY
+
+
+def ping(
+    name: Name,
+    *,
+    live: LiveOption = False,
+    path: FolderOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether the server of a queue manager on this machine lives, and is ready.
+
+    Exit code 0 when it is ready, else 1.
+
+    \b
+    Example:
+      mayfly ping QM1 --json
+    """
+    health = health_of(name, folder_of(name, path))
+    if as_json:
+        print_json(
+            {
+                "queue_manager": name,
+                "live": health.is_live,
+                "ready": health.is_ready,
+                "state": health.state,
+                "connections": health.connection_count,
+            }
+        )
+    else:
+        print(f"{name}: {health.state}")
+    is_good = health.is_live if live else health.is_ready
+    raise typer.Exit(ExitCode.DONE if is_good else ExitCode.NOTHING)
+
+
+def health_of(name: str, folder: Path) -> Health:
+    """Look at the server of a folder; returns within a few seconds."""
+    if not is_served(folder):
+        return Health(State.STOPPED)
+    if not _announced(folder):
+        return Health(State.STARTING)
+    try:
+        if not _answers(folder):
+            return Health(State.SILENT)
+    except OSError:
+        # The socket is there from the start to the drain.
+        return Health(State.DRAINING)
+    try:
+        with operating(name, folder) as connection:
+            [status] = connection.admin.mqsc("DISPLAY QMSTATUS CONNS DISK").rows
+    except (CommandFailed, ValueError):
+        return Health(State.DRAINING if is_served(folder) else State.STOPPED)
+    except MQError as error:
+        is_ending = error.reason in (rc.MQRC_Q_MGR_QUIESCING, rc.MQRC_Q_MGR_STOPPING)
+        return Health(State.DRAINING if is_ending else State.FAILED)
+    state = State.READY if status["DISK"] == "OK" else State.DISK_FULL
+    return Health(state, int(status["CONNS"]))
+
+
+def _announced(folder: Path) -> bool:
+    try:
+        return bool(json.loads((folder / SERVED_FILE).read_bytes()))
+    except (OSError, ValueError):
+        return False
+
+
+def _answers(folder: Path) -> bool:
+    """Return True if the server answers the first bytes of a connection in time."""
+    way = FolderSocket(folder)
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(ANSWER_SECONDS)
+            probe.connect(str(way.path))
+            probe.sendall(OURS.packed())
+            try:
+                return len(probe.recv(PREAMBLE.size)) == PREAMBLE.size
+            except TimeoutError:
+                return False
+    finally:
+        way.close()
