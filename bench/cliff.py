@@ -85,7 +85,7 @@ def _cliff(folder: str, count: int, put_rate: float) -> Cliff:
         commit_ms = _commits_while(manager, lambda: _wait_for_all(manager, clock, count, due_ms))
         seconds = (clock.now_ms() - due_ms) / SECOND_MS
         peak = peak_mb()
-        queue = manager.registry.resolve("Q1").queue
+        queue = manager.engine.registry.resolve("Q1").queue
         in_order = _in_order(_stored(Path(folder), queue.low, queue.high), count)
         begin = time.perf_counter()
         sample: list[Taken] = []

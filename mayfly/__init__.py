@@ -18,15 +18,15 @@ __all__ = [
 if TYPE_CHECKING:
     from mayfly import aio
     from mayfly.client.connecting import connect
+    from mayfly.engine.face.operating import QueueSharingGroup
     from mayfly.mqi.errors import MQError
     from mayfly.queue_manager import QueueManager
     from mayfly.runtime.clocks import SystemClock
-    from mayfly.sharing.group import QueueSharingGroup
 
 _HOMES = {
     "MQError": "mayfly.mqi.errors",
     "QueueManager": "mayfly.queue_manager",
-    "QueueSharingGroup": "mayfly.sharing.group",
+    "QueueSharingGroup": "mayfly.engine.face.operating",
     "SystemClock": "mayfly.runtime.clocks",
     "connect": "mayfly.client.connecting",
 }

@@ -1,29 +1,63 @@
-"""The whole queue manager: the engine together with its channels and its command language."""
+"""The public class: a queue manager has an engine, channels, a hierarchy and a command language."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 from mayfly.channel import Channels
-from mayfly.engine import Manager, OwnTime, SettingValue, advance_clock, folder_in_home
+from mayfly.engine import (
+    Engine,
+    Identifier,
+    OwnTime,
+    Session,
+    SettingValue,
+    Verification,
+    Whereabouts,
+    advance_clock,
+    folder_in_home,
+)
+from mayfly.engine.face.operating import (
+    Counts,
+    QueueSharingGroup,
+    Settings,
+    counts_of,
+    depth_of,
+    follow_wall,
+    own_time,
+    verify,
+    whereabouts,
+)
 from mayfly.hierarchy import Hierarchy
 from mayfly.lifetime.times import Clock
 from mayfly.mqi.errors import FolderInUse
 from mayfly.mqsc import MqscResult, run_script
 from mayfly.runtime import Runtime
-from mayfly.sharing.group import QueueSharingGroup
-from mayfly.sharing.membership import GroupMembership
+
+#: The open queue managers of this process: of several with one name the one opened last.
+_OPEN: weakref.WeakValueDictionary[str, QueueManager] = weakref.WeakValueDictionary()
 
 
-class QueueManager(Manager):
+def managers_here() -> dict[str, QueueManager]:
+    """Return the queue managers that are open in this process, by name."""
+    return dict(_OPEN)
+
+
+class QueueManager:
     """A queue manager in this process; a context manager.
 
     ``QueueManager("QM1")`` lives in memory, ``QueueManager("QM1", folder)`` keeps persistent
     messages, definitions and the ledger in the folder. ``QueueManager.open("QM1")`` is the one that
-    the command line and pymqi mean by this name. All parameters: ``engine.manager.Manager``; with a
-    ``sharing_group``, which gives its clock, it has the queues of that group, too.
+    the command line and pymqi mean by this name. With a ``sharing_group``, which gives its clock,
+    it has the queues of that group, too.
+
+    Platform, command level and settings that are left out are what the folder keeps, else the
+    defaults; those given are kept (docs/SETTINGS.md). Sessions of ``user``, like those of no user,
+    may do everything (docs/AUTHORITY.md).
     """
 
     def __init__(
@@ -41,16 +75,16 @@ class QueueManager(Manager):
     ) -> None:
         """Open the queue manager, and start the channels that ran when it was last open.
 
-        Raises ValueError for another clock than that of the group and for a name that is open in
-        the group already, and StoreError for a folder that belongs to another group, or to one when
-        none is given, or that was removed from its group.
+        Raises ValueError for a wrong platform, command level or setting, for another clock than
+        that of the group, and for a name that is open in the group already; MQRC_Q_MGR_NAME_ERROR
+        for a wrong name; FolderInUse, NewerSchema, StoreDamaged or StoreError for a folder that
+        cannot be used, or is not of this group.
         """
-        membership = None
-        if sharing_group is not None:
-            clock = sharing_group.clock_for(name, clock)
-            membership = GroupMembership(sharing_group)
-        try:
-            super().__init__(
+        membership = None if sharing_group is None else sharing_group.membership(name, clock)
+        clock = clock if membership is None else membership.clock
+        with _saying_how_to_share(name):
+            #: What services and functions of ``mayfly.engine`` take.
+            engine = self.engine = Engine(
                 name,
                 path,
                 clock,
@@ -61,17 +95,21 @@ class QueueManager(Manager):
                 runtime=runtime,
                 membership=membership,
             )
-        except FolderInUse as error:
-            raise FolderInUse(
-                f"{error.message}; programs share {name} through the command `mayfly serve {name}`,"
-                " to which they connect by mayfly.served.ServedQueueManager (docs/SERVING.md)",
-                error.path,
-            ) from None
+        self.name, self.platform, self.clock = name, engine.platform, engine.clock
+        #: Its time, in ms since 1970, UTC; and what does all work that is due by then.
+        self.now_ms, self.run_due = engine.now_ms, engine.due_work.run_due
+        #: The ledger of ended lives, by position.
+        self.ledger = engine.ledger
+        #: What pipelines read from queues, and write to them, in bulk and exactly once.
+        self.claims, self.stages = engine.claims, engine.stages
         #: The channels to and from other queue managers (docs/CHANNELS.md).
-        self.channels = Channels(self)
+        self.channels = Channels(engine)
         self.channels.restart()
         #: Publish/subscribe with other queue managers (docs/HIERARCHY.md).
-        self.hierarchy = Hierarchy(self)
+        self.hierarchy = Hierarchy(engine)
+        # By this list a session keeps its queue manager, and a group can close it.
+        engine.before_close += [self.hierarchy.close, self.channels.close, self._leave]
+        _OPEN[name] = self
 
     @classmethod
     def open(
@@ -86,7 +124,7 @@ class QueueManager(Manager):
     ) -> Self:
         """Open the queue manager in ``$MAYFLY_HOME/name`` (``~/.mayfly``), made when missing.
 
-        Raises as ``Manager``, and MQRC_Q_MGR_NAME_ERROR for a name that no folder can have.
+        Raises as ``QueueManager``, and MQRC_Q_MGR_NAME_ERROR for a name that no folder can have.
         """
         return cls(
             name,
@@ -98,19 +136,131 @@ class QueueManager(Manager):
             user=user,
         )
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was closed, or has stopped because its store has failed."""
+        return self.engine.is_stopped
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force (docs/SETTINGS.md)."""
+        return self.engine.settings
+
+    def session(
+        self,
+        user: str | None = None,
+        transacted: bool = False,
+        program: str = "mayfly",
+        *,
+        groups: Sequence[str] = (),
+    ) -> Session:
+        """Connect; ``program`` becomes PutApplName.
+
+        User and ``groups`` are taken at their word; None is who opened the queue manager. Raises
+        MQRC_CONNECTION_BROKEN if closed, MQRC_NOT_AUTHORIZED for a user without CONNECT.
+        """
+        return self.engine.session(user, transacted, program, groups=groups)
+
     def mqsc(self, script: str) -> MqscResult:
         """Run MQSC commands; ``.text`` as runmqsc prints, ``.rows`` for programs, ``.ok`` for all.
 
         A wrong command makes ``ok`` False and does not stop those after it; nothing is raised.
         """
-        return run_script(self, script)
+        return run_script(self.engine, script)
+
+    def counts(self, queue: str) -> Counts:
+        """Return staged, live, uncommitted, locked and expired_present of a local queue.
+
+        Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
+        return counts_of(self.engine, queue)
+
+    def curdepth(self, queue: str) -> int:
+        """Return CURDEPTH: committed and uncommitted, expired ones included (E12)."""
+        return depth_of(self.engine, queue)
+
+    def why(self, identifier: Identifier) -> Whereabouts:
+        """Say where the message with a MsgId or CorrelId is, or what became of it (docs/WHY.md).
+
+        Raises MQRC_MD_ERROR for no id, or one of more than 24 bytes.
+        """
+        return whereabouts(self.engine, identifier)
+
+    def verify(self) -> Verification:
+        """Recount everything and compare; ``.ok`` when nothing is wrong, else ``.problems``.
+
+        New work is held back meanwhile. Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+        """
+        return verify(self.engine)
+
+    def delay_processor_status(self) -> str:
+        """Return how delayed messages go: ``running``, ``spark``, ``stopped:`` and why (D28)."""
+        self.engine.check_running()
+        return self.engine.delay_processor.status()
+
+    def own_time(self) -> OwnTime:
+        """Return own time, the wall clock and what lies between (docs/CLOCKS.md)."""
+        return own_time(self.engine)
+
+    def follow_wall(self) -> OwnTime:
+        """Follow the wall clock forward, however far; returns the times from before.
+
+        Raises MQRC_ENVIRONMENT_ERROR where the queue manager is ahead of the clock, and
+        MQRC_FUNCTION_NOT_SUPPORTED in a queue-sharing group.
+        """
+        return follow_wall(self.engine)
 
     def advance_clock(self, ms: int) -> OwnTime:
         """Move a virtual clock on, and do what falls due; see ``own_time.advance_clock``."""
-        return advance_clock(self, ms)
+        return advance_clock(self.engine, ms)
 
     def close(self) -> None:
-        """End what runs on it, then as ``Manager.close``."""
-        self.hierarchy.close()
-        self.channels.close()
-        super().close()
+        """End channels and hierarchy, back out open units of work, and close the store.
+
+        What a restart loses is recorded. A second call does nothing.
+        """
+        self.engine.close()
+
+    def crash(self) -> None:
+        """End as ``kill -9`` ends its process, for tests of recovery (docs/TESTING.md).
+
+        Nothing is backed out, wound up or written: units of work and non-persistent messages are
+        lost, what was acknowledged as durable is there when the folder is opened again. Sessions
+        get MQRC_CONNECTION_BROKEN.
+        """
+        self.engine.crash()
+
+    def _leave(self) -> None:
+        """Be found by name no longer."""
+        if _OPEN.get(self.name) is self:
+            del _OPEN[self.name]
+
+    def __repr__(self) -> str:
+        """Say where it lives, and whether it has stopped."""
+        return f"<{type(self).__name__} {self.engine.label}>"
+
+    def __enter__(self) -> Self:
+        """Return the queue manager."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+@contextmanager
+def _saying_how_to_share(name: str) -> Iterator[None]:
+    """Say in FolderInUse how several programs share a queue manager."""
+    try:
+        yield
+    except FolderInUse as error:
+        raise FolderInUse(
+            f"{error.message}; programs share {name} through the command `mayfly serve {name}`,"
+            " to which they connect by mayfly.served.ServedQueueManager (docs/SERVING.md)",
+            error.path,
+        ) from None

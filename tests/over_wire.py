@@ -15,7 +15,7 @@ import mayfly.connection
 from mayfly import QueueManager
 from mayfly.connection import Connection, by_name
 from mayfly.connection.remote import connect
-from mayfly.engine.face.programs import managers_here
+from mayfly.queue_manager import managers_here
 from tests.connection.serving import Served, serving
 
 #: Tests that look at objects of this process, by the start of their names -> what they look at.
@@ -41,7 +41,7 @@ class Servers:
         if not name and len(here) == 1:
             (name,) = here
         manager = here.get(name)
-        if not isinstance(manager, QueueManager):
+        if manager is None:
             return by_name.connect(name, user, program=program)
         return self.to(manager, user, program)
 

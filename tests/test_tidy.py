@@ -26,7 +26,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"runtime"}),
     frozenset({"store"}),
     frozenset({"engine"}),
-    frozenset({"channel", "hierarchy", "sharing"}),
+    frozenset({"channel", "hierarchy"}),
     frozenset({"security"}),
     frozenset({"admin"}),
     frozenset({"mayfly", "queue_manager", "mqsc", "pymqi", "jms", "listener", "everyplace"})
@@ -82,6 +82,7 @@ ENGINE_FACES = {
     "mayfly.engine.face.admission": frozenset({"security"}),
     "mayfly.engine.face.bulk": frozenset({"cli", "connection", "servers"}),
     "mayfly.engine.face.jms": frozenset({"jms", "listener"}),
+    "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager"}),
     "mayfly.engine.face.programs": frozenset({"connection"}),
     "mayfly.engine.face.transit": frozenset({"channel", "everyplace", "hierarchy"}),
 }
@@ -110,7 +111,7 @@ CLOCK_EXCEPTIONS = {
 
 #: What these packages need of the machine comes from the Runtime of their queue manager.
 GIVEN_A_RUNTIME = frozenset(
-    "channel connection contracts engine hierarchy lifetime listener sharing store".split()
+    "channel connection contracts engine hierarchy lifetime listener store".split()
 )
 MACHINE = frozenset(
     "_thread threading time random secrets uuid multiprocessing concurrent asyncio"

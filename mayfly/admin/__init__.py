@@ -40,7 +40,7 @@ from mayfly.admin.settings import value_of as setting_value
 from mayfly.admin.topics import clear as clear_topic
 from mayfly.admin.values import allowed, checked, fold, named, number_of
 from mayfly.channel import channels_of
-from mayfly.engine import Manager, Value, check_name
+from mayfly.engine import Engine, Value, check_name
 from mayfly.engine.face.administration import (
     AUTHINFO,
     AUTHREC,
@@ -119,7 +119,7 @@ __all__ = [
     "AuthorityKey",
     "Entity",
     "Filter",
-    "Manager",
+    "Engine",
     "ObjectType",
     "Partner",
     "Record",

@@ -8,7 +8,7 @@ from typing import Final
 from mayfly.admin.errors import missing_attribute
 from mayfly.admin.model import Record
 from mayfly.admin.values import checked_all
-from mayfly.engine import Manager, Value, manager_definition
+from mayfly.engine import Engine, Value, manager_definition
 from mayfly.engine.face.administration import (
     AUTHINFO,
     DEFAULT_AUTHENTICATION,
@@ -25,7 +25,7 @@ _TYPE: Final = "AUTHTYPE"
 
 
 def define(
-    manager: Manager,
+    manager: Engine,
     kind: str,
     name: str,
     attributes: Mapping[str, Value],
@@ -46,12 +46,12 @@ def define(
     )
 
 
-def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes; they count for whoever connects next."""
     alter_named(manager, kind, name, checked_all(kind, attributes))
 
 
-def delete(manager: Manager, kind: str, name: str) -> None:
+def delete(manager: Engine, kind: str, name: str) -> None:
     """Delete one; raises MQRC_OBJECT_IN_USE for that which the queue manager names in CONNAUTH."""
     find_named(manager, kind, name)
     if manager_definition(manager).connauth == name:
@@ -59,7 +59,7 @@ def delete(manager: Manager, kind: str, name: str) -> None:
     delete_named(manager, kind, name)
 
 
-def inquire(manager: Manager, pattern: str) -> list[Record]:
+def inquire(manager: Engine, pattern: str) -> list[Record]:
     """Return those whose names match."""
     found = view_named(manager, AUTHINFO, pattern)
     return [Record(AUTHINFO, definition.name, definition.attributes) for definition in found]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mayfly.admin.model import ENTAUTH, Record
-from mayfly.engine import Manager, Value
+from mayfly.engine import Engine, Value
 from mayfly.engine.face.administration import (
     AUTHREC,
     PRINCIPAL,
@@ -26,7 +26,7 @@ MATCHES: Final = ("PROFILE", "MEMBERSHIP", "EXACT")
 
 
 def inquire(
-    manager: Manager,
+    manager: Engine,
     entities: Sequence[Entity],
     *,
     profile: str | None = None,
@@ -46,7 +46,7 @@ def inquire(
     ]
 
 
-def inquire_entity(manager: Manager, entity: Entity, object_type: str, name: str) -> Record:
+def inquire_entity(manager: Engine, entity: Entity, object_type: str, name: str) -> Record:
     """Return all that a user or group may do to an object, whichever records give it."""
     bits = granted(manager, entities_of(manager, [entity]), object_type, name)
     values: dict[str, Value] = {

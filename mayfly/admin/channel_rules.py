@@ -9,7 +9,7 @@ from typing import Final
 from mayfly.admin.errors import AdminError, WrongObject, WrongValue, missing_attribute
 from mayfly.admin.model import Record
 from mayfly.admin.values import checked, named
-from mayfly.engine import Manager, Value
+from mayfly.engine import Engine, Value
 from mayfly.engine.face.administration import (
     CHANNEL,
     CHLAUTH,
@@ -54,7 +54,7 @@ _MOST_ENTRIES: Final = 100
 
 
 def set_channel_rule(
-    manager: Manager, profile: str, attributes: Mapping[str, Value], action: str = ADD
+    manager: Engine, profile: str, attributes: Mapping[str, Value], action: str = ADD
 ) -> None:
     """Add, replace or remove a rule for the channels of a profile; durable on return.
 
@@ -81,7 +81,7 @@ def set_channel_rule(
 
 
 def inquire_channel_rules(
-    manager: Manager, pattern: str, *, rule_type: int | None = None, match: str = RULE_MATCHES[0]
+    manager: Engine, pattern: str, *, rule_type: int | None = None, match: str = RULE_MATCHES[0]
 ) -> list[Record]:
     """Return the rules of some channels: of a name, of names that match, or that may overlap."""
     return [
@@ -91,7 +91,7 @@ def inquire_channel_rules(
     ]
 
 
-def channel_rule_for(manager: Manager, partner: Partner) -> Record | str:
+def channel_rule_for(manager: Engine, partner: Partner) -> Record | str:
     """Return the rule that a partner would meet, or the user as which its channel would run.
 
     Passwords are not looked at. Rules count even where ALTER QMGR CHLAUTH(DISABLED) switches them

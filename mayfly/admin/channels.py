@@ -11,7 +11,7 @@ from mayfly.admin.errors import AdminError, WrongObject, fixed_attribute, missin
 from mayfly.admin.model import CHANNEL_STATUS, CHSTATUS, NO, YES, Record
 from mayfly.admin.values import checked_all, named
 from mayfly.channel import ChannelStatus, addresses_of, channels_of
-from mayfly.engine import Manager, Value
+from mayfly.engine import Engine, Value
 from mayfly.engine.face.administration import (
     ANY_TLS,
     CHANNEL,
@@ -48,7 +48,7 @@ SEQUENCE: Final[Attribute] = attributes_of(CHANNEL)["SEQWRAP"]._replace(
 
 
 def define(
-    manager: Manager,
+    manager: Engine,
     kind: str,
     name: str,
     attributes: Mapping[str, Value],
@@ -86,7 +86,7 @@ def define(
     _table_changed(manager, kind)
 
 
-def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a channel, which count from its next start on."""
     given = checked_all(kind, attributes)
     existing = _find(manager, kind, name)
@@ -102,7 +102,7 @@ def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value
     _table_changed(manager, kind)
 
 
-def delete(manager: Manager, kind: str, name: str) -> None:
+def delete(manager: Engine, kind: str, name: str) -> None:
     """Delete a channel, which must not be started."""
     _find(manager, kind, name)
     if kind == CHANNEL:
@@ -111,7 +111,7 @@ def delete(manager: Manager, kind: str, name: str) -> None:
     _table_changed(manager, kind)
 
 
-def inquire(manager: Manager, kind: str, pattern: str) -> list[Record]:
+def inquire(manager: Engine, kind: str, pattern: str) -> list[Record]:
     """Return the channels whose names match, with the attributes that their type has."""
     records = []
     for definition in view_named(manager, kind, pattern):
@@ -122,14 +122,14 @@ def inquire(manager: Manager, kind: str, pattern: str) -> list[Record]:
     return records
 
 
-def _find(manager: Manager, kind: str, name: str) -> ChannelDefinition:
+def _find(manager: Engine, kind: str, name: str) -> ChannelDefinition:
     found = find_named(manager, kind, name)
     assert isinstance(found, ChannelDefinition)
     return found
 
 
 def _model(
-    manager: Manager,
+    manager: Engine,
     kind: str,
     name: str,
     channel_type: Value,
@@ -150,7 +150,7 @@ def _model(
     return None
 
 
-def inquire_status(manager: Manager, pattern: str) -> list[Record]:
+def inquire_status(manager: Engine, pattern: str) -> list[Record]:
     """Return how the channels stand that were ever started and whose names match.
 
     A channel of clients has a record for each of them, or one that it is stopped.
@@ -205,7 +205,7 @@ def _check_network(attributes: Mapping[str, Value]) -> None:
         raise WrongObject(MQRCCF_ATTR_VALUE_ERROR, "SSLPEER", peer, f"SSLPEER: {error}") from error
 
 
-def _table_changed(manager: Manager, kind: str) -> None:
+def _table_changed(manager: Engine, kind: str) -> None:
     if kind == CLNTCONN:
         write_table(manager)
 

@@ -9,7 +9,7 @@ import json
 from typing import Any, Final
 
 from mayfly.channel import addresses_of
-from mayfly.engine import Manager, manager_folder
+from mayfly.engine import Engine, manager_folder
 from mayfly.engine.face.administration import (
     CHANNEL_MODELS,
     CLNTCONN,
@@ -36,7 +36,7 @@ _RECONNECTS: Final = {
 }
 
 
-def write_table(manager: Manager) -> None:
+def write_table(manager: Engine) -> None:
     """Write the channels of clients as they are defined now; a queue manager in memory has no file.
 
     Raises OSError.

@@ -20,7 +20,7 @@ from mayfly.admin.model import (
     Record,
 )
 from mayfly.channel import ClientConnection, Status, channels_of, client_connections, end_client
-from mayfly.engine import Manager, Value, find_channel
+from mayfly.engine import Engine, Value, find_channel
 from mayfly.engine.face.administration import (
     ConnectionView,
     is_disk_full,
@@ -43,7 +43,7 @@ _OPEN_OPTIONS = sorted(
 )
 
 
-def inquire(manager: Manager, pattern: str) -> list[Record]:
+def inquire(manager: Engine, pattern: str) -> list[Record]:
     """Return the connections whose ids match, the oldest first, local ones and those of clients."""
     clients = {client.number: client for client in client_connections(manager)}
     return [
@@ -52,9 +52,9 @@ def inquire(manager: Manager, pattern: str) -> list[Record]:
     ]
 
 
-def inquire_manager_status(manager: Manager) -> Record:
+def inquire_manager_status(manager: Engine) -> Record:
     """Return how a queue manager as a whole stands; raises MQRC_CONNECTION_BROKEN when stopped."""
-    processor = manager.delay_processor_status().partition(":")[0].upper()
+    processor = manager.delay_processor.status().partition(":")[0].upper()
     values: dict[str, Value] = {
         "STATUS": MANAGER_STATUS["RUNNING"],
         "CONNS": len(view_connections(manager)),
@@ -64,7 +64,7 @@ def inquire_manager_status(manager: Manager) -> Record:
     return Record(QMSTATUS, manager.name, values)
 
 
-def inquire_handles(manager: Manager, pattern: str) -> list[Record]:
+def inquire_handles(manager: Engine, pattern: str) -> list[Record]:
     """Return the open handles of the connections whose ids match."""
     return [
         Record(
@@ -83,7 +83,7 @@ def inquire_handles(manager: Manager, pattern: str) -> list[Record]:
     ]
 
 
-def stop(manager: Manager, identifier: str) -> None:
+def stop(manager: Engine, identifier: str) -> None:
     """End a connection, whose unit of work is backed out.
 
     Raises WrongObject with MQRCCF_CONNECTION_ID_ERROR for an id that no connection has.
@@ -97,7 +97,7 @@ def stop(manager: Manager, identifier: str) -> None:
     raise WrongObject(MQRCCF_CONNECTION_ID_ERROR, "CONN", identifier, said)
 
 
-def stop_channel(manager: Manager, name: str, *, is_forced: bool) -> None:
+def stop_channel(manager: Engine, name: str, *, is_forced: bool) -> None:
     """Stop a channel; the clients that have come by it are ended.
 
     ``is_forced`` cuts the batch of a sender off. Raises as ``Channels.stop``.
@@ -109,7 +109,7 @@ def stop_channel(manager: Manager, name: str, *, is_forced: bool) -> None:
                 end_client(manager, client.number)
 
 
-def inquire_instances(manager: Manager, pattern: str) -> list[Record]:
+def inquire_instances(manager: Engine, pattern: str) -> list[Record]:
     """Return a status for each socket by which clients have come through a channel."""
     instances: dict[int, list[ClientConnection]] = {}
     for client in client_connections(manager):
@@ -123,7 +123,7 @@ def connection_id(number: int) -> str:
     return f"{number:016X}"
 
 
-def _matching(manager: Manager, pattern: str) -> list[ConnectionView]:
+def _matching(manager: Engine, pattern: str) -> list[ConnectionView]:
     return [
         found
         for found in view_connections(manager)
@@ -131,7 +131,7 @@ def _matching(manager: Manager, pattern: str) -> list[ConnectionView]:
     ]
 
 
-def _connection(manager: Manager, found: ConnectionView, client: ClientConnection | None) -> Record:
+def _connection(manager: Engine, found: ConnectionView, client: ClientConnection | None) -> Record:
     began_ms = found.unit_of_work_ms
     date, time = _date_and_time(began_ms)
     values: dict[str, Value] = {

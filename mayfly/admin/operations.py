@@ -23,7 +23,7 @@ from mayfly.admin.model import (
     TPSTATUS,
     Record,
 )
-from mayfly.engine import Manager, Value
+from mayfly.engine import Engine, Value
 from mayfly.engine.face.administration import (
     AUTHINFO,
     CHANNEL,
@@ -41,7 +41,7 @@ from mayfly.engine.face.administration import (
 class _Define(Protocol):
     def __call__(
         self,
-        manager: Manager,
+        manager: Engine,
         kind: str,
         name: str,
         attributes: Mapping[str, Value],
@@ -59,7 +59,7 @@ _DEFINE: dict[str, _Define] = {
     AUTHINFO: authentication.define,
     **dict.fromkeys((CHANNEL, CLNTCONN), channels.define),
 }
-_ALTER: dict[str, Callable[[Manager, str, str, Mapping[str, Value]], None]] = {
+_ALTER: dict[str, Callable[[Engine, str, str, Mapping[str, Value]], None]] = {
     **dict.fromkeys((*QUEUE_KINDS, QMGR), queues.alter),
     TOPIC: topics.alter,
     SUB: topics.alter_subscribed,
@@ -67,7 +67,7 @@ _ALTER: dict[str, Callable[[Manager, str, str, Mapping[str, Value]], None]] = {
     AUTHINFO: authentication.alter,
     **dict.fromkeys((CHANNEL, CLNTCONN), channels.alter),
 }
-_DELETE: dict[str, Callable[[Manager, str, str], None]] = {
+_DELETE: dict[str, Callable[[Engine, str, str], None]] = {
     **dict.fromkeys(QUEUE_KINDS, queues.delete),
     TOPIC: topics.delete,
     SUB: topics.unsubscribe,
@@ -77,7 +77,7 @@ _DELETE: dict[str, Callable[[Manager, str, str], None]] = {
 }
 
 
-def _members(manager: Manager) -> list[Record]:
+def _members(manager: Engine) -> list[Record]:
     return [
         Record(
             GROUP_STATUS,
@@ -92,7 +92,7 @@ def _members(manager: Manager) -> list[Record]:
     ]
 
 
-_INQUIRE: dict[str, Callable[[Manager, str], Sequence[Record]]] = {
+_INQUIRE: dict[str, Callable[[Engine, str], Sequence[Record]]] = {
     QMGR: lambda manager, _pattern: [queues.inquire_manager(manager)],
     TOPIC: topics.inquire,
     SUB: topics.inquire_subscriptions,
@@ -115,7 +115,7 @@ DEFINABLE, INQUIRABLE = tuple(_DEFINE), (*QUEUE_KINDS, *_INQUIRE)
 
 
 def define(
-    manager: Manager,
+    manager: Engine,
     kind: str,
     name: str,
     attributes: Mapping[str, Value],
@@ -132,7 +132,7 @@ def define(
     _DEFINE[kind](manager, kind, name, attributes, like=like, replace=replace)
 
 
-def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of an object, all or none; for QMGR the name is not looked at.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME.
@@ -140,7 +140,7 @@ def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value
     _ALTER[kind](manager, kind, name, attributes)
 
 
-def delete(manager: Manager, kind: str, name: str, *, purge: bool = False) -> None:
+def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> None:
     """Delete an object; a local queue with messages only with ``purge``.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME, MQRC_OBJECT_IN_USE, MQRC_Q_NOT_EMPTY.
@@ -152,7 +152,7 @@ def delete(manager: Manager, kind: str, name: str, *, purge: bool = False) -> No
 
 
 def inquire(
-    manager: Manager, kinds: Sequence[str], pattern: str, where: Filter | None = None
+    manager: Engine, kinds: Sequence[str], pattern: str, where: Filter | None = None
 ) -> list[Record]:
     """Return what matches a pattern and a condition: queues of some types, or other kinds in turn.
 

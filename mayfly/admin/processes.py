@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mayfly.admin.model import Record
 from mayfly.admin.values import checked_all
-from mayfly.engine import Manager, Value
+from mayfly.engine import Engine, Value
 from mayfly.engine.face.administration import (
     PROCESS,
     alter_named,
@@ -18,7 +18,7 @@ from mayfly.engine.face.administration import (
 
 
 def define(
-    manager: Manager,
+    manager: Engine,
     kind: str,
     name: str,
     attributes: Mapping[str, Value],
@@ -33,17 +33,17 @@ def define(
     define_named(manager, kind, name, given, replace=replace)
 
 
-def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a process."""
     alter_named(manager, kind, name, checked_all(kind, attributes))
 
 
-def delete(manager: Manager, kind: str, name: str) -> None:
+def delete(manager: Engine, kind: str, name: str) -> None:
     """Delete a process."""
     delete_named(manager, kind, name)
 
 
-def inquire(manager: Manager, pattern: str) -> list[Record]:
+def inquire(manager: Engine, pattern: str) -> list[Record]:
     """Return the processes whose names match."""
     found = view_named(manager, PROCESS, pattern)
     return [Record(PROCESS, definition.name, definition.attributes) for definition in found]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from mayfly.admin.errors import UnknownModel
 from mayfly.admin.model import NO, PLATFORMS, PROCESSOR_STATUS, QSTATUS, YES, Record
 from mayfly.admin.values import checked_all
-from mayfly.engine import Manager, Value
+from mayfly.engine import Engine, Value
 from mayfly.engine.face.administration import (
     DEFAULT_OBJECTS,
     QLOCAL,
@@ -29,7 +29,7 @@ _OWN = ("QSGDISP",)
 
 
 def define(
-    manager: Manager,
+    manager: Engine,
     kind: str,
     name: str,
     attributes: Mapping[str, Value],
@@ -47,17 +47,17 @@ def define(
     define_queue(manager, kind, name, given, replace=replace)
 
 
-def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a queue, or of the queue manager, whose name is not looked at."""
     alter_definition(manager, kind, name, checked_all(kind, attributes))
 
 
-def delete(manager: Manager, kind: str, name: str, *, purge: bool = False) -> None:
+def delete(manager: Engine, kind: str, name: str, *, purge: bool = False) -> None:
     """Delete a queue; one with messages only with ``purge``."""
     delete_queue(manager, kind, name, purge=purge)
 
 
-def inquire(manager: Manager, pattern: str, kinds: Collection[str]) -> list[Record]:
+def inquire(manager: Engine, pattern: str, kinds: Collection[str]) -> list[Record]:
     """Return the queues of some types whose names match."""
     records = []
     for definition, depth, input_count, output_count in view_queues(manager, pattern, kinds):
@@ -73,13 +73,13 @@ def inquire(manager: Manager, pattern: str, kinds: Collection[str]) -> list[Reco
     return records
 
 
-def inquire_manager(manager: Manager) -> Record:
+def inquire_manager(manager: Engine) -> Record:
     """Return the queue manager itself."""
     own = {"CMDLEVEL": manager.command_level, "PLATFORM": PLATFORMS[manager.platform]}
     return Record(QMGR, manager.name, {**view_manager(manager).attributes, **own})
 
 
-def inquire_status(manager: Manager, pattern: str) -> list[Record]:
+def inquire_status(manager: Engine, pattern: str) -> list[Record]:
     """Return how the local queues stand whose names match."""
     names = [view.definition.name for view in view_queues(manager, pattern, (QLOCAL,))]
     records = []
@@ -90,7 +90,7 @@ def inquire_status(manager: Manager, pattern: str) -> list[Record]:
     return records
 
 
-def _status(manager: Manager, name: str) -> Record:
+def _status(manager: Engine, name: str) -> Record:
     status = view_queue_status(manager, name)
     values: dict[str, Value] = {
         "CURDEPTH": status.depth,
@@ -104,6 +104,6 @@ def _status(manager: Manager, name: str) -> Record:
     }
     if name == STAGING_QUEUE:
         # Whether the delivery delay processor runs (D28).
-        word = manager.delay_processor_status().partition(":")[0].upper()
+        word = manager.delay_processor.status().partition(":")[0].upper()
         values["DDELAY"] = PROCESSOR_STATUS[word]
     return Record(QSTATUS, name, values)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mayfly.admin.errors import AdminError
 from mayfly.admin.model import SETTING, Record
-from mayfly.engine import SETTINGS, Configuration, Manager, SettingValue, setting_value
+from mayfly.engine import SETTINGS, Configuration, Engine, SettingValue, setting_value
 from mayfly.engine.face.administration import (
     COMMAND_LEVEL,
     defaults_on,
@@ -25,7 +25,7 @@ _VALUE: Final = "VALUE"
 _NAMES: Final = (*_FIELDS, *(setting.name for setting in SETTINGS))
 
 
-def inquire(manager: Manager, pattern: str) -> list[Record]:
+def inquire(manager: Engine, pattern: str) -> list[Record]:
     """Return the settings whose names match, with the value in force and the default."""
     settings, defaults = manager.settings, defaults_on(manager.platform)
     rows: dict[str, tuple[SettingValue, SettingValue]] = {
@@ -40,7 +40,7 @@ def inquire(manager: Manager, pattern: str) -> list[Record]:
     ]
 
 
-def alter(manager: Manager, name: str, value: SettingValue) -> None:
+def alter(manager: Engine, name: str, value: SettingValue) -> None:
     """Set what has a name; durable on return, it acts on later calls.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME; AdminError for a wrong value, and for another platform: a queue
@@ -55,7 +55,7 @@ def alter(manager: Manager, name: str, value: SettingValue) -> None:
         raise AdminError(reason, _VALUE, value, str(error)) from error
 
 
-def reset(manager: Manager, name: str) -> None:
+def reset(manager: Engine, name: str) -> None:
     """Let what has a name be as when it was never given; the platform stays in any case.
 
     Raises MQRC_UNKNOWN_OBJECT_NAME.

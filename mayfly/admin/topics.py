@@ -16,7 +16,7 @@ from mayfly.admin.model import (
     Record,
 )
 from mayfly.admin.values import checked_all
-from mayfly.engine import Manager, Value, check_topic_string
+from mayfly.engine import Engine, Value, check_topic_string
 from mayfly.engine.face.administration import (
     CHANGEABLE_OF_SUBSCRIPTIONS,
     DEFAULT_TOPIC,
@@ -40,7 +40,7 @@ _TOPIC_STRING = "TOPICSTR"
 
 
 def define(
-    manager: Manager,
+    manager: Engine,
     kind: str,
     name: str,
     attributes: Mapping[str, Value],
@@ -62,30 +62,30 @@ def define(
     define_topic(manager, name, given, replace=replace)
 
 
-def _topic(manager: Manager, name: str) -> TopicDefinition | None:
+def _topic(manager: Engine, name: str) -> TopicDefinition | None:
     # No object has an asterisk in its name: a pattern finds none here.
     return next((found for found in view_topics(manager, name) if found.name == name), None)
 
 
-def alter(manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
+def alter(manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]) -> None:
     """Change attributes of a topic object; its topic string is what it is."""
     if _TOPIC_STRING in attributes:
         raise fixed_attribute(_TOPIC_STRING, attributes[_TOPIC_STRING])
     alter_topic(manager, name, checked_all(kind, attributes))
 
 
-def delete(manager: Manager, _kind: str, name: str) -> None:
+def delete(manager: Engine, _kind: str, name: str) -> None:
     """Delete a topic object."""
     delete_topic(manager, name)
 
 
-def inquire(manager: Manager, pattern: str) -> list[Record]:
+def inquire(manager: Engine, pattern: str) -> list[Record]:
     """Return the topic objects whose names match."""
     found = view_topics(manager, pattern)
     return [Record(TOPIC, definition.name, definition.attributes) for definition in found]
 
 
-def inquire_topic_string(manager: Manager, topic: str) -> Record:
+def inquire_topic_string(manager: Engine, topic: str) -> Record:
     """Return what applies to a topic string; raises MQRC_TOPIC_STRING_ERROR."""
     if topic:
         check_topic_string(topic, wildcards=False)
@@ -99,14 +99,14 @@ def inquire_topic_string(manager: Manager, topic: str) -> Record:
     return Record(TPSTATUS, topic, values)
 
 
-def clear(manager: Manager, topic: str) -> None:
+def clear(manager: Engine, topic: str) -> None:
     """Remove the retained publication of a topic string; raises MQRC_TOPIC_STRING_ERROR."""
     check_topic_string(topic, wildcards=False)
     clear_retained(manager, topic)
 
 
 def subscribe(
-    manager: Manager,
+    manager: Engine,
     kind: str,
     name: str,
     attributes: Mapping[str, Value],
@@ -126,7 +126,7 @@ def subscribe(
 
 
 def alter_subscribed(
-    manager: Manager, kind: str, name: str, attributes: Mapping[str, Value]
+    manager: Engine, kind: str, name: str, attributes: Mapping[str, Value]
 ) -> None:
     """Change what can be changed of a subscription."""
     given = checked_all(kind, attributes)
@@ -136,12 +136,12 @@ def alter_subscribed(
     alter_subscription(manager, name, given)
 
 
-def unsubscribe(manager: Manager, _kind: str, name: str) -> None:
+def unsubscribe(manager: Engine, _kind: str, name: str) -> None:
     """Delete a subscription."""
     delete_subscription(manager, name)
 
 
-def inquire_subscriptions(manager: Manager, pattern: str) -> list[Record]:
+def inquire_subscriptions(manager: Engine, pattern: str) -> list[Record]:
     """Return the subscriptions whose names match; non-durable ones while they last."""
     records = []
     for definition, is_durable in view_subscriptions(manager, pattern):
@@ -155,7 +155,7 @@ def inquire_subscriptions(manager: Manager, pattern: str) -> list[Record]:
     return records
 
 
-def inquire_neighbours(manager: Manager) -> list[Record]:
+def inquire_neighbours(manager: Engine) -> list[Record]:
     """Return the queue manager itself, its parent and its children in a hierarchy."""
     parent, children = view_neighbours(manager)
     related = [("LOCAL", manager.name), ("PARENT", parent)]

@@ -14,7 +14,7 @@ from mayfly.channel.receiver import Receiver
 from mayfly.channel.running import Connect, RunningChannel
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.contracts.channels import Opening, ReceiverState
-from mayfly.engine import Manager, find_channel, manager_definition
+from mayfly.engine import Engine, find_channel, manager_definition
 from mayfly.engine.face.transit import ChannelDefinition, channel_definitions, when_woken
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.attribute_selectors import MQCHT_RECEIVER, MQCHT_SENDER, MQCHT_SVRCONN, MQXPT_LOCAL
@@ -25,9 +25,7 @@ from mayfly.store.channels import INACTIVE, STOPPED, ChannelRow
 _OPEN: weakref.WeakSet[Channels] = weakref.WeakSet()
 _OPENING = threading.Lock()
 #: Weak on both sides: channels know their queue manager, which would keep the key alive.
-_OF_MANAGERS: weakref.WeakKeyDictionary[Manager, weakref.ref[Channels]] = (
-    weakref.WeakKeyDictionary()
-)
+_OF_MANAGERS: weakref.WeakKeyDictionary[Engine, weakref.ref[Channels]] = weakref.WeakKeyDictionary()
 
 
 #: The types of channels that others open, and that a stop closes to them.
@@ -72,7 +70,7 @@ def connect(definition: ChannelDefinition) -> Link:
     return NetworkLink(definition)
 
 
-def channels_of(manager: Manager) -> Channels:
+def channels_of(manager: Engine) -> Channels:
     """Return the channels of a queue manager."""
     channels = _OF_MANAGERS[manager]()
     assert channels is not None
@@ -82,7 +80,7 @@ def channels_of(manager: Manager) -> Channels:
 class Channels:
     """Starts, stops and shows the channels of one queue manager; any thread may call it."""
 
-    def __init__(self, manager: Manager, connect: Connect = connect) -> None:
+    def __init__(self, manager: Engine, connect: Connect = connect) -> None:
         """Begin with none; :meth:`restart` starts those that ran when it was last open."""
         self._manager = manager
         #: Makes the link of a sender from its definition.

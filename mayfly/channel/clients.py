@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from mayfly.engine import Manager
+from mayfly.engine import Engine
 
 
 class ClientConnection(Protocol):
@@ -56,11 +56,11 @@ class Clients(Protocol):
         """
 
 
-_SERVERS: weakref.WeakKeyDictionary[Manager, list[Clients]] = weakref.WeakKeyDictionary()
+_SERVERS: weakref.WeakKeyDictionary[Engine, list[Clients]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
-def clients_known(manager: Manager, clients: Clients) -> Iterator[None]:
+def clients_known(manager: Engine, clients: Clients) -> Iterator[None]:
     """Let administration of a queue manager know the clients of a server for a block."""
     servers = _SERVERS.setdefault(manager, [])
     servers.append(clients)
@@ -70,7 +70,7 @@ def clients_known(manager: Manager, clients: Clients) -> Iterator[None]:
         servers.remove(clients)
 
 
-def client_connections(manager: Manager) -> list[ClientConnection]:
+def client_connections(manager: Engine) -> list[ClientConnection]:
     """Return the conversations of clients with a queue manager."""
     return [
         connection
@@ -80,6 +80,6 @@ def client_connections(manager: Manager) -> list[ClientConnection]:
     ]
 
 
-def end_client(manager: Manager, number: int) -> bool:
+def end_client(manager: Engine, number: int) -> bool:
     """End the socket of a client's conversation; False when no server has it."""
     return any(server.end(number) for server in list(_SERVERS.get(manager, ())))

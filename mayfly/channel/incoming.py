@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.local import LocalLink, Partner
 from mayfly.contracts.channels import Opening, ReceiverState
-from mayfly.engine import Manager
+from mayfly.engine import Engine
 from mayfly.lifetime.transmission import silence_ms
 
 _ID_BYTES = 16
@@ -30,7 +30,7 @@ class _Incoming:
 class IncomingLinks:
     """Answers the calls of senders elsewhere; any thread may make them."""
 
-    def __init__(self, manager: Manager, partner: Partner) -> None:
+    def __init__(self, manager: Engine, partner: Partner) -> None:
         """Begin with none; ``partner`` accepts them."""
         self._manager = manager
         self._partner = partner

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mayfly.channel.links import LinkDown, Parcel
 from mayfly.channel.parcels import original_of
-from mayfly.engine import Manager, PutRequest, Session, full_name, stored_id
+from mayfly.engine import Engine, PutRequest, Session, full_name, stored_id
 from mayfly.engine.face.transit import (
     ChannelDefinition,
     Refused,
@@ -39,7 +39,7 @@ class Receiver:
     """One sender's messages of one channel; a later one of the same sender takes its place."""
 
     def __init__(
-        self, manager: Manager, definition: ChannelDefinition, state: ChannelRow, sender_id: str
+        self, manager: Engine, definition: ChannelDefinition, state: ChannelRow, sender_id: str
     ) -> None:
         """Open a session of MCAUSER; raises MQRC_NOT_AUTHORIZED for one without CONNECT.
 

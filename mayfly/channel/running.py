@@ -14,7 +14,7 @@ from mayfly.channel.retries import Retries
 from mayfly.channel.sender import Sender
 from mayfly.channel.status import ChannelStatus, Status
 from mayfly.channel.transmission_queue import OpenTransmissionQueue
-from mayfly.engine import Manager, find_channel
+from mayfly.engine import Engine, find_channel
 from mayfly.engine.face.transit import ChannelDefinition
 from mayfly.lifetime.times import ms_of_seconds
 from mayfly.mqi import reasons as rc
@@ -31,7 +31,7 @@ _MAY_PASS = (OSError, MQError)
 class RunningChannel:
     """One sender channel of a queue manager, driven by its clock."""
 
-    def __init__(self, manager: Manager, name: str, connect: Connect) -> None:
+    def __init__(self, manager: Engine, name: str, connect: Connect) -> None:
         """Begin inactive; raises MQRC_UNKNOWN_OBJECT_NAME."""
         self._manager = manager
         self._name = name

@@ -16,7 +16,7 @@ from __future__ import annotations
 from mayfly.channel.links import Link, Parcel, end_link, luw_name
 from mayfly.channel.parcels import as_it_stands, original_of, parcel_of
 from mayfly.contracts.channels import Opening, ReceiverState
-from mayfly.engine import Manager, full_name, manager_definition, new_message_id
+from mayfly.engine import Engine, full_name, manager_definition, new_message_id
 from mayfly.engine.face.transit import ChannelDefinition, Refused, Shipment
 from mayfly.lifetime.transmission import transit_ms
 from mayfly.mqi import reasons as rc
@@ -33,7 +33,7 @@ _MS_PER_S = 1_000
 class Sender:
     """One channel's connection to its partner, from the negotiation to a failure or the end."""
 
-    def __init__(self, manager: Manager, definition: ChannelDefinition) -> None:
+    def __init__(self, manager: Engine, definition: ChannelDefinition) -> None:
         """Take over what the last run has left in doubt; the queue is open for this sender."""
         self._manager = manager
         self._definition = definition

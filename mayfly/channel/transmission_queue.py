@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mayfly.channel.receiver import PROGRAM
-from mayfly.engine import Arrivals, Manager
+from mayfly.engine import Arrivals, Engine
 from mayfly.engine.face.transit import open_transmission_queue
 
 
 class OpenTransmissionQueue(Arrivals):
     """Holds a queue open and notes when something arrives on it."""
 
-    def __init__(self, manager: Manager, name: str) -> None:
+    def __init__(self, manager: Engine, name: str) -> None:
         """Open it; raises as ``open_transmission_queue``."""
         super().__init__(manager)
         #: As the channel's definition names the queue.

@@ -99,7 +99,7 @@ def accept(
             )
         _ask(name, found, is_sure=is_sure)
         if is_back and isinstance(queue_manager, QueueManager):
-            come_back(queue_manager, queue_manager.close)
+            come_back(queue_manager.engine, queue_manager.close)
         else:
             queue_manager.follow_wall()
     if as_json:

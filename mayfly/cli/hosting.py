@@ -223,10 +223,10 @@ def _prepare(held: _Held, queue_managers: Sequence[ServedFolder]) -> None:
 
 def set_scan(manager: QueueManager, seconds: int | None) -> None:
     """Set the scan, 0 being OFF, while it is served; the stored definition stays as it is."""
-    if seconds is None and manager_definition(manager).expryint == MQEXPI_OFF:
+    if seconds is None and manager_definition(manager.engine).expryint == MQEXPI_OFF:
         seconds = EXPIRY_INTERVAL_SECONDS
     if seconds is not None:
-        scan_every(manager, seconds)
+        scan_every(manager.engine, seconds)
 
 
 def _listeners(settings: ServeSettings, held: _Held, token: str) -> list[Listener]:
@@ -235,7 +235,7 @@ def _listeners(settings: ServeSettings, held: _Held, token: str) -> list[Listene
     The sockets in the folders follow: a program that finds one may use all the rest.
     """
     tls = settings.tls
-    admission = Admission(held.managers, token=token)
+    admission = Admission([manager.engine for manager in held.managers], token=token)
     mq = MqListener(held.managers, admission, settings.listen.mq, tls=tls, limits=settings.limits)
     listeners: list[Listener] = [mq]
     if settings.listen.flight is not None:
@@ -302,7 +302,7 @@ def _say_ready(
 def _say_lost(managers: Sequence[QueueManager]) -> None:
     """Say how many messages end with this process, because they are not persistent."""
     for manager in managers:
-        count = volatile_count(manager)
+        count = volatile_count(manager.engine)
         if count:
             _LOG.warning(
                 f"{manager.name}: {count:,} messages are not persistent and end now; "

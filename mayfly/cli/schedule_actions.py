@@ -63,7 +63,7 @@ def opened_schedule(
             yield session.schedule
         # A server has done so when it answers.
         if delivers and isinstance(queue_manager, QueueManager):
-            _deliver(queue_manager)
+            queue_manager.run_due()
         status = queue_manager.delay_processor_status()
         if status != "running":
             what = f"nothing is delivered on {name}, delay processor {status}"
@@ -86,13 +86,6 @@ def carry_out(action: Action, request: Request) -> None:
         if missed[Receipt.UNKNOWN]:
             said += f"; mayfly why {request.name} ID tells more"
         raise CommandFailed(ExitCode.NOTHING, said)
-
-
-def _deliver(queue_manager: QueueManager) -> None:
-    """Let what is due go, batch by batch."""
-    clock = queue_manager.clock
-    while (due_ms := queue_manager.next_due_ms()) is not None and due_ms <= clock.now_ms():
-        queue_manager.run_due()
 
 
 def _check(action: Action, request: Request) -> None:

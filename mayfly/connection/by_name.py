@@ -7,10 +7,10 @@ from functools import partial
 
 from mayfly.connection.local import LocalConnection
 from mayfly.engine import folder_in_home
-from mayfly.engine.face.programs import HOME_VARIABLE, managers_here
+from mayfly.engine.face.programs import HOME_VARIABLE
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
-from mayfly.queue_manager import QueueManager
+from mayfly.queue_manager import QueueManager, managers_here
 
 #: Reentrant: a connection may be collected, and closed, while its thread holds it.
 _lock = threading.RLock()
@@ -37,11 +37,7 @@ def connect(name: str, user: str | None = None, *, program: str = "mayfly") -> L
 
 def _acquire(name: str) -> QueueManager:
     with _lock:
-        running = {
-            n: m
-            for n, m in managers_here().items()
-            if isinstance(m, QueueManager) and not m.is_stopped
-        }
+        running = {n: m for n, m in managers_here().items() if not m.is_stopped}
         if not name and len(running) == 1:
             (name,) = running
         manager = running.get(name)

@@ -182,7 +182,7 @@ class _WallDrive:
         queue_manager = self._queue_manager
         # Without the scan, balance rows are the last work that falls due.
         _command(queue_manager, "ALTER QMGR EXPRYINT(OFF)")
-        while queue_manager.next_due_ms() is not None:
+        while queue_manager.engine.due_work.next_due_ms() is not None:
             self._rest.wait(_LOOK_SECONDS)
         self._to_lake.processAllAvailable()
         self._to_lake.stop()

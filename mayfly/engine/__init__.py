@@ -3,7 +3,7 @@
 A name stands here because a neighbour asks for it, under the name that the neighbour would give it.
 This module has what several neighbours use; what one kind of neighbour alone uses stands in a part
 of the face: ``face.programs``, ``face.jms``, ``face.administration``, ``face.transit``,
-``face.bulk``.
+``face.bulk``, ``face.operating``.
 Everything else in this package is the engine's own and may change: its lock, its definitions in
 memory, its transactions. ``tests/engine_boundary.txt`` counts what is still taken from there.
 """
@@ -15,6 +15,8 @@ from mayfly.engine.configuration import Configuration
 from mayfly.engine.counting import Verification, volatile_count
 from mayfly.engine.delay.schedule import AuditEntry, Receipt, Schedule, Scheduled, ScheduleFilter
 from mayfly.engine.delivery import Identifier, new_message_id, stored_id
+from mayfly.engine.engine import Engine
+from mayfly.engine.engine import Engine as Manager
 from mayfly.engine.expiry_scan import scan_every
 from mayfly.engine.finding.search import Match
 from mayfly.engine.forwarding import (
@@ -28,7 +30,6 @@ from mayfly.engine.forwarding import (
 from mayfly.engine.get import GetRequest
 from mayfly.engine.handles import Handle
 from mayfly.engine.home import check_manager_name, folder_in_home
-from mayfly.engine.manager import Manager
 from mayfly.engine.message import Message, position_of
 from mayfly.engine.objects.lookup import (
     definitions_version,
@@ -49,6 +50,7 @@ from mayfly.engine.whereabouts.answer import Stay, Step, Whereabouts
 __all__ = [
     # An open queue manager: what it is made with, where it lives, what it says of itself.
     "Configuration",
+    "Engine",
     "Manager",
     "OwnTime",
     "PLATFORMS",

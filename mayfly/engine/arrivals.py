@@ -41,10 +41,4 @@ class Arrivals:
 
 def when_woken(core: Core, look: Callable[[], None]) -> None:
     """Call ``look``, without the lock, whenever the clock is told that work may be due."""
-    before = core.wake
-
-    def wake() -> None:
-        before()
-        look()
-
-    core.wake = wake
+    core.on_wake.append(look)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine.manager import Manager
+from mayfly.engine.engine import Engine
 from mayfly.engine.session import Session
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
@@ -29,7 +29,7 @@ class ConnectionView(NamedTuple):
     handles: tuple[HandleView, ...]
 
 
-def view_connections(manager: Manager) -> list[ConnectionView]:
+def view_connections(manager: Engine) -> list[ConnectionView]:
     """Return the open connections of a queue manager, the oldest first."""
     with manager.engine_lock:
         manager.check_running()
@@ -37,13 +37,13 @@ def view_connections(manager: Manager) -> list[ConnectionView]:
         return [_view(session) for session in sessions]
 
 
-def is_disk_full(manager: Manager) -> bool:
+def is_disk_full(manager: Engine) -> bool:
     """Return True while the disk of a queue manager has no room for puts."""
     manager.check_running()
     return manager.store.is_full
 
 
-def stop_connection(manager: Manager, number: int) -> bool:
+def stop_connection(manager: Engine, number: int) -> bool:
     """End a connection from outside; False when there is none of this number.
 
     Its unit of work is backed out. Its verbs fail with MQRC_CONNECTION_BROKEN from now on, as do
@@ -61,7 +61,7 @@ def stop_connection(manager: Manager, number: int) -> bool:
     return True
 
 
-def _open_sessions(manager: Manager) -> list[Session]:
+def _open_sessions(manager: Engine) -> list[Session]:
     assert manager.engine_lock.is_held()
     return [session for session in list(manager.sessions) if session.is_open]
 

@@ -38,6 +38,19 @@ class Verification(NamedTuple):
     messages: int
 
 
+def counts_of(core: Core, name: str) -> Counts:
+    """Return the counts of the local queue that a name leads to; raises as ``resolve``."""
+    with core.engine_lock:
+        core.check_running()
+        return counts(core, core.registry.resolve(name).queue)
+
+
+def depth_of(core: Core, name: str) -> int:
+    """Return CURDEPTH of the local queue that a name leads to; raises as ``resolve``."""
+    with core.engine_lock:
+        return core.registry.resolve(name).queue.depth
+
+
 def counts(core: Core, queue: LocalQueue) -> Counts:
     """Return the counts of a queue now."""
     assert core.engine_lock.is_held()
@@ -65,7 +78,11 @@ def counts(core: Core, queue: LocalQueue) -> Counts:
 
 
 def verify(core: Core) -> Verification:
-    """Recount every queue and compare with counters and totals; new work is held back meanwhile."""
+    """Recount every queue and compare with counters and totals; new work is held back meanwhile.
+
+    Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING.
+    """
+    core.check_running()
     problems: list[str] = []
     messages = 0
     with core.engine_lock:

@@ -8,11 +8,11 @@ from mayfly.engine.core import Core
 from mayfly.engine.recovery import check_in_no_group
 from mayfly.runtime import EngineLock, Runtime
 
-_Manager = TypeVar("_Manager", bound=Core)
+_Engine = TypeVar("_Engine", bound=Core)
 
 
-class Membership(Generic[_Manager]):
-    """What a queue manager asks about its group, here of none; ``mayfly.sharing`` has the other."""
+class Membership(Generic[_Engine]):
+    """What an engine asks about its group, here of none; ``engine/sharing`` has the others."""
 
     @property
     def has_unfinished(self) -> bool:
@@ -23,9 +23,9 @@ class Membership(Generic[_Manager]):
         """Return the engine's lock, which all of a group share."""
         return runtime.engine_lock()
 
-    def join(self, manager: _Manager) -> None:
+    def join(self, engine: _Engine) -> None:
         """Join while the store is open and nothing is loaded; StoreError refuses the folder."""
-        check_in_no_group(manager)
+        check_in_no_group(engine)
 
     def recover(self) -> None:
         """Do what was decided while it was closed, before anybody looks at a message."""
@@ -35,6 +35,10 @@ class Membership(Generic[_Manager]):
 
     def finish(self) -> None:
         """Do what was decided and a full disk has kept from being done."""
+
+    def may_bring(self, end_ms: int) -> bool:
+        """Tell whether another engine of the group may release a message here by a moment."""
+        return False
 
     def end_waits(self) -> None:
         """Let the group end the waits that have waited for a round of due work."""

@@ -34,32 +34,29 @@ class Watcher(Protocol):
         """Note that some have, the first of them with this key."""
 
 
-class QueueOwner:
-    """The queue manager, or the queue-sharing group, whose store holds some queues; data alone.
+class QueueOwner(Protocol):
+    """The state of the engine whose store holds a queue, as far as a queue needs it."""
 
-    ``hidden`` maps the key of a message that must not be seen to who hides it: a unit of work, a
-    browsing handle, a channel, a claim, or a transaction on its way to the disk.
-    """
-
-    #: Made before anything can happen, like what follows.
+    name: str
+    engine_lock: EngineLock
+    clock: Clock
+    runtime: Runtime
     store: Store
-    #: Returns the queue of a number for which messages are staged, even a deleted one.
-    target: Callable[[int], LocalQueue | None]
-    #: Is told of the key of each delayed message that can be seen from now on.
-    note_due: Callable[[int], None]
+    #: Key of a message that must not be seen -> who hides it.
+    hidden: dict[int, object]
+    must_wake: bool
+    server_count: int
 
-    def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
-        """Begin without a store; everything but the store's files is under the lock."""
-        self.name, self.engine_lock, self.clock, self.runtime = name, engine_lock, clock, runtime
-        self.hidden: dict[int, object] = {}
-        #: Set under the lock, acted on after leaving it: the clock may run what is due at once.
-        self.must_wake = False
-        #: Servers through which other processes call: their threads are not Python's to count.
-        self.server_count = 0
+    @property
+    def target(self) -> Callable[[int], LocalQueue | None]:
+        """Returns the queue of a number for which messages are staged, even a deleted one."""
+
+    @property
+    def note_due(self) -> Callable[[int], None]:
+        """Is told of the key of each delayed message that can be seen from now on."""
 
     def messages(self, persistence: int) -> DelayedMessages:
         """Return the persistent or the volatile messages."""
-        return self.store.persistent if persistence else self.store.volatile
 
 
 class LocalQueue:

@@ -12,32 +12,44 @@ from mayfly.engine.callbacks import Callbacks
 from mayfly.engine.delay.staging_state import StagingState
 from mayfly.engine.left_behind import LeftBehind
 from mayfly.engine.objects.registry import Registry
-from mayfly.engine.queues import QueueOwner
 from mayfly.engine.settings import Settings
 from mayfly.engine.waiting import DEFINITIONS, Waits
 from mayfly.lifetime.times import Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import mq_error
 from mayfly.runtime import EngineLock, Runtime
+from mayfly.store.delayed import DelayedMessages
+from mayfly.store.store import Store
 
 _LOG = logging.getLogger("mayfly")
 
 
-class State(QueueOwner):
-    """Data that verbs and engine transactions share, under the engine's lock."""
+class State:
+    """Data that verbs and engine transactions share, under the engine's lock.
 
-    #: Made by the queue manager before anything can happen.
+    ``hidden`` maps the key of a message that must not be seen to who hides it: a unit of work, a
+    browsing handle, a channel, a claim, or a transaction on its way to the disk.
+    """
+
+    #: Made by the engine before anything can happen, like what follows.
+    store: Store
     platform: str
     command_level: int
     settings: Settings
 
     def __init__(self, name: str, engine_lock: EngineLock, clock: Clock, runtime: Runtime) -> None:
         """Begin without a store; the queue manager opens it."""
-        super().__init__(name, engine_lock, clock, runtime)
+        self.name, self.engine_lock, self.clock, self.runtime = name, engine_lock, clock, runtime
+        self.hidden: dict[int, object] = {}
+        #: Set under the lock, acted on after leaving it: the clock may run what is due at once.
+        self.must_wake = False
+        #: Servers through which other processes call: their threads are not Python's to count.
+        self.server_count = 0
         #: Held while definitions change, so that they do so one after the other.
         self.definitions_lock = runtime.reentrant_lock("administration")
         self.registry = Registry(self)
         self.staging = StagingState(self, self.registry.staging)
+        #: Return the queue of a number for which messages are staged, and note a staged message.
         self.target, self.note_due = self.registry.target, self.staging.note_due
         #: What browsing handles have marked as seen.
         self.marks = Marks()
@@ -50,8 +62,8 @@ class State(QueueOwner):
         #: What is told to callers that do not wait.
         self.callbacks = Callbacks(runtime.lock("callbacks"))
         self.is_stopped = self.is_closing = False
-        #: Tells the clock that work may fall due earlier than it knows; the queue manager sets it.
-        self.wake: Callable[[], None] = lambda: None
+        #: Called, without the lock, when work may fall due earlier than the clock knows.
+        self.on_wake: list[Callable[[], None]] = []
         #: Does what is due now, without the clock; the queue manager sets it.
         self.do_due: Callable[[], None] = lambda: None
         #: How far the store's time was ahead of the clock when it was opened; own time runs on.
@@ -61,6 +73,10 @@ class State(QueueOwner):
         with self.engine_lock:
             self.waits.offer(DEFINITIONS)
 
+    def messages(self, persistence: int) -> DelayedMessages:
+        """Return the persistent or the volatile messages."""
+        return self.store.persistent if persistence else self.store.volatile
+
     @property
     def is_usable(self) -> bool:
         """Whether it takes new transactions."""
@@ -69,6 +85,11 @@ class State(QueueOwner):
     def now_ms(self) -> int:
         """Return the queue manager's time, which never falls behind what its store has seen."""
         return self.clock.now_ms() + self.ahead_ms
+
+    def wake(self) -> None:
+        """Let all look for work that may have fallen due; call it without the lock."""
+        for look in self.on_wake:
+            look()
 
     def check_running(self) -> None:
         """Raise MQRC_CONNECTION_BROKEN once stopped, MQRC_Q_MGR_STOPPING while closing."""

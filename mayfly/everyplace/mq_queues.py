@@ -7,7 +7,7 @@ the other side, by the clock there.
 
 from __future__ import annotations
 
-from mayfly.engine import Manager, Message, Session
+from mayfly.engine import Message, Session
 from mayfly.engine.face.transit import MoveNumbers
 from mayfly.everyplace.directory import awake
 from mayfly.everyplace.errors import EveryplaceError
@@ -31,6 +31,7 @@ from mayfly.everyplace.queues import MessageQueue
 from mayfly.lifetime.everyplace import Timepiece
 from mayfly.mqi.constants import MQMT_MQE_FIELDS, MQMT_MQE_FIELDS_FROM_MQE
 from mayfly.mqi.reasons import MQRC_OPTION_NOT_VALID_FOR_TYPE, MQRC_SYNCPOINT_NOT_AVAILABLE
+from mayfly.queue_manager import QueueManager
 
 _CORREL_ID_BYTES = 24
 
@@ -69,7 +70,7 @@ def move_to_mq(
 
 
 def move_from_mq(
-    mq_manager: Manager, mq_queue: str, manager: EveryplaceQueueManager, queue: str
+    mq_manager: QueueManager, mq_queue: str, manager: EveryplaceQueueManager, queue: str
 ) -> MessageUid | None:
     """Move the next message of an MQ queue and return its identity, None when there was none.
 
@@ -77,7 +78,7 @@ def move_from_mq(
     MQRC_OPTION_NOT_VALID_FOR_TYPE for a synchronous remote queue, which cannot promise that.
     """
     target = manager.directory.held_here(queue)
-    moves = Moves(manager, MoveNumbers(mq_manager))
+    moves = Moves(manager, MoveNumbers(mq_manager.engine))
     moves.settle()
     with mq_manager.session(transacted=True) as unit:
         got = unit.get(mq_queue)
@@ -96,12 +97,12 @@ def move_from_mq(
     return message.uid
 
 
-def settle_moves(manager: EveryplaceQueueManager, mq_manager: Manager) -> None:
+def settle_moves(manager: EveryplaceQueueManager, mq_manager: QueueManager) -> None:
     """Settle what a crash has left unfinished with an MQ queue manager, as each move does first.
 
     Raises MQRC_ENVIRONMENT_ERROR while the rule of a queue that gets a message so is not there.
     """
-    Moves(manager, MoveNumbers(mq_manager)).settle()
+    Moves(manager, MoveNumbers(mq_manager.engine)).settle()
 
 
 def from_mq(got: Message, clock: Timepiece) -> MessageFields:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Manager, Message
+from mayfly.engine import Message
 from mayfly.engine.face.transit import report_expiration
 from mayfly.everyplace.fields import MSG_CORREL_ID, MessageFields
 from mayfly.everyplace.mq_body import MQ_DATA, fields_as_body
 from mayfly.everyplace.rules import QueueEntry, QueueRule
 from mayfly.lifetime.reports import Cause, Original, is_owed
 from mayfly.mqi.descriptor import pack_descriptor, unpack_descriptor
+from mayfly.queue_manager import QueueManager
 
 #: Fields with the descriptor as the sender put it, and with the MsgId that the sender knows.
 MQ_DESCRIPTOR, MQ_MSG_ID = "MQ_Descriptor", "MQ_MsgId"
@@ -20,7 +21,7 @@ class ReportsToMq(QueueRule):
     Without it nobody is told: Everyplace itself knows rules, no reports.
     """
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: QueueManager) -> None:
         """Put reports on queues of, or by way of, an MQ queue manager."""
         self._manager = manager
 
@@ -28,7 +29,7 @@ class ReportsToMq(QueueRule):
         """Send the report, to the dead-letter queue where it cannot be delivered (R4)."""
         original = _original_of(message)
         if original is not None:
-            report_expiration(self._manager, original, None)
+            report_expiration(self._manager.engine, original, None)
 
 
 def remember_sender(got: Message, message: MessageFields) -> None:

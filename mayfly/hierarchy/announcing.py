@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from mayfly.engine import Manager
+from mayfly.engine import Engine
 from mayfly.engine.face.transit import SubscribedTopics, TopicChange, next_number
 from mayfly.hierarchy.announcements import WHOLE, Announcement
 
@@ -25,7 +25,7 @@ class _Told:
 class Announcer:
     """Makes the announcements of a queue manager; used by whoever works for its hierarchy."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: Engine) -> None:
         """Know nothing until :meth:`begin`."""
         self._manager = manager
         self._topics = SubscribedTopics(manager)

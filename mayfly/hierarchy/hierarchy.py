@@ -12,8 +12,8 @@ from contextlib import suppress
 
 from mayfly.engine import (
     Arrivals,
+    Engine,
     Handle,
-    Manager,
     Message,
     Session,
     manager_definition,
@@ -38,7 +38,7 @@ _RETRY_MS = 60 * SECOND_MS
 class Hierarchy:
     """Announces, listens to announcements and passes publications on, for one queue manager."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: Engine) -> None:
         """Take the place that the definitions say, now or when they are changed."""
         self._manager = manager
         self._neighbours = Neighbours(manager)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from mayfly.engine import GetRequest, Handle, Manager, Message, Session, forward, put_dead_letter
+from mayfly.engine import Engine, GetRequest, Handle, Message, Session, forward, put_dead_letter
 from mayfly.engine.face.transit import PUBLICATIONS, publish_from_neighbour
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -26,7 +26,7 @@ TURN_COUNT: Final = 100
 class Publications:
     """The publications of neighbours as they arrive, in a session that is always transacted."""
 
-    def __init__(self, manager: Manager, session: Session) -> None:
+    def __init__(self, manager: Engine, session: Session) -> None:
         """Open the queues; raises as ``Session.open``."""
         self._manager, self._session = manager, session
         self._arrived = session.open(PUBLICATIONS, c.MQOO_INPUT_EXCLUSIVE)

@@ -6,9 +6,10 @@ import logging
 import threading
 from contextlib import closing
 
-from mayfly.engine import Manager, Message, Signal, definitions_version, wait_for
+from mayfly.engine import Message, Signal, definitions_version, wait_for
 from mayfly.ims_bridge.request_handler import RequestHandler, Transaction
 from mayfly.mqi.errors import ConnectionBroken, InhibitedError, MQError, StoreError
+from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
 
@@ -28,14 +29,14 @@ class ImsBridge:
     the answer; None answers nothing, ImsNak refuses the request, any other exception backs it out.
     """
 
-    def __init__(self, manager: Manager, *, queue: str, transaction: Transaction) -> None:
+    def __init__(self, manager: QueueManager, *, queue: str, transaction: Transaction) -> None:
         """Take the queue and the program; nothing is opened yet. Raises TypeError."""
         if not callable(transaction):
             raise TypeError(f"transaction {transaction!r} cannot be called")
         self._manager = manager
         self._queue = queue
         self._transaction = transaction
-        self._signal = Signal(manager)
+        self._signal = Signal(manager.engine)
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._held_at_version: int | None = None
@@ -110,13 +111,15 @@ class ImsBridge:
 
         found: Message | _Called = _LOOK_AGAIN
         while found is _LOOK_AGAIN:
-            found = wait_for(self._manager, take, (self._signal.number, handler.queue_number))
+            found = wait_for(
+                self._manager.engine, take, (self._signal.number, handler.queue_number)
+            )
         return found if isinstance(found, Message) else None
 
     def _take(self, handler: RequestHandler) -> Message | _Called | None:
         if self._is_stopping:
             return _STOP
-        if self._held_at_version == definitions_version(self._manager):
+        if self._held_at_version == definitions_version(self._manager.engine):
             return None
         try:
             message = handler.source.take(in_parts=threading.current_thread() is self._thread)
@@ -127,7 +130,7 @@ class ImsBridge:
 
     def _deal_with(self, handler: RequestHandler, message: Message) -> None:
         # Read before the attempt: a definition changed during it may be the missing one.
-        version = definitions_version(self._manager)
+        version = definitions_version(self._manager.engine)
         try:
             comes_again = not handler.deal_with(message) and not handler.backout_threshold
         except ConnectionBroken:

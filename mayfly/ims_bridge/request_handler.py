@@ -5,15 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from mayfly.engine import (
-    GetRequest,
-    Manager,
-    Message,
-    forward,
-    full_name,
-    put_dead_letter_reply,
-    put_reply,
-)
+from mayfly.engine import GetRequest, Message, forward, full_name, put_dead_letter_reply, put_reply
 from mayfly.ims_bridge.refusals import ImsNak, refuse
 from mayfly.ims_bridge.replies import reply_to
 from mayfly.ims_bridge.requests import Asked, Request, asked_by, feedback_of
@@ -21,6 +13,7 @@ from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage, mq_error
 from mayfly.pymqi.headers import IIH
+from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.ims_bridge")
 #: Called with the data of a request and its MQIIH, None without; returns the answer, None for none.
@@ -30,7 +23,7 @@ Transaction = Callable[[Request, IIH | None], bytes | None]
 class RequestHandler:
     """Takes requests under syncpoint; request and reply are one unit of work. To be closed."""
 
-    def __init__(self, manager: Manager, queue: str, transaction: Transaction) -> None:
+    def __init__(self, manager: QueueManager, queue: str, transaction: Transaction) -> None:
         """Open the queue; raises its reason code."""
         self._manager = manager
         self._transaction = transaction
@@ -101,7 +94,7 @@ class RequestHandler:
         queue = self._handle.queue.definition.boqname
         if queue:
             try:
-                forward(self._manager, self._session, queue, message)
+                forward(self._manager.engine, self._session, queue, message)
             except MQError as error:
                 _LOG.warning("%s cannot go to BOQNAME(%s): %s", message, queue, error)
             else:

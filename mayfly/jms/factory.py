@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Manager
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.contexts import JMSContext, Shared
 from mayfly.jms.errors import classic, simplified
 from mayfly.lifetime.transactions import timeout_ms
+from mayfly.queue_manager import QueueManager
 
 
 class ConnectionFactory:
@@ -15,7 +15,7 @@ class ConnectionFactory:
 
     def __init__(
         self,
-        manager: Manager,
+        manager: QueueManager,
         *,
         client_id: str | None = None,
         total_tran_lifetime_timeout_s: int = 0,
@@ -27,12 +27,12 @@ class ConnectionFactory:
         receive on; from that moment its commit is refused and rolls back. 0 is for ever. Raises
         ValueError, TypeError.
         """
-        if not isinstance(manager, Manager):
+        if not isinstance(manager, QueueManager):
             raise TypeError(
                 f"a connection factory takes a queue manager of this process, not {manager!r}: "
                 "of one that another process serves, use session() (docs/SERVING.md)"
             )
-        self._manager = manager
+        self._manager = manager.engine
         self._client_id = client_id
         self._lifetime_ms = timeout_ms(
             "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from mayfly.engine import Manager
 from mayfly.jms.destinations import Destination
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint
@@ -20,6 +19,7 @@ from mayfly.listener.settings import (
     destination_named,
     number_of,
 )
+from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.listener")
 _SELECTOR = "messageSelector"
@@ -41,7 +41,7 @@ class ActivationSpec(Endpoint):
 
     def __init__(
         self,
-        manager: Manager,
+        manager: QueueManager,
         *,
         destination: str | Destination,
         on_message: OnMessage,
@@ -74,7 +74,7 @@ class ActivationSpec(Endpoint):
     @classmethod
     def of_listener_port(
         cls,
-        manager: Manager,
+        manager: QueueManager,
         *,
         name: str = "",
         destination: str | Destination,

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mayfly.engine import Manager, Signal
 from mayfly.engine import Message as QueueMessage
+from mayfly.engine import Signal
 from mayfly.engine.face.jms import LOOK_YOURSELF, Wait
 from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
+from mayfly.queue_manager import QueueManager
 
 
 class _Found(NamedTuple):
@@ -31,7 +32,7 @@ class ASF(Run):
     """A dispatcher and its workers; the lock guards their shared state."""
 
     def __init__(
-        self, manager: Manager, settings: Settings, tally: Tally, pool: ThreadPool
+        self, manager: QueueManager, settings: Settings, tally: Tally, pool: ThreadPool
     ) -> None:
         """Begin without a session."""
         super().__init__(manager, settings, tally, pool)
@@ -40,14 +41,14 @@ class ASF(Run):
         #: Those without a message: with a thread that waits, or without one.
         self._free: list[_Worker] = []
         #: Sent when the dispatcher is to look again.
-        self._signal = Signal(manager)
+        self._signal = Signal(manager.engine)
         self._queue_number = self._signal.number
         #: The worker on whose session a message was looked for last.
         self._asked: _Worker | None = None
         self._failure: Exception | None = None
         #: Whether nothing will be handed over any more.
         self.is_over = False
-        self._wait = Wait(manager)
+        self._wait = Wait(manager.engine)
         self.recovery = Recovery(self, self._wait)
         #: Sessions are looked at in intervals from here on.
         self.begun_ms = manager.now_ms()
@@ -57,11 +58,11 @@ class ASF(Run):
         self.begin()
         try:
             self._open_worker()
-            with self.manager.engine_lock:
+            with self.manager.engine.engine_lock:
                 self.pool.add(self)
             self.spawn(self._dispatch, is_session=False)
         except BaseException:
-            with self.manager.engine_lock:
+            with self.manager.engine.engine_lock:
                 self.pool.remove(self)
             self.give_up([worker.session for worker in self._workers])
             raise
@@ -87,7 +88,7 @@ class ASF(Run):
         One whose session was closed is forgotten: another is opened for the next message. Where
         another port waits for a thread of the pool it has this one: the session stays without.
         """
-        with self.manager.engine_lock:
+        with self.manager.engine.engine_lock:
             is_free = not self.is_over and worker.session.is_open
             if is_free:
                 self._free.append(worker)
@@ -96,7 +97,7 @@ class ASF(Run):
             else:
                 self.forget(worker)
             goes_on = is_free and worker.has_thread
-        self.manager.committer.run_deferred()
+        self.manager.engine.committer.run_deferred()
         return goes_on
 
     def wake(self) -> None:
@@ -136,7 +137,7 @@ class ASF(Run):
 
     def is_forgotten(self, worker: _Worker) -> bool:
         """Return True if the dispatcher has given a worker up."""
-        with self.manager.engine_lock:
+        with self.manager.engine.engine_lock:
             return worker not in self._workers
 
     def _dispatch(self) -> None:
@@ -152,7 +153,7 @@ class ASF(Run):
                     self._failure = None
         finally:
             self._wait.begun.set()
-            with self.manager.engine_lock:
+            with self.manager.engine.engine_lock:
                 self.is_over = True
                 self.pool.remove(self)
             self._close_free()
@@ -194,13 +195,13 @@ class ASF(Run):
     def _open_worker(self) -> None:
         worker = _Worker(self, self.open_session())
         self._queue_number = worker.session.number
-        with self.manager.engine_lock:
+        with self.manager.engine.engine_lock:
             self._workers.append(worker)
             self._free.append(worker)
 
     def _close_free(self) -> None:
         """Close the sessions without a message; after a failure they are opened anew."""
-        with self.manager.engine_lock:
+        with self.manager.engine.engine_lock:
             free = list(self._free)
             without_thread = [worker for worker in free if not worker.has_thread]
             for worker in free:
@@ -217,9 +218,9 @@ class _Worker:
         self._run = run
         self.session = session
         self.has_thread = False
-        self.wait = Wait(run.manager)
+        self.wait = Wait(run.manager.engine)
         #: Sent when it has a message, or is to end.
-        self._signal = Signal(run.manager)
+        self._signal = Signal(run.manager.engine)
         self._message: QueueMessage | None = None
         #: Whether its thread is to end, for another port; the session stays.
         self.is_unwanted = False
@@ -237,7 +238,7 @@ class _Worker:
         Raises JMSException when there can be none; the message is on its queue again then.
         """
         core = self._run.manager
-        with core.engine_lock:
+        with core.engine.engine_lock:
             self._message = message
             self._signal.send()
             is_new = not self.has_thread
@@ -247,7 +248,7 @@ class _Worker:
         try:
             spawn(self._work)
         except BaseException:
-            with core.engine_lock:
+            with core.engine.engine_lock:
                 self._run.forget(self)
             self.session.close()
             raise
@@ -263,9 +264,9 @@ class _Worker:
                 if not self._run.release(self):
                     break
         except FAILURES as failure:
-            with self._run.manager.engine_lock:
+            with self._run.manager.engine.engine_lock:
                 self._run.forget(self, failure)
-            self._run.manager.committer.run_deferred()
+            self._run.manager.engine.committer.run_deferred()
         finally:
             self._end()
 
@@ -275,7 +276,7 @@ class _Worker:
         until_ms = run.settings.reap_ms(run.begun_ms, core.now_ms())
         while True:
             self.wait.until(self._come, (self._signal.number,), until_ms)
-            with core.engine_lock:
+            with core.engine.engine_lock:
                 message, self._message = self._message, None
                 self.is_unwanted = False
                 if message is not None or run.leave(self):

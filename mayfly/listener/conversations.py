@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-from mayfly.engine import Manager
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import SESSION_TRANSACTED
 from mayfly.jms.consumers import MessageConsumer
@@ -13,6 +12,7 @@ from mayfly.jms.errors import classic
 from mayfly.jms.factory import ConnectionFactory
 from mayfly.jms.sessions import Session
 from mayfly.listener.settings import Settings
+from mayfly.queue_manager import QueueManager
 
 _subscriptions = itertools.count(1)
 
@@ -20,13 +20,13 @@ _subscriptions = itertools.count(1)
 class Conversations:
     """Opens sessions on as few connections as possible; threads share it."""
 
-    def __init__(self, manager: Manager, settings: Settings) -> None:
+    def __init__(self, manager: QueueManager, settings: Settings) -> None:
         """Begin without a connection."""
         self._factory = ConnectionFactory(manager)
         self._settings = settings
         #: The sessions of a topic share one subscription, which ends with the last of them.
         self._subscription = f"mayfly.listener.{next(_subscriptions)}"
-        self._lock = manager.runtime.lock("conversations")
+        self._lock = manager.engine.runtime.lock("conversations")
         self._connections: list[Connection] = []
 
     @property

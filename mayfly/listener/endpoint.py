@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine import Manager
 from mayfly.jms.errors import IllegalStateException
 from mayfly.listener.asf import ASF
 from mayfly.listener.non_asf import NonASF
@@ -13,6 +12,7 @@ from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Statistics, Tally
 from mayfly.listener.thread_pool import ThreadPool
 from mayfly.listener.timeouts import check_timeouts
+from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.listener")
 
@@ -21,7 +21,7 @@ class Endpoint:
     """Starts and stops the threads that call on_message; any thread may do either."""
 
     def __init__(
-        self, manager: Manager, settings: Settings, pool: ThreadPool | None = None
+        self, manager: QueueManager, settings: Settings, pool: ThreadPool | None = None
     ) -> None:
         """Take the settings; timeouts that cannot be safe are warned of (L10).
 
@@ -29,8 +29,8 @@ class Endpoint:
         """
         self._manager, self._settings = manager, settings
         self._pool = ThreadPool() if pool is None else pool
-        self._tally = Tally(manager.runtime.lock("tally"))
-        self._lock = manager.runtime.lock("port")
+        self._tally = Tally(manager.engine.runtime.lock("tally"))
+        self._lock = manager.engine.runtime.lock("port")
         self._run: Run | None = None
         for problem in check_timeouts(
             receive_timeout_ms=settings.receive_timeout_ms,
@@ -82,7 +82,7 @@ class Endpoint:
     def statistics(self) -> Statistics:
         """Return how it stands and what it has done."""
         # Under one lock: nobody is handed a message between the numbers.
-        with self._manager.engine_lock:
+        with self._manager.engine.engine_lock:
             run = self._run
             return self._tally.statistics(
                 threads=0 if run is None else run.thread_count,

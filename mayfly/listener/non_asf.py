@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Manager
 from mayfly.engine.face.jms import Wait
 from mayfly.listener.runs import FAILURES, Recovery, Run
 from mayfly.listener.server_session import ServerSession
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.thread_pool import ThreadPool
+from mayfly.queue_manager import QueueManager
 
 
 class NonASF(Run):
     """As many threads as sessions, which compete for the messages (L8)."""
 
     def __init__(
-        self, manager: Manager, settings: Settings, tally: Tally, pool: ThreadPool
+        self, manager: QueueManager, settings: Settings, tally: Tally, pool: ThreadPool
     ) -> None:
         """Begin without a session."""
         super().__init__(manager, settings, tally, pool)
@@ -29,7 +29,7 @@ class NonASF(Run):
             self.reserve_threads(self.settings.max_sessions)
             while len(sessions) < self.settings.max_sessions:
                 sessions.append(self.open_session())
-            self._waits = [Wait(self.manager) for _ in sessions]
+            self._waits = [Wait(self.manager.engine) for _ in sessions]
             for session, wait in zip(sessions, self._waits, strict=True):
                 self.spawn(_Receiver(self, session, wait).run)
         except BaseException:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from mayfly.engine import Manager
 from mayfly.jms.destinations import Destination
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.endpoint import Endpoint
@@ -18,6 +17,7 @@ from mayfly.listener.settings import (
     ports_named,
 )
 from mayfly.listener.thread_pool import ThreadPool
+from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.listener")
 
@@ -32,7 +32,7 @@ class ListenerPort(Endpoint):
 
     def __init__(
         self,
-        manager: Manager,
+        manager: QueueManager,
         *,
         name: str = "",
         destination: str | Destination,

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from mayfly.engine import Manager
 from mayfly.engine.face.jms import Wait
 from mayfly.jms.errors import JMSException
 from mayfly.listener.conversations import Conversations
@@ -18,6 +17,7 @@ from mayfly.listener.thread_pool import ThreadPool
 from mayfly.listener.transactions import TransactionService
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
+from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Thread
 
 _LOG = logging.getLogger("mayfly.listener")
@@ -29,7 +29,7 @@ class Run(ABC):
     """The threads of a port; the last of them that ends closes what they shared."""
 
     def __init__(
-        self, manager: Manager, settings: Settings, tally: Tally, pool: ThreadPool
+        self, manager: QueueManager, settings: Settings, tally: Tally, pool: ThreadPool
     ) -> None:
         """Take what there is to do; nothing is opened yet."""
         self.manager, self.settings, self.tally = manager, settings, tally
@@ -53,7 +53,7 @@ class Run(ABC):
     @property
     def is_own_thread(self) -> bool:
         """Whether the present thread is one of its own: inside of on_message."""
-        own = self.manager.runtime.thread_id()
+        own = self.manager.engine.runtime.thread_id()
         # The machine gives the number of a thread that has ended to another one.
         return any(thread.ident == own and thread.is_alive() for thread in self._threads)
 
@@ -92,7 +92,7 @@ class Run(ABC):
 
         Raises JMSException with MQRC_RESOURCE_PROBLEM when it has fewer left.
         """
-        with self.manager.engine_lock:
+        with self.manager.engine.engine_lock:
             if not self.pool.has_room(count):
                 said = (
                     f"{self.settings.title} needs {count} threads for its sessions; "
@@ -108,8 +108,8 @@ class Run(ABC):
         Raises JMSException with MQRC_RESOURCE_PROBLEM when the machine has none left.
         """
         work_of_run = partial(self._run, work, is_session)
-        thread = self.manager.runtime.thread(work_of_run, "mayfly-listener")
-        with self.manager.engine_lock:
+        thread = self.manager.engine.runtime.thread(work_of_run, "mayfly-listener")
+        with self.manager.engine.engine_lock:
             if is_session:
                 self._reserved_count -= 1
             alive = [one for one in self._threads if one.is_alive() or not one.ident]
@@ -118,7 +118,7 @@ class Run(ABC):
         try:
             thread.start()
         except RuntimeError as error:
-            with self.manager.engine_lock:
+            with self.manager.engine.engine_lock:
                 self._threads = [one for one in self._threads if one is not thread]
                 self._running_count -= 1
                 self._give_back(1 if is_session else 0)
@@ -131,7 +131,7 @@ class Run(ABC):
         self.join()
         for session in sessions:
             session.close()
-        with self.manager.engine_lock:
+        with self.manager.engine.engine_lock:
             count, self._reserved_count = self._reserved_count, 0
             self._give_back(count)
         self.transactions.close()
@@ -157,11 +157,11 @@ class Run(ABC):
         try:
             work()
         finally:
-            with self.manager.engine_lock:
+            with self.manager.engine.engine_lock:
                 self._running_count -= 1
                 is_last = not self._running_count
                 self._give_back(1 if is_session else 0)
-            self.manager.committer.run_deferred()
+            self.manager.engine.committer.run_deferred()
             if is_last:
                 self.is_stopping = True
                 self.transactions.close()
@@ -199,7 +199,7 @@ class Recovery:
 
     def _may_retry(self) -> bool:
         manager, limit = self._run.manager, self._run.settings.max_recovery_retries
-        has_ended = manager.is_closing or manager.is_stopped
+        has_ended = manager.engine.is_closing or manager.is_stopped
         return not (self._run.is_stopping or has_ended) and self._retry_count < limit
 
     def _resume(self) -> bool:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from mayfly.engine import Manager
 from mayfly.jms.destinations import Destination
 from mayfly.lifetime.transactions import TOTAL_TRAN_LIFETIME_TIMEOUT_S
 from mayfly.listener.port import ListenerPort
@@ -19,6 +18,7 @@ from mayfly.listener.settings import (
     ports_named,
 )
 from mayfly.listener.thread_pool import ThreadPool
+from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.listener")
 #: As large as the thread pool of WebSphere is unless it is told otherwise.
@@ -33,7 +33,7 @@ class MessageListenerService:
 
     def __init__(
         self,
-        manager: Manager,
+        manager: QueueManager,
         *,
         properties: Properties | None = None,
         max_threads: int = MAX_THREADS,

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
-from mayfly.engine import Manager
 from mayfly.jms.errors import (
     IllegalStateException,
     TransactionRolledBackException,
@@ -25,6 +24,7 @@ from mayfly.lifetime.transactions import (
 )
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
+from mayfly.queue_manager import QueueManager
 
 _LOG = logging.getLogger("mayfly.listener")
 
@@ -153,7 +153,7 @@ class TransactionService:
 
     def __init__(
         self,
-        manager: Manager,
+        manager: QueueManager,
         *,
         total_tran_lifetime_timeout_s: int = TOTAL_TRAN_LIFETIME_TIMEOUT_S,
         inactivity_timeout_s: int = 0,
@@ -169,7 +169,7 @@ class TransactionService:
         self._inactivity_ms = timeout_ms("inactivity_timeout_s", inactivity_timeout_s)
         self._manager = manager
         self._hears = on_timeout
-        self._lock = manager.runtime.lock("transactions")
+        self._lock = manager.engine.runtime.lock("transactions")
         self._open: set[Transaction] = set()
         self.now_ms = manager.now_ms
         if self._lifetime_ms or self._inactivity_ms:
@@ -217,7 +217,7 @@ class TransactionService:
         """Return the clock's time of the next timeout."""
         with self._lock:
             moments = [one.due_ms for one in self._open if one.due_ms is not None and one.is_active]
-        return min(moments) - self._manager.ahead_ms if moments else None
+        return min(moments) - self._manager.engine.ahead_ms if moments else None
 
     def run_due(self) -> None:
         """Mark the transactions whose time is over."""

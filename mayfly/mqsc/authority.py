@@ -31,13 +31,13 @@ from mayfly.mqsc.outcome import Outcome, done, not_found, nothing_else, shown
 from mayfly.mqsc.values import distinct, nearest, no_value, one_value
 
 if TYPE_CHECKING:
-    from mayfly.admin import Manager
+    from mayfly.admin import Engine
 
 #: Attributes that DISPLAY always shows, or that may be asked for.
 _SHOWN: Final = ("AUTHLIST", "ENTITY", "ENTTYPE", "OBJTYPE", "ALL")
 
 
-def set_record(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def set_record(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """SET AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP() AUTHADD() AUTHRMV()."""
     given = _given(command)
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
@@ -53,7 +53,7 @@ def set_record(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done("AMQ8862I", "IBM MQ authority record set.")
 
 
-def delete_record(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def delete_record(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DELETE AUTHREC PROFILE() OBJTYPE() PRINCIPAL() | GROUP()."""
     given = _given(command)
     object_type, profile = _object(queue_manager, command, given, "PROFILE")
@@ -66,7 +66,7 @@ def delete_record(queue_manager: Manager, command: Command, kind: str) -> Outcom
     return done("AMQ8863I", "IBM MQ authority record deleted.")
 
 
-def display_records(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def display_records(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DISPLAY AUTHREC [PROFILE()] [OBJTYPE()] [PRINCIPAL() | GROUP()] [MATCH()]."""
     given = _given(command)
     profile = one_value(given.pop("PROFILE")) if "PROFILE" in given else None
@@ -81,7 +81,7 @@ def display_records(queue_manager: Manager, command: Command, kind: str) -> Outc
     return shown(found, Selection(None, None), profile or AUTHREC, heading)
 
 
-def display_entity(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def display_entity(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DISPLAY ENTAUTH PRINCIPAL() | GROUP() OBJTYPE() OBJNAME(): all that comes together."""
     given = _given(command)
     object_type, name = _object(queue_manager, command, given, "OBJNAME")
@@ -98,7 +98,7 @@ def _given(command: Command) -> dict[str, Parameter]:
 
 
 def _object(
-    queue_manager: Manager, command: Command, given: dict[str, Parameter], keyword: str
+    queue_manager: Engine, command: Command, given: dict[str, Parameter], keyword: str
 ) -> tuple[str, str]:
     """Take type and name of an object out of the parameters; a queue manager's name is SELF."""
     if "OBJTYPE" not in given:

@@ -25,7 +25,7 @@ from mayfly.mqsc.result import Message
 from mayfly.mqsc.values import GENERIC, distinct, object_name, one_value
 
 if TYPE_CHECKING:
-    from mayfly.admin import Manager
+    from mayfly.admin import Engine
 
 _NAME_LENGTH: Final = 20
 _TYPE: Final = "CHLTYPE"
@@ -35,7 +35,7 @@ _TABLES: Final = ("QMGRTAB", "CLNTTAB")
 _DETAILS = ("AMQ8417I", "Display Channel Status details.")
 
 
-def display(queue_manager: Manager, command: Command, _kind: str) -> Outcome:
+def display(queue_manager: Engine, command: Command, _kind: str) -> Outcome:
     """DISPLAY CHANNEL(generic) [TYPE(a type | ALL)] [attributes] [WHERE()]; clients' as well."""
     pattern = object_name(command.object, generic=True)
     given = distinct(command.parameters)
@@ -65,7 +65,7 @@ def kind_to_delete(given: dict[str, Parameter], kind: str) -> str:
     return CLNTCONN if _word(given.pop("CHLTABLE", None), _TABLES) == _TABLES[1] else kind
 
 
-def display_status(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def display_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DISPLAY CHSTATUS(generic) [attributes] [WHERE()]: channels that were ever started."""
     pattern = object_name(command.object, generic=True)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
@@ -76,7 +76,7 @@ def display_status(queue_manager: Manager, command: Command, kind: str) -> Outco
     return shown(found, wanted, pattern, _DETAILS)
 
 
-def start(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def start(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """START CHANNEL(name)."""
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))
@@ -84,7 +84,7 @@ def start(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done("AMQ8018I", "Start IBM MQ channel accepted.")
 
 
-def stop(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def stop(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """STOP CHANNEL(name) [MODE(QUIESCE | FORCE | TERMINATE)]."""
     name = name_of(command.object)
     given = distinct(command.parameters)
@@ -94,7 +94,7 @@ def stop(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done("AMQ8019I", "Stop IBM MQ channel accepted.")
 
 
-def reset(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def reset(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """RESET CHANNEL(name) [SEQNUM(n)]: the number of the next message, 1 without it."""
     name = name_of(command.object)
     given = distinct(command.parameters)
@@ -105,7 +105,7 @@ def reset(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done("AMQ8023I", "IBM MQ channel reset.")
 
 
-def resolve(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def resolve(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """RESOLVE CHANNEL(name) ACTION(COMMIT | BACKOUT)."""
     name = name_of(command.object)
     given = distinct(command.parameters)
@@ -117,7 +117,7 @@ def resolve(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done("AMQ8025I", "IBM MQ channel resolved.")
 
 
-def ping(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def ping(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """PING CHANNEL(name): whether its partner answers."""
     name = name_of(command.object)
     nothing_else(command, kind, distinct(command.parameters))

@@ -52,7 +52,7 @@ from mayfly.mqsc.values import (
 )
 
 if TYPE_CHECKING:
-    from mayfly.admin import Manager
+    from mayfly.admin import Engine
 
 _QUEUE: Final = "QUEUE"
 _ALL_TYPES: Final = "ALL"
@@ -80,7 +80,7 @@ _OBJECT_SYNONYMS = {
     "TPS": TPSTATUS,
 }
 
-_Action: TypeAlias = Callable[["Manager", Command, str], Outcome]
+_Action: TypeAlias = Callable[["Engine", Command, str], Outcome]
 
 
 class _Replies(NamedTuple):
@@ -132,7 +132,7 @@ _REPLIES: dict[str, _Replies] = {
 }
 
 
-def execute(queue_manager: Manager, command: Command) -> Outcome:
+def execute(queue_manager: Engine, command: Command) -> Outcome:
     """Carry a command out; raises MqscSyntaxError when it is wrong, and then nothing is done."""
     verb = _VERB_SYNONYMS.get(command.verb.keyword, command.verb.keyword)
     actions = _ACTIONS.get(verb)
@@ -168,7 +168,7 @@ def _name(parameter: Parameter, kind: str) -> str:
     return channels.name_of(parameter) if is_channel else object_name(parameter)
 
 
-def _define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _define(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     kind = channels.kind_of(given, kind)
@@ -180,7 +180,7 @@ def _define(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done(*_REPLIES[kind].created)
 
 
-def _alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _alter(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     kind = channels.kind_of(given, kind)
@@ -188,13 +188,13 @@ def _alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done(*_REPLIES[kind].changed)
 
 
-def _alter_manager(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _alter_manager(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     attributes = settings(distinct(command.parameters), kind)
     admin.alter(queue_manager, kind, queue_manager.name, attributes)
     return done("AMQ8005I", "IBM MQ queue manager changed.")
 
 
-def _delete(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _delete(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     name = _name(command.object, kind)
     given = distinct(command.parameters)
     purge = kind == QLOCAL and switch(given, "PURGE")
@@ -204,14 +204,14 @@ def _delete(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done(*_REPLIES[kind].deleted)
 
 
-def _clear(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _clear(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     name = object_name(command.object)
     nothing_else(command, kind, distinct(command.parameters))
     admin.clear_queue(queue_manager, name)
     return done("AMQ8022I", "IBM MQ queue cleared.")
 
 
-def _clear_topic(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _clear_topic(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """CLEAR TOPICSTR(topic string) CLRTYPE(RETAINED)."""
     topic = one_value(command.object)
     given = distinct(command.parameters)
@@ -223,13 +223,13 @@ def _clear_topic(queue_manager: Manager, command: Command, kind: str) -> Outcome
     return done("AMQ8684I", "Topic string cleared.")
 
 
-def _ping(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _ping(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     nothing_else(command, kind, distinct(command.parameters))
     queue_manager.check_running()
     return done("AMQ8415I", "Ping IBM MQ Queue Manager command complete.")
 
 
-def _display(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _display(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DISPLAY kind(generic) [attributes] [WHERE()]."""
     name = command.object
     pattern = one_value(name) if kind == SUB else object_name(name, generic=True)
@@ -253,7 +253,7 @@ def _types(given: dict[str, Parameter]) -> tuple[str, ...]:
     return QUEUE_KINDS if kind == _ALL_TYPES else (kind,)
 
 
-def _display_status(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _display_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     pattern = object_name(command.object, generic=True)
     given = distinct(command.parameters)
     view = given.get("TYPE")
@@ -266,7 +266,7 @@ def _display_status(queue_manager: Manager, command: Command, kind: str) -> Outc
     return shown(found, wanted, pattern, ("AMQ8450I", "Display queue status details."))
 
 
-def _display_topic_status(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _display_topic_status(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DISPLAY TPSTATUS(topic string): the values that apply there, none of them ASPARENT."""
     topic = one_value(command.object)
     wanted = selection(distinct(command.parameters), (kind,), generic=False)
@@ -274,7 +274,7 @@ def _display_topic_status(queue_manager: Manager, command: Command, kind: str) -
     return shown(found, wanted, topic, ("AMQ8754I", "Display topic status details."))
 
 
-def _display_manager(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _display_manager(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     given = distinct(command.parameters)
     if "WHERE" in given:
         raise given["WHERE"].wrong(f"WHERE is not a keyword of DISPLAY {kind}")
@@ -283,7 +283,7 @@ def _display_manager(queue_manager: Manager, command: Command, kind: str) -> Out
     return shown(found, wanted, queue_manager.name, _OF_MANAGER[kind])
 
 
-def _display_all(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def _display_all(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DISPLAY PUBSUB, its neighbours in a hierarchy; DISPLAY GROUP, its queue-sharing group."""
     no_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))

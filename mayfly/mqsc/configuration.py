@@ -11,13 +11,13 @@ from mayfly.mqsc.outcome import Outcome, done, nothing_else, shown
 from mayfly.mqsc.values import distinct, one_value
 
 if TYPE_CHECKING:
-    from mayfly.admin import Manager
+    from mayfly.admin import Engine
 
 _DETAILS = ("MFY1001I", "Display setting details.")
 _CHANGED = ("MFY1002I", "Setting changed.")
 
 
-def display(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def display(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DISPLAY SETTING(generic) [VALUE] [DEFAULT] [WHERE()]: without either, both."""
     pattern = one_value(command.object)
     # Also of generic names, which alone would tell nothing.
@@ -25,7 +25,7 @@ def display(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return shown(inquire(queue_manager, (kind,), pattern), wanted, pattern, _DETAILS)
 
 
-def alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def alter(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """ALTER SETTING(name) VALUE(value), which acts on later calls."""
     name = one_value(command.object)
     given = distinct(command.parameters)
@@ -37,7 +37,7 @@ def alter(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done(*_CHANGED)
 
 
-def reset(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def reset(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """RESET SETTING(name): as when it was never given."""
     name = one_value(command.object)
     nothing_else(command, kind, distinct(command.parameters))

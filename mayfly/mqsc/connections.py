@@ -12,14 +12,14 @@ from mayfly.mqsc.result import Message
 from mayfly.mqsc.values import GENERIC, distinct, one_value
 
 if TYPE_CHECKING:
-    from mayfly.admin import Manager
+    from mayfly.admin import Engine
 
 _TYPE: Final = "TYPE"
 _KINDS: Final = {CONN: (CONN,), HANDLE: (HANDLE,), "ALL": (CONN, HANDLE)}
 _DETAILS: Final = ("AMQ8276I", "Display Connection details.")
 
 
-def display(queue_manager: Manager, command: Command, _kind: str) -> Outcome:
+def display(queue_manager: Engine, command: Command, _kind: str) -> Outcome:
     """DISPLAY CONN(generic) [TYPE(CONN | HANDLE | ALL)] [attributes] [WHERE()]."""
     pattern = fold(one_value(command.object))
     given = distinct(command.parameters)
@@ -36,7 +36,7 @@ def display(queue_manager: Manager, command: Command, _kind: str) -> Outcome:
     return shown(found, wanted, pattern, _DETAILS)
 
 
-def stop(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def stop(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """STOP CONN(id): end a connection; its unit of work is backed out."""
     identifier = fold(one_value(command.object))
     nothing_else(command, kind, distinct(command.parameters))

@@ -18,12 +18,12 @@ from mayfly.mqsc.result import (
 )
 
 if TYPE_CHECKING:
-    from mayfly.admin import Manager
+    from mayfly.admin import Engine
 
 _END = "END"
 
 
-def run_script(queue_manager: Manager, text: str) -> MqscResult:
+def run_script(queue_manager: Engine, text: str) -> MqscResult:
     """Run MQSC commands, one or many lines of them, and return what they answered.
 
     A wrong command changes nothing and the next one follows; no command raises an exception.
@@ -46,7 +46,7 @@ def run_script(queue_manager: Manager, text: str) -> MqscResult:
     return MqscResult("\n".join(transcript) + "\n", tuple(commands))
 
 
-def _run(queue_manager: Manager, statement: Statement) -> Outcome:
+def _run(queue_manager: Engine, statement: Statement) -> Outcome:
     try:
         return execute(queue_manager, parse(statement))
     except MqscSyntaxError as error:

@@ -26,7 +26,7 @@ from mayfly.mqsc.result import Message
 from mayfly.mqsc.values import attribute_value, distinct, one_value, unknown
 
 if TYPE_CHECKING:
-    from mayfly.admin import Manager
+    from mayfly.admin import Engine
 
 _ROWS: Final = object_type(CHLAUTH).attributes
 #: Names of users keep their case without quotes, as in SET AUTHREC; lists have several values.
@@ -40,7 +40,7 @@ _REFUSALS: Final = {
 _SECURITY_TYPES: Final = ("CONNAUTH", "AUTHSERV", "SSL")
 
 
-def set_rule(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def set_rule(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """SET CHLAUTH(profile) TYPE(type) … [ACTION(ADD | REPLACE | REMOVE | REMOVEALL)]."""
     profile = one_value(command.object)
     given = distinct(command.parameters)
@@ -55,7 +55,7 @@ def set_rule(queue_manager: Manager, command: Command, kind: str) -> Outcome:
     return done("AMQ8877I", "IBM MQ channel authentication record set.")
 
 
-def display_rules(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def display_rules(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """DISPLAY CHLAUTH(profile) [TYPE()] [MATCH(GENERIC | EXACT | ALL | RUNCHECK)] [attributes]."""
     profile = one_value(command.object)
     given = distinct(command.parameters)
@@ -74,7 +74,7 @@ def display_rules(queue_manager: Manager, command: Command, kind: str) -> Outcom
     return shown(found, wanted, profile, _DETAILS)
 
 
-def refresh(queue_manager: Manager, command: Command, kind: str) -> Outcome:
+def refresh(queue_manager: Engine, command: Command, kind: str) -> Outcome:
     """REFRESH SECURITY [TYPE(CONNAUTH | AUTHSERV | SSL)]."""
     given = distinct(command.parameters)
     security_type = given.pop("TYPE", None)
@@ -86,7 +86,7 @@ def refresh(queue_manager: Manager, command: Command, kind: str) -> Outcome:
 
 
 def _run_check(
-    queue_manager: Manager, command: Command, profile: str, given: dict[str, Parameter]
+    queue_manager: Engine, command: Command, profile: str, given: dict[str, Parameter]
 ) -> Outcome:
     """Answer MATCH(RUNCHECK) ADDRESS() CLNTUSER() | QMNAME() [SSLPEER()] [SSLCERTI()]."""
     if "*" in profile:

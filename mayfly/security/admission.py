@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
 
-from mayfly.engine import Manager
+from mayfly.engine import Engine
 from mayfly.lifetime.times import SECOND_MS, Clock
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError
@@ -39,7 +39,7 @@ __all__ = ["Admission", "Admitted", "Applicant"]
 class _Question(NamedTuple):
     """A password that is to be checked before an applicant is let in."""
 
-    manager: Manager
+    manager: Engine
     applicant: Applicant
     terms: Terms
     user: User | None
@@ -55,7 +55,7 @@ class Admission:
 
     def __init__(
         self,
-        managers: Iterable[Manager],
+        managers: Iterable[Engine],
         *,
         token: str = "",
         log: logging.Logger = LOG,
@@ -154,7 +154,7 @@ class Admission:
         return self._known_password(manager, applicant, terms)
 
     def _known_password(
-        self, manager: Manager, applicant: Applicant, terms: Terms
+        self, manager: Engine, applicant: Applicant, terms: Terms
     ) -> Admitted | _Question:
         """Let in whose password is remembered; ask for a check of any other."""
         # On this machine the address is that of everybody.
@@ -184,7 +184,7 @@ class Admission:
             self._refuse(answer, applicant, refused.refusal, delay_ms)
 
     def _let_in(
-        self, manager: Manager, applicant: Applicant, terms: Terms, *, is_verified: bool
+        self, manager: Engine, applicant: Applicant, terms: Terms, *, is_verified: bool
     ) -> Admitted:
         """Return the terms for the user whose authority counts; raises Refused."""
         name = user_of(applicant, terms, is_verified=is_verified)
@@ -211,7 +211,7 @@ class Admission:
         self._delays.call_after(delay_ms, partial(answer.set_exception, error))
 
 
-def _found(manager: Manager, name: str) -> User | None:
+def _found(manager: Engine, name: str) -> User | None:
     """Return a user, None when there is none; nobody comes in while the file is damaged."""
     try:
         return users_of(manager).find(name)

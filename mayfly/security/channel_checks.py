@@ -6,7 +6,7 @@ import logging
 from typing import Final, NamedTuple
 
 from mayfly.channel import channels_of
-from mayfly.engine import Manager, manager_definition
+from mayfly.engine import Engine, manager_definition
 from mayfly.engine.face.admission import (
     AUTHINFO,
     CHANNEL,
@@ -66,7 +66,7 @@ class Terms(NamedTuple):
         )
 
 
-def terms_of(manager: Manager, applicant: Applicant, log: logging.Logger) -> Terms:
+def terms_of(manager: Engine, applicant: Applicant, log: logging.Logger) -> Terms:
     """Return what a channel offers an applicant; raises Refused."""
     authentication = _authentication(manager)
     adopts = authentication is not None and authentication.adoptctx == k.MQADPCTX_YES
@@ -92,7 +92,7 @@ def terms_of(manager: Manager, applicant: Applicant, log: logging.Logger) -> Ter
     return Terms(channel, rule, check, adopts, delay_s)
 
 
-def needs_password(manager: Manager, applicant: Applicant, terms: Terms) -> bool:
+def needs_password(manager: Engine, applicant: Applicant, terms: Terms) -> bool:
     """Tell whether a password is to be checked; raises Refused when one is needed and missing."""
     is_given = bool(applicant.password and applicant.user)
     if is_given and terms.check != k.MQCHK_NONE:
@@ -123,7 +123,7 @@ def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
     return (terms.channel.mcauser if terms.channel is not None else "") or applicant.user
 
 
-def check_user(manager: Manager, applicant: Applicant, user: User, log: logging.Logger) -> bool:
+def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.Logger) -> bool:
     """Check that a channel does not keep a user out; tell whether it is an administrator.
 
     Raises Refused.
@@ -142,14 +142,14 @@ def check_user(manager: Manager, applicant: Applicant, user: User, log: logging.
     return is_admin
 
 
-def is_administrator(manager: Manager, user: User) -> bool:
+def is_administrator(manager: Engine, user: User) -> bool:
     """Tell whether a user may do everything: of group mqm, or the opener of the queue manager."""
     opener = opener_of(manager)
     is_opener = bool(opener) and user.name[:_LONGEST_USER] == opener
     return is_opener or ADMINISTRATORS_GROUP in (user.name, *user.groups)
 
 
-def rules_of(manager: Manager) -> list[ChannelRuleDefinition]:
+def rules_of(manager: Engine) -> list[ChannelRuleDefinition]:
     """Return the rules for channels that count: none with CHLAUTH(DISABLED)."""
     is_enabled = manager_definition(manager).chlauth == k.MQCHLA_ENABLED
     return channel_rules(manager) if is_enabled else []
@@ -167,7 +167,7 @@ def partner_of(applicant: Applicant) -> Partner:
     )
 
 
-def _authentication(manager: Manager) -> AuthenticationDefinition | None:
+def _authentication(manager: Engine) -> AuthenticationDefinition | None:
     """Return how passwords are checked, None where they are not; raises Refused."""
     name = manager_definition(manager).connauth
     if not name:
@@ -179,7 +179,7 @@ def _authentication(manager: Manager) -> AuthenticationDefinition | None:
     raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ5534E", said))
 
 
-def _channel(manager: Manager, applicant: Applicant) -> ChannelDefinition:
+def _channel(manager: Engine, applicant: Applicant) -> ChannelDefinition:
     wanted = s.MQCHT_RECEIVER if applicant.sending_manager else s.MQCHT_SVRCONN
     name = applicant.channel
     found = view_named(manager, CHANNEL, name) if "*" not in name else []

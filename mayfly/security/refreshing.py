@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from mayfly.engine import Manager
+from mayfly.engine import Engine
 
 
 class Refreshes:
@@ -30,16 +30,16 @@ class Refreshes:
                 method()
 
 
-_OF_MANAGERS: weakref.WeakKeyDictionary[Manager, Refreshes] = weakref.WeakKeyDictionary()
+_OF_MANAGERS: weakref.WeakKeyDictionary[Engine, Refreshes] = weakref.WeakKeyDictionary()
 _FINDING = threading.Lock()
 
 
-def refreshes_of(manager: Manager) -> Refreshes:
+def refreshes_of(manager: Engine) -> Refreshes:
     """Return the methods that are called when the security of a queue manager is refreshed."""
     with _FINDING:
         return _OF_MANAGERS.setdefault(manager, Refreshes())
 
 
-def refresh_security(manager: Manager) -> None:
+def refresh_security(manager: Engine) -> None:
     """Forget passwords that were right, and read users and certificates again."""
     refreshes_of(manager).refresh()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mayfly.engine import Manager, manager_folder
+from mayfly.engine import Engine, manager_folder
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreDamaged, mq_error
 from mayfly.runtime.files import Files
@@ -140,11 +140,11 @@ class Users:
 
 
 #: The users of open queue managers; those in memory end with theirs.
-_OF_MANAGERS: weakref.WeakKeyDictionary[Manager, Users] = weakref.WeakKeyDictionary()
+_OF_MANAGERS: weakref.WeakKeyDictionary[Engine, Users] = weakref.WeakKeyDictionary()
 _FINDING = threading.Lock()
 
 
-def users_of(manager: Manager) -> Users:
+def users_of(manager: Engine) -> Users:
     """Return the users of a queue manager."""
     with _FINDING:
         users = _OF_MANAGERS.get(manager)

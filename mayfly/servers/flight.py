@@ -21,7 +21,7 @@ from mayfly.bulk.client import DEFAULT_PORT
 from mayfly.bulk.errors import WrongToken, to_flight
 from mayfly.bulk.folder_socket import FlightSocket
 from mayfly.contracts.tokens import check_token
-from mayfly.engine import Manager
+from mayfly.queue_manager import QueueManager
 from mayfly.servers.exposure import check_clients
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
@@ -159,8 +159,8 @@ class FlightServer:
         if self._is_counted != (change > 0):
             self._is_counted = change > 0
             for manager in self._managers.values():
-                if isinstance(manager, Manager):
-                    manager.server_count += change
+                if isinstance(manager, QueueManager):
+                    manager.engine.server_count += change
 
     @property
     def _scheme(self) -> str:

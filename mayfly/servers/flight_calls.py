@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mayfly.contracts.reasons import BAD_REQUEST
 from mayfly.contracts.requests import kinds_of
-from mayfly.engine import Manager
+from mayfly.queue_manager import QueueManager
 from mayfly.store.ledger import Ledger
 
 #: One page of an answer; the verb's ``to_batch`` makes a record batch of it.
@@ -75,9 +75,9 @@ class PutVerb(NamedTuple):
     run: Callable[[ServedManager, Request, Iterator[pa.RecordBatch], threading.Event], Any]
 
 
-def with_queues(manager: ServedManager) -> Manager:
+def with_queues(manager: ServedManager) -> QueueManager:
     """Return a queue manager that is served with its queues; raises CallRefused."""
-    if not isinstance(manager, Manager):
+    if not isinstance(manager, QueueManager):
         raise CallRefused(BAD_REQUEST, f"{manager.name} is served without its queues")
     return manager
 

@@ -37,7 +37,7 @@ def _answering(call: Callable[..., Any]) -> Callable[..., Answer]:
     @wraps(call)
     def run(manager: ServedManager, *asked: Any) -> Answer:
         try:
-            return {wire.ANSWER: call(channels_of(with_queues(manager)).incoming, *asked)}
+            return {wire.ANSWER: call(channels_of(with_queues(manager).engine).incoming, *asked)}
         except LinkDown as error:
             return {wire.DOWN: str(error)}
         except MQError as error:

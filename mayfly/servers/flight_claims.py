@@ -10,9 +10,10 @@ from typing import Any
 from mayfly.contracts import claims as contract
 from mayfly.contracts.messages import DESCRIBED, MessageColumns
 from mayfly.contracts.reasons import BAD_REQUEST
-from mayfly.engine import Manager, Match
+from mayfly.engine import Match
 from mayfly.engine.face.bulk import ClaimError, ClaimLimit, browsable_page, browsable_ranges
 from mayfly.mqi.descriptor import unpack_descriptor
+from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight_calls import (
     CallRefused,
     Page,
@@ -33,7 +34,7 @@ _SAID = attrgetter(*DESCRIBED)
 Answer = dict[str, Any]
 
 
-def _translated(call: Callable[[Manager, Request], Answer]) -> Callable[..., Answer]:
+def _translated(call: Callable[[QueueManager, Request], Answer]) -> Callable[..., Answer]:
     """Give a verb the queue manager it needs, and its refusals the form that travels."""
 
     @wraps(call)
@@ -47,7 +48,7 @@ def _translated(call: Callable[[Manager, Request], Answer]) -> Callable[..., Ans
 
 
 @_translated
-def attach(manager: Manager, request: Request) -> Answer:
+def attach(manager: QueueManager, request: Request) -> Answer:
     """Begin to act as a consumer of a queue."""
     standing = manager.claims.attach(*request_of(contract.AttachRequest, request))
     return contract.Attached(
@@ -61,7 +62,7 @@ def attach(manager: Manager, request: Request) -> Answer:
 
 
 @_translated
-def claim(manager: Manager, request: Request) -> Answer:
+def claim(manager: QueueManager, request: Request) -> Answer:
     """Claim the next messages behind a claim."""
     asked = request_of(contract.ClaimRequest, request)
     limit = ClaimLimit(asked.max_rows, asked.max_data_bytes, asked.up_to)
@@ -70,68 +71,68 @@ def claim(manager: Manager, request: Request) -> Answer:
 
 
 @_translated
-def mark(manager: Manager, request: Request) -> Answer:
+def mark(manager: QueueManager, request: Request) -> Answer:
     """Tell what ``up_to`` of a claim takes to stop at what is there now."""
     fields_of(request)
     return contract.Mark(manager.claims.mark())._asdict()
 
 
 @_translated
-def end(manager: Manager, request: Request) -> Answer:
+def end(manager: QueueManager, request: Request) -> Answer:
     """End what claims hold."""
     count = manager.claims.end(*request_of(contract.EndRequest, request))
     return contract.Counted(count)._asdict()
 
 
 @_translated
-def end_written(manager: Manager, request: Request) -> Answer:
+def end_written(manager: QueueManager, request: Request) -> Answer:
     """End what claims hold that a checkpoint says is written."""
     count = manager.claims.end_written(*request_of(contract.EndWrittenRequest, request))
     return contract.Counted(count)._asdict()
 
 
 @_translated
-def quiesce(manager: Manager, request: Request) -> Answer:
+def quiesce(manager: QueueManager, request: Request) -> Answer:
     """Give a reader no further claim."""
     manager.claims.quiesce(*request_of(contract.Reader, request))
     return {}
 
 
 @_translated
-def renew(manager: Manager, request: Request) -> Answer:
+def renew(manager: QueueManager, request: Request) -> Answer:
     """Hear of a reader that lives."""
     manager.claims.renew(*request_of(contract.Reader, request))
     return {}
 
 
 @_translated
-def edges(manager: Manager, request: Request) -> Answer:
+def edges(manager: QueueManager, request: Request) -> Answer:
     """Tell which rows claims hold."""
     edges = manager.claims.edges(*request_of(contract.EdgesRequest, request))
     return contract.Edges(*edges)._asdict()
 
 
 @_translated
-def release(manager: Manager, request: Request) -> Answer:
+def release(manager: QueueManager, request: Request) -> Answer:
     """Give back what a consumer has claimed."""
     count = manager.claims.release(*request_of(contract.ReleaseRequest, request))
     return contract.Counted(count)._asdict()
 
 
 @_translated
-def consumers(manager: Manager, request: Request) -> Answer:
+def consumers(manager: QueueManager, request: Request) -> Answer:
     """List all consumers."""
     fields_of(request)
     return {"consumers": [standing._asdict() for standing in manager.claims.standings()]}
 
 
 @_translated
-def browse_ranges(manager: Manager, request: Request) -> Answer:
+def browse_ranges(manager: QueueManager, request: Request) -> Answer:
     """Cut what is on a queue into parts that can be browsed side by side."""
     asked = request_of(contract.RangesRequest, request)
     if asked.part_count < 1:
         raise CallRefused(BAD_REQUEST, f"part_count >= 1 does not hold for {asked.part_count}")
-    return {"ranges": browsable_ranges(manager, asked.queue, asked.part_count)}
+    return {"ranges": browsable_ranges(manager.engine, asked.queue, asked.part_count)}
 
 
 def open_claimed(manager: ServedManager, request: Request) -> Iterator[Page]:
@@ -148,7 +149,7 @@ def open_browse(manager: ServedManager, request: Request) -> Iterator[Page]:
     return _browsed(with_queues(manager), asked.queue, within, match, asked.priority)
 
 
-def _claimed(manager: Manager, asked: contract.ClaimedRequest) -> Iterator[Page]:
+def _claimed(manager: QueueManager, asked: contract.ClaimedRequest) -> Iterator[Page]:
     consumer, epoch, after, until = asked
     while after < until:
         try:
@@ -162,12 +163,12 @@ def _claimed(manager: Manager, asked: contract.ClaimedRequest) -> Iterator[Page]
 
 
 def _browsed(
-    manager: Manager, name: str, within: tuple[int, int], match: Match, priority: int | None
+    manager: QueueManager, name: str, within: tuple[int, int], match: Match, priority: int | None
 ) -> Iterator[Page]:
     low: int | None
     low, high = within
     while low is not None:
-        queue, found, low = browsable_page(manager, name, (low, high), match, priority)
+        queue, found, low = browsable_page(manager.engine, name, (low, high), match, priority)
         if found:
             yield _page(manager, queue, _columns(found))
 
@@ -185,7 +186,7 @@ def _columns(rows: list[StoredMessage]) -> MessageColumns:
     )
 
 
-def _page(manager: Manager, queue: str | Sequence[str], columns: MessageColumns) -> Page:
+def _page(manager: QueueManager, queue: str | Sequence[str], columns: MessageColumns) -> Page:
     """Return messages with what their descriptors say, as bulk.queue_client.MessagePage has it."""
     described = {packed: _SAID(unpack_descriptor(packed)) for packed in set(columns.descriptor)}
     return manager.name, queue, columns, described

@@ -25,10 +25,11 @@ from mayfly.contracts.sessions import (
     packed,
     unpacked,
 )
-from mayfly.engine import Manager, Message, position_of
+from mayfly.engine import Message, position_of
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import pack_descriptor
 from mayfly.mqi.errors import MQError, mq_error
+from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight_calls import CallRefused, Request, fields_of, request_of
 from mayfly.servers.letter_verbs import LETTER_VERBS, LetterWork
 from mayfly.servers.session_verbs import SESSION_VERBS
@@ -46,7 +47,7 @@ class Sessions:
         #: Set when the server is to stop.
         self.stopping = threading.Event()
 
-    def converse(self, manager: Manager, opening: Request, exchange: tuple[Any, Any]) -> None:
+    def converse(self, manager: QueueManager, opening: Request, exchange: tuple[Any, Any]) -> None:
         """Answer the calls of a client until it ends the exchange, or the server is to stop.
 
         ``exchange`` is Flight's reader and writer. A session that the queue manager refuses, or
@@ -100,7 +101,7 @@ class Sessions:
 class _Conversation:
     """A session of the queue manager, and what its client has begun."""
 
-    def __init__(self, manager: Manager, user: str, program: str, *, transacted: bool) -> None:
+    def __init__(self, manager: QueueManager, user: str, program: str, *, transacted: bool) -> None:
         self._manager = manager
         # The token is the operator's: the session has the authority of the opener of the queue
         # manager, whatever user name the client gives.

@@ -9,7 +9,6 @@ from typing import Any
 from mayfly.contracts.reasons import BAD_REQUEST
 from mayfly.contracts.sessions import LONGEST_WAIT_MS
 from mayfly.dead_letter import DeadLetterHandler, RuleTableError, parse_rules
-from mayfly.engine import Manager
 from mayfly.lifetime.times import SECOND_MS
 from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight_calls import CallRefused, Request, fields_of
@@ -18,7 +17,7 @@ from mayfly.servers.flight_calls import CallRefused, Request, fields_of
 class LetterWork:
     """The handler of a session, if there is one; it works on a thread of its own."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: QueueManager) -> None:
         """Work on the letters of a queue manager when it is asked for."""
         self._manager = manager
         self._handler: DeadLetterHandler | None = None

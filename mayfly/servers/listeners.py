@@ -96,7 +96,7 @@ class MqListener:
             ),
         )
         for manager in self._managers:
-            self._known.enter_context(clients_known(manager, self._server))
+            self._known.enter_context(clients_known(manager.engine, self._server))
         if self._address is None:
             return ""
         try:

@@ -7,9 +7,10 @@ from typing import Any
 
 from mayfly.contracts.reasons import BAD_REQUEST
 from mayfly.contracts.sessions import LONGEST_WAIT_MS
-from mayfly.engine import Manager, Message, ScheduleFilter, Session
+from mayfly.engine import Message, ScheduleFilter, Session
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqsc import run_script
+from mayfly.queue_manager import QueueManager
 from mayfly.servers.flight_calls import CallRefused, Request, fields_of
 
 _OPTIONAL_INT = (int, type(None))
@@ -19,12 +20,12 @@ _OPTIONAL_FLAG = (bool, type(None))
 
 #: Is given the queue manager, the session and what the call asks for. An iterator that it answers
 #: is a stream, whose parts the client asks for one by one.
-SessionVerb = Callable[[Manager, Session, Request], Any]
+SessionVerb = Callable[[QueueManager, Session, Request], Any]
 
 
-def _mqsc(manager: Manager, _session: Session, request: Request) -> Any:
+def _mqsc(manager: QueueManager, _session: Session, request: Request) -> Any:
     (script,) = fields_of(request, script=str)
-    result = run_script(manager, script)
+    result = run_script(manager.engine, script)
     commands = [
         (
             command.number,
@@ -37,31 +38,31 @@ def _mqsc(manager: Manager, _session: Session, request: Request) -> Any:
     return result.text, commands
 
 
-def _status(manager: Manager, _session: Session, request: Request) -> str:
+def _status(manager: QueueManager, _session: Session, request: Request) -> str:
     fields_of(request)
     return manager.delay_processor_status()
 
 
-def _why(manager: Manager, _session: Session, request: Request) -> Any:
+def _why(manager: QueueManager, _session: Session, request: Request) -> Any:
     return manager.why(*fields_of(request, identifier=bytes))
 
 
-def _verify(manager: Manager, _session: Session, request: Request) -> Any:
+def _verify(manager: QueueManager, _session: Session, request: Request) -> Any:
     fields_of(request)
     return manager.verify()
 
 
-def _own_time(manager: Manager, _session: Session, request: Request) -> Any:
+def _own_time(manager: QueueManager, _session: Session, request: Request) -> Any:
     fields_of(request)
     return manager.own_time()
 
 
-def _follow_wall(manager: Manager, _session: Session, request: Request) -> Any:
+def _follow_wall(manager: QueueManager, _session: Session, request: Request) -> Any:
     fields_of(request)
     return manager.follow_wall()
 
 
-def _put(_manager: Manager, session: Session, request: Request) -> bytes:
+def _put(_manager: QueueManager, session: Session, request: Request) -> bytes:
     fields_of(
         request,
         queue=str,
@@ -78,7 +79,7 @@ def _put(_manager: Manager, session: Session, request: Request) -> bytes:
     return session.put(**request)
 
 
-def _get(_manager: Manager, session: Session, request: Request) -> Message | None:
+def _get(_manager: QueueManager, session: Session, request: Request) -> Message | None:
     queue, wait_ms, msg_id, correl_id = fields_of(
         request, queue=str, wait_ms=int, msg_id=_OPTIONAL_BYTES, correl_id=_OPTIONAL_BYTES
     )
@@ -88,50 +89,50 @@ def _get(_manager: Manager, session: Session, request: Request) -> Message | Non
     return session.get(queue, wait_ms=wait_ms, msg_id=msg_id, correl_id=correl_id)
 
 
-def _browse(_manager: Manager, session: Session, request: Request) -> Iterator[Message]:
+def _browse(_manager: QueueManager, session: Session, request: Request) -> Iterator[Message]:
     queue, msg_id, correl_id = fields_of(
         request, queue=str, msg_id=_OPTIONAL_BYTES, correl_id=_OPTIONAL_BYTES
     )
     return session.browse(queue, msg_id=msg_id, correl_id=correl_id)
 
 
-def _commit(_manager: Manager, session: Session, request: Request) -> None:
+def _commit(_manager: QueueManager, session: Session, request: Request) -> None:
     fields_of(request)
     session.commit()
 
 
-def _backout(_manager: Manager, session: Session, request: Request) -> None:
+def _backout(_manager: QueueManager, session: Session, request: Request) -> None:
     fields_of(request)
     session.backout()
 
 
-def _audit(_manager: Manager, session: Session, request: Request) -> Any:
+def _audit(_manager: QueueManager, session: Session, request: Request) -> Any:
     return session.schedule.audit(*fields_of(request, limit=int))
 
 
-def _now(_manager: Manager, session: Session, request: Request) -> int:
+def _now(_manager: QueueManager, session: Session, request: Request) -> int:
     fields_of(request)
     return session.schedule.now_ms()
 
 
-def _list(_manager: Manager, session: Session, request: Request) -> Any:
+def _list(_manager: QueueManager, session: Session, request: Request) -> Any:
     where, limit, after = fields_of(request, where=list, limit=int, after=_OPTIONAL_INT)
     return session.schedule.list(_filter(where), limit=limit, after=after)
 
 
-def _show(_manager: Manager, session: Session, request: Request) -> Any:
+def _show(_manager: QueueManager, session: Session, request: Request) -> Any:
     return session.schedule.show(*fields_of(request, msg_id=bytes))
 
 
-def _count(_manager: Manager, session: Session, request: Request) -> int:
+def _count(_manager: QueueManager, session: Session, request: Request) -> int:
     return session.schedule.count(*fields_of(request, queue=_OPTIONAL_TEXT))
 
 
-def _cancel(_manager: Manager, session: Session, request: Request) -> str:
+def _cancel(_manager: QueueManager, session: Session, request: Request) -> str:
     return session.schedule.cancel(*fields_of(request, msg_id=bytes))
 
 
-def _reschedule(manager: Manager, session: Session, request: Request) -> str:
+def _reschedule(manager: QueueManager, session: Session, request: Request) -> str:
     msg_id, delay_ms, deliver_at_ms = fields_of(
         request, msg_id=bytes, delay_ms=_OPTIONAL_INT, deliver_at_ms=_OPTIONAL_INT
     )
@@ -141,18 +142,18 @@ def _reschedule(manager: Manager, session: Session, request: Request) -> str:
     return receipt
 
 
-def _release(manager: Manager, session: Session, request: Request) -> str:
+def _release(manager: QueueManager, session: Session, request: Request) -> str:
     receipt = session.schedule.release(*fields_of(request, msg_id=bytes))
     manager.run_due()
     return receipt
 
 
-def _cancel_all(_manager: Manager, session: Session, request: Request) -> Iterator[int]:
+def _cancel_all(_manager: QueueManager, session: Session, request: Request) -> Iterator[int]:
     (where,) = fields_of(request, where=list)
     return session.schedule.cancel_all(_filter(where))
 
 
-def _reschedule_all(manager: Manager, session: Session, request: Request) -> Iterator[int]:
+def _reschedule_all(manager: QueueManager, session: Session, request: Request) -> Iterator[int]:
     where, delay_ms, deliver_at_ms, by_ms = fields_of(
         request,
         where=list,
@@ -166,12 +167,12 @@ def _reschedule_all(manager: Manager, session: Session, request: Request) -> Ite
     return _delivered(manager, counts)
 
 
-def _release_all(manager: Manager, session: Session, request: Request) -> Iterator[int]:
+def _release_all(manager: QueueManager, session: Session, request: Request) -> Iterator[int]:
     (where,) = fields_of(request, where=list)
     return _delivered(manager, session.schedule.release_all(_filter(where)))
 
 
-def _delivered(manager: Manager, counts: Iterator[int]) -> Iterator[int]:
+def _delivered(manager: QueueManager, counts: Iterator[int]) -> Iterator[int]:
     """Yield the counts of a change, and let what is due by it go before the end is told."""
     yield from counts
     manager.run_due()

@@ -12,9 +12,10 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine import GetRequest, Manager, Message, put_dead_letter
+from mayfly.engine import GetRequest, Message, put_dead_letter
 from mayfly.mqi import constants as c
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
+from mayfly.queue_manager import QueueManager
 from mayfly.trigger_monitor.messages import trigger_message_of
 from mayfly.trigger_monitor.programs import CannotStart, Program, Programs
 
@@ -44,7 +45,7 @@ class TriggerMonitor:
 
     def __init__(
         self,
-        manager: Manager,
+        manager: QueueManager,
         queue: str,
         programs: Mapping[str, Program] = _NO_PROGRAMS,
         *,
@@ -178,7 +179,7 @@ class TriggerMonitor:
         """Put a trigger message on the dead-letter queue; where that fails, it is lost (T9)."""
         _LOG.warning("%s: %s", message, why)
         try:
-            put_dead_letter(self._manager, self._session, message, feedback)
+            put_dead_letter(self._manager.engine, self._session, message, feedback)
             outcome = Outcome.DEAD_LETTERED
         except ConnectionBroken:
             raise

@@ -42,13 +42,13 @@ def test_each_connection_is_shown_with_its_unit_of_work_and_its_age(
 ) -> None:
     idle, busy = connected(qm, "anna", "orders.py"), connected(qm, "bert", "billing.py")
     handle = busy.open("Q1", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
-    assert admin.inquire(qm, (CONN,), "*")[1].values["UOWSTATE"] == 0
+    assert admin.inquire(qm.engine, (CONN,), "*")[1].values["UOWSTATE"] == 0
     clock.advance(5_000)
     with qm.session() as program:
         program.put("Q1", b"x")
     busy.get(handle, c.MQGMO_SYNCPOINT)
     clock.advance(61_500)
-    first, second = admin.inquire(qm, (CONN,), "*")
+    first, second = admin.inquire(qm.engine, (CONN,), "*")
     assert first.values == {
         "APPLTAG": "orders.py",
         "USERID": "anna",
@@ -65,10 +65,10 @@ def test_each_connection_is_shown_with_its_unit_of_work_and_its_age(
     # 1,700,000,005 s is 22:13:25 UTC.
     assert (second.values["UOWSTDA"], second.values["UOWSTTI"]) == ("2023-11-14", "22.13.25")
     busy.commit()
-    assert admin.inquire(qm, (CONN,), second.name)[0].values["UOWSTATE"] == 0
+    assert admin.inquire(qm.engine, (CONN,), second.name)[0].values["UOWSTATE"] == 0
     idle.close()
     busy.close()
-    assert admin.inquire(qm, (CONN,), "*") == []
+    assert admin.inquire(qm.engine, (CONN,), "*") == []
 
 
 def test_a_unit_of_work_begins_with_its_first_put_or_publication(
@@ -80,7 +80,7 @@ def test_a_unit_of_work_begins_with_its_first_put_or_publication(
             put()
             clock.advance(7_000)
             put()
-            [shown] = admin.inquire(qm, (CONN,), "*")
+            [shown] = admin.inquire(qm.engine, (CONN,), "*")
             assert shown.values["UOWAGE"] == 7
             session.backout()
 
@@ -108,8 +108,8 @@ def test_mqsc_shows_connections_and_who_has_a_queue_open(qm: QueueManager) -> No
     ]
     everything = qm.mqsc("DISPLAY CONN(*) TYPE(ALL)").rows
     assert [row["TYPE"] for row in everything] == ["CONN", "HANDLE", "CONN", "HANDLE", "HANDLE"]
-    assert admin.inquire(qm, (CONN,), "*", Filter("HANDLES", "GT", 1))[0].name == number
-    assert len(admin.inquire(qm, (HANDLE,), "*")) == 3
+    assert admin.inquire(qm.engine, (CONN,), "*", Filter("HANDLES", "GT", 1))[0].name == number
+    assert len(admin.inquire(qm.engine, (HANDLE,), "*")) == 3
 
 
 def test_stop_conn_backs_out_and_ends_waits(qm: QueueManager) -> None:
@@ -189,7 +189,7 @@ def test_clients_of_a_server_are_shown_by_channel_and_stopped_with_it(qm: QueueM
         Client(session.number + 1_003, 4, "APP", queue_manager="QM2"),
     ]
     server = Server(clients)
-    with clients_known(qm, server):
+    with clients_known(qm.engine, server):
         [shown] = qm.mqsc("DISPLAY CONN(*)").rows
         assert (shown["CHANNEL"], shown["CONNAME"]) == ("APP", "10.0.0.7")
         rows = qm.mqsc("DISPLAY CHSTATUS(APP)").rows
@@ -198,7 +198,7 @@ def test_clients_of_a_server_are_shown_by_channel_and_stopped_with_it(qm: QueueM
             for row in rows
         ] == [("10.0.0.7", "RUNNING", "app", 2, 40), ("10.0.0.8", "RUNNING", "app", 1, 20)]
         assert (rows[0]["CHLTYPE"], rows[0]["CHSTATI"]) == ("SVRCONN", "22.13.20")
-        assert len(admin.inquire(qm, (CHSTATUS,), "*")) == 3
+        assert len(admin.inquire(qm.engine, (CHSTATUS,), "*")) == 3
         assert qm.mqsc("STOP CHANNEL(APP) MODE(TERMINATE)").ok
         assert server.ended == [clients[0].number, clients[1].number, clients[2].number]
         [stopped] = qm.mqsc("DISPLAY CHSTATUS(APP)").rows

@@ -59,21 +59,21 @@ def test_each_kind_is_defined_altered_inquired_and_deleted_alike(
     qm: mayfly.QueueManager, kind: str
 ) -> None:
     changed, to = ("USERDATA", "x") if kind == SUB else ("DESCR", "new")
-    admin.define(qm, kind, "ONE", NEEDED.get(kind, {}))
+    admin.define(qm.engine, kind, "ONE", NEEDED.get(kind, {}))
     with pytest.raises(MQError) as caught:
-        admin.define(qm, kind, "ONE", NEEDED.get(kind, {}))
+        admin.define(qm.engine, kind, "ONE", NEEDED.get(kind, {}))
     exists = rc.MQRC_SUB_ALREADY_EXISTS if kind == SUB else rc.MQRC_OBJECT_ALREADY_EXISTS
     assert caught.value.reason == exists
-    admin.alter(qm, kind, "ONE", {changed: to})
-    [record] = admin.inquire(qm, (kind,), "ONE")
+    admin.alter(qm.engine, kind, "ONE", {changed: to})
+    [record] = admin.inquire(qm.engine, (kind,), "ONE")
     assert (record.kind, record.name, record.values[changed]) == (kind, "ONE", to)
     for keyword, value in record.values.items():
         row = admin.object_type(kind).row(keyword)
         assert row is None or isinstance(value, str) == row.is_text, keyword
-    admin.delete(qm, kind, "ONE")
-    assert admin.inquire(qm, (kind,), "ONE") == []
+    admin.delete(qm.engine, kind, "ONE")
+    assert admin.inquire(qm.engine, (kind,), "ONE") == []
     with pytest.raises(MQError) as caught:
-        admin.delete(qm, kind, "ONE")
+        admin.delete(qm.engine, kind, "ONE")
     unknown = rc.MQRC_NO_SUBSCRIPTION if kind == SUB else rc.MQRC_UNKNOWN_OBJECT_NAME
     assert caught.value.reason == unknown
 
@@ -83,11 +83,11 @@ def test_an_unknown_attribute_is_named_with_its_value_and_nothing_is_defined(
     qm: mayfly.QueueManager, kind: str
 ) -> None:
     with pytest.raises(AdminError) as caught:
-        admin.define(qm, kind, "ONE", {**NEEDED.get(kind, {}), "MAXDETPH": 5})
+        admin.define(qm.engine, kind, "ONE", {**NEEDED.get(kind, {}), "MAXDETPH": 5})
     error = caught.value
     assert (error.reason, error.attribute, error.value) == (rc.MQRC_SELECTOR_ERROR, "MAXDETPH", 5)
     assert str(error) == f"MQRC_SELECTOR_ERROR (2067): MAXDETPH is no attribute of {kind}"
-    assert admin.inquire(qm, (kind,), "ONE") == []
+    assert admin.inquire(qm.engine, (kind,), "ONE") == []
 
 
 @pytest.mark.parametrize(
@@ -107,69 +107,69 @@ def test_an_unknown_attribute_is_named_with_its_value_and_nothing_is_defined(
 def test_a_wrong_value_is_refused_whichever_codec_it_came_by(
     qm: mayfly.QueueManager, keyword: str, value: Value, said: str
 ) -> None:
-    admin.define(qm, QLOCAL, "Q", {"MAXDEPTH": 7, "DESCR": "was"})
+    admin.define(qm.engine, QLOCAL, "Q", {"MAXDEPTH": 7, "DESCR": "was"})
     errors = []
     with pytest.raises(AdminError) as caught:
-        admin.define(qm, QLOCAL, "NEW", {keyword: value})
+        admin.define(qm.engine, QLOCAL, "NEW", {keyword: value})
     errors.append(caught.value)
     with pytest.raises(AdminError) as caught:
-        admin.alter(qm, QLOCAL, "Q", {"GET": c.MQQA_GET_INHIBITED, keyword: value})
+        admin.alter(qm.engine, QLOCAL, "Q", {"GET": c.MQQA_GET_INHIBITED, keyword: value})
     errors.append(caught.value)
     for error in errors:
         assert (error.reason, error.attribute) == (MQRCCF_ATTR_VALUE_ERROR, keyword)
         assert error.value == value
         assert said in error.detail
-    [record] = admin.inquire(qm, QUEUE_KINDS, "Q")
+    [record] = admin.inquire(qm.engine, QUEUE_KINDS, "Q")
     assert record.values["GET"] == c.MQQA_GET_ALLOWED
-    assert admin.inquire(qm, QUEUE_KINDS, "NEW") == []
+    assert admin.inquire(qm.engine, QUEUE_KINDS, "NEW") == []
 
 
 def test_the_blanks_at_the_end_of_a_text_mean_nothing(qm: mayfly.QueueManager) -> None:
-    admin.define(qm, QLOCAL, "Q", {"DESCR": "  two  "})
-    [record] = admin.inquire(qm, (QLOCAL,), "Q")
+    admin.define(qm.engine, QLOCAL, "Q", {"DESCR": "  two  "})
+    [record] = admin.inquire(qm.engine, (QLOCAL,), "Q")
     assert record.values["DESCR"] == "  two"
 
 
 def test_a_model_gives_what_is_left_out_and_must_be_there(qm: mayfly.QueueManager) -> None:
-    admin.define(qm, QLOCAL, "A", {"MAXDEPTH": 7, "BOTHRESH": 3})
-    admin.define(qm, QLOCAL, "B", {"BOTHRESH": 4}, like="A")
-    [record] = admin.inquire(qm, (QLOCAL,), "B")
+    admin.define(qm.engine, QLOCAL, "A", {"MAXDEPTH": 7, "BOTHRESH": 3})
+    admin.define(qm.engine, QLOCAL, "B", {"BOTHRESH": 4}, like="A")
+    [record] = admin.inquire(qm.engine, (QLOCAL,), "B")
     assert (record.values["MAXDEPTH"], record.values["BOTHRESH"]) == (7, 4)
     with pytest.raises(admin.UnknownModel) as caught:
-        admin.define(qm, QLOCAL, "C", {}, like="NONE")
+        admin.define(qm.engine, QLOCAL, "C", {}, like="NONE")
     assert (caught.value.name, caught.value.reason) == ("NONE", rc.MQRC_UNKNOWN_OBJECT_NAME)
     with pytest.raises(admin.UnknownModel):
-        admin.define(qm, QALIAS, "C", {}, like="A")
+        admin.define(qm.engine, QALIAS, "C", {}, like="A")
 
 
 @pytest.mark.parametrize("kind", DEFINABLE)
 def test_a_pattern_names_no_object(qm: mayfly.QueueManager, kind: str) -> None:
     needed = NEEDED.get(kind, {})
-    admin.define(qm, kind, "ONE", needed)
+    admin.define(qm.engine, kind, "ONE", needed)
     with pytest.raises(MQError) as caught:
-        admin.define(qm, kind, "TWO", needed, like="O*")
+        admin.define(qm.engine, kind, "TWO", needed, like="O*")
     assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
     if kind != SUB:
         for replace in (False, True):
             with pytest.raises(MQError) as caught:
-                admin.define(qm, kind, "O*", needed, replace=replace)
+                admin.define(qm.engine, kind, "O*", needed, replace=replace)
             assert caught.value.reason == rc.MQRC_OBJECT_NAME_ERROR
-    assert [record.name for record in admin.inquire(qm, (kind,), "O*")] == ["ONE"]
+    assert [record.name for record in admin.inquire(qm.engine, (kind,), "O*")] == ["ONE"]
     with pytest.raises(MQError):
-        admin.delete(qm, kind, "O*")
+        admin.delete(qm.engine, kind, "O*")
 
 
 def names(qm: mayfly.QueueManager, keyword: str, sign: str, value: Value) -> list[str]:
-    found = admin.inquire(qm, QUEUE_KINDS, "Q*", Filter(keyword, sign, value))
+    found = admin.inquire(qm.engine, QUEUE_KINDS, "Q*", Filter(keyword, sign, value))
     return [record.name for record in found]
 
 
 def test_a_number_with_a_name_is_neither_less_nor_more_than_a_number(
     qm: mayfly.QueueManager,
 ) -> None:
-    admin.define(qm, QLOCAL, "Q5", {"CAPEXPRY": 5})
-    admin.define(qm, QLOCAL, "Q9", {"CAPEXPRY": 9})
-    admin.define(qm, QLOCAL, "QN", {"CAPEXPRY": c.MQCEX_NOLIMIT})
+    admin.define(qm.engine, QLOCAL, "Q5", {"CAPEXPRY": 5})
+    admin.define(qm.engine, QLOCAL, "Q9", {"CAPEXPRY": 9})
+    admin.define(qm.engine, QLOCAL, "QN", {"CAPEXPRY": c.MQCEX_NOLIMIT})
     assert names(qm, "CAPEXPRY", "GE", 6) == ["Q9"]
     assert names(qm, "CAPEXPRY", "LT", 9) == ["Q5"]
     assert names(qm, "CAPEXPRY", "NE", 5) == ["Q9", "QN"]
@@ -179,8 +179,8 @@ def test_a_number_with_a_name_is_neither_less_nor_more_than_a_number(
 
 
 def test_an_object_without_the_attribute_passes_no_filter(qm: mayfly.QueueManager) -> None:
-    admin.define(qm, QALIAS, "QA", {})
-    admin.define(qm, QLOCAL, "QL", {"MAXDEPTH": 1})
+    admin.define(qm.engine, QALIAS, "QA", {})
+    admin.define(qm.engine, QLOCAL, "QL", {"MAXDEPTH": 1})
     for sign in ("EQ", "NE", "GE", "LE"):
         assert "QA" not in names(qm, "MAXDEPTH", sign, 1)
     assert names(qm, "DESCR", "LK", "*") == ["QA", "QL"]
@@ -190,7 +190,7 @@ def test_an_object_without_the_attribute_passes_no_filter(qm: mayfly.QueueManage
 def test_the_type_of_a_channel_decides_what_it_has(qm: mayfly.QueueManager) -> None:
     def refused(attributes: dict[str, Value], **options: str) -> tuple[int, str]:
         with pytest.raises(AdminError) as caught:
-            admin.define(qm, CHANNEL, "C", attributes, like=options.get("like"))
+            admin.define(qm.engine, CHANNEL, "C", attributes, like=options.get("like"))
         return caught.value.reason, caught.value.attribute
 
     sender = NEEDED[CHANNEL]
@@ -200,32 +200,32 @@ def test_the_type_of_a_channel_decides_what_it_has(qm: mayfly.QueueManager) -> N
     assert refused({**sender, "SSLCIPH": "X"}) == (MQRCCF_ATTR_VALUE_ERROR, "SSLCIPH")
     network = {**sender, "TRPTYPE": 2, "CONNAME": "h(x)"}
     assert refused(network) == (MQRCCF_ATTR_VALUE_ERROR, "CONNAME")
-    admin.define(qm, CHANNEL, "R", {"CHLTYPE": 3})
+    admin.define(qm.engine, CHANNEL, "R", {"CHLTYPE": 3})
     assert refused(sender, like="R") == (MQRCCF_LIKE_OBJECT_WRONG_TYPE, "CHLTYPE")
     with pytest.raises(AdminError) as caught:
-        admin.alter(qm, CHANNEL, "R", {"CHLTYPE": 1})
+        admin.alter(qm.engine, CHANNEL, "R", {"CHLTYPE": 1})
     assert caught.value.reason == MQRCCF_ATTR_VALUE_FIXED
-    assert "XMITQ" not in admin.inquire(qm, (CHANNEL,), "R")[0].values
+    assert "XMITQ" not in admin.inquire(qm.engine, (CHANNEL,), "R")[0].values
 
 
 def test_what_a_topic_and_a_subscription_are_does_not_change(qm: mayfly.QueueManager) -> None:
     with pytest.raises(AdminError) as caught:
-        admin.define(qm, TOPIC, "T", {})
+        admin.define(qm.engine, TOPIC, "T", {})
     assert (caught.value.reason, caught.value.attribute) == (MQRCCF_PARM_MISSING, "TOPICSTR")
-    admin.define(qm, TOPIC, "T", NEEDED[TOPIC])
-    admin.define(qm, SUB, "S", NEEDED[SUB])
+    admin.define(qm.engine, TOPIC, "T", NEEDED[TOPIC])
+    admin.define(qm.engine, SUB, "S", NEEDED[SUB])
     for kind, name, keyword in ((TOPIC, "T", "TOPICSTR"), (SUB, "S", "SELECTOR")):
         with pytest.raises(AdminError) as caught:
-            admin.alter(qm, kind, name, {keyword: "x"})
+            admin.alter(qm.engine, kind, name, {keyword: "x"})
         assert (caught.value.reason, caught.value.attribute) == (MQRCCF_ATTR_VALUE_FIXED, keyword)
 
 
 def test_status_is_typed_as_attributes_are(qm: mayfly.QueueManager, clock: VirtualClock) -> None:
-    admin.define(qm, QLOCAL, "Q", {})
+    admin.define(qm.engine, QLOCAL, "Q", {})
     with qm.session() as session:
         session.put("Q", b"x")
     clock.advance(2_500)
-    [status] = admin.inquire(qm, (QSTATUS,), "Q")
+    [status] = admin.inquire(qm.engine, (QSTATUS,), "Q")
     assert status.values == {
         "CURDEPTH": 1,
         "IPPROCS": 0,
@@ -236,13 +236,13 @@ def test_status_is_typed_as_attributes_are(qm: mayfly.QueueManager, clock: Virtu
         "LIVE": 1,
         "EXPIRED": 0,
     }
-    [manager] = admin.inquire(qm, (QMGR,), "")
+    [manager] = admin.inquire(qm.engine, (QMGR,), "")
     assert (manager.values["CMDLEVEL"], manager.values["PLATFORM"]) == (940, c.MQPL_UNIX)
-    [topic] = admin.inquire(qm, (TPSTATUS,), "a")
+    [topic] = admin.inquire(qm.engine, (TPSTATUS,), "a")
     assert (topic.values["DURSUB"], topic.values["RETAINED"]) == (s.MQSUB_DURABLE_ALLOWED, 0)
-    admin.define(qm, CHANNEL, "R", {"CHLTYPE": 3})
-    admin.channels_of(qm).stop("R")
-    [channel] = admin.inquire(qm, (CHSTATUS,), "*")
+    admin.define(qm.engine, CHANNEL, "R", {"CHLTYPE": 3})
+    admin.channels_of(qm.engine).stop("R")
+    [channel] = admin.inquire(qm.engine, (CHSTATUS,), "*")
     assert (channel.name, channel.values["STATUS"]) == ("R", 6)
 
 

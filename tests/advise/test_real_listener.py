@@ -52,7 +52,7 @@ def test_L5_L9_L11_one_session_does_what_a_real_port_does() -> None:
             for number, at_ms in enumerate(arrive_ms, 1):
                 while (left_ms := made.START_MS + at_ms - clock.now_ms()) > 0:
                     # No further than to the end of a receive: the thread begins the next then.
-                    due_ms = manager.next_due_ms()
+                    due_ms = manager.engine.due_work.next_due_ms()
                     to_due_ms = left_ms if due_ms is None else max(due_ms - clock.now_ms(), 1)
                     clock.advance(min(left_ms, to_due_ms))
                     until(port, lambda now: now.receiving == 1)

@@ -36,9 +36,9 @@ from tests.examples import examples
 
 def after_a_crash(manager: QueueManager, folder: Path) -> None:
     """Copy to a new folder what a queue manager's disk holds now; then do away with the old one."""
-    assert manager.store.folder is not None
+    assert manager.engine.store.folder is not None
     # A process of its own: to close a file of SQLite's in this one would drop its locks.
-    subprocess.run(["cp", "-r", str(manager.store.folder), str(folder)], check=True)
+    subprocess.run(["cp", "-r", str(manager.engine.store.folder), str(folder)], check=True)
     manager.close()
 
 
@@ -196,8 +196,8 @@ class TwoManagers(RuleBasedStateMachine):
 
     def waiting(self) -> set[bytes]:
         """Return what the transmission queue holds, hidden or not."""
-        queue = self.one.registry.queue(XMITQ)
-        rows = self.one.messages(PERSISTENT).in_order(queue.low, queue.high, 10_000)
+        queue = self.one.engine.registry.queue(XMITQ)
+        rows = self.one.engine.messages(PERSISTENT).in_order(queue.low, queue.high, 10_000)
         return {row.body[XQH.length(1) :] for row in rows}
 
     def teardown(self) -> None:

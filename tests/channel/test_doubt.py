@@ -299,7 +299,7 @@ def test_a_receiver_that_was_replaced_takes_nothing_more(
     one: QueueManager, two: QueueManager
 ) -> None:
     """A sender that was cut off and comes back late cannot commit behind its successor's back."""
-    definition = find_channel(one, CHANNEL)
+    definition = find_channel(one.engine, CHANNEL)
     opening = Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300, one.ledger.instance_id)
     old, new = connect_local(definition), connect_local(definition)
     old.negotiate(opening)
@@ -318,7 +318,7 @@ def test_a_receiver_that_was_replaced_takes_nothing_more(
 @contextmanager
 def full_disk(manager: QueueManager) -> Iterator[None]:
     """Leave the disk of a queue manager without a free page."""
-    writer = manager.store.persistent.writer
+    writer = manager.engine.store.persistent.writer
     [(pages,)] = writer.execute("PRAGMA page_count").fetchall()
     writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
     try:
@@ -334,9 +334,9 @@ def test_a_disk_that_is_full_when_the_partner_has_committed_leaves_the_batch_hid
     with sending(clock, tmp_path) as one:
         for body in (b"a", b"b", b"c"):
             put(one, body, persistent=body != b"c")
-        shipment = one.shipments.claimed(CHANNEL, XMITQ)
+        shipment = one.engine.shipments.claimed(CHANNEL, XMITQ)
         assert len(shipment.take(10)) == 3
-        state = one.shipments.state(CHANNEL)
+        state = one.engine.shipments.state(CHANNEL)
         with full_disk(one), pytest.raises(MQError) as found:
             shipment.end(state._replace(doubt_keys=bytes(4_000_000)))
         assert found.value.reason == rc.MQRC_STORAGE_MEDIUM_FULL

@@ -351,7 +351,7 @@ def test_a_link_that_somebody_has_closed_does_nothing_more(
     one: QueueManager, two: QueueManager
 ) -> None:
     """STOP CHANNEL MODE(FORCE) comes from another thread, between any two calls."""
-    definition = find_channel(one, CHANNEL)
+    definition = find_channel(one.engine, CHANNEL)
     link = NetworkLink(definition)
     link.negotiate(Opening(CHANNEL, "QM1", 0, 50, 1_000, False, 300, "a" * 32))
     assert standing(two).status is Status.RUNNING

@@ -18,9 +18,9 @@ def test_a_queue_manager_is_made_for_its_platform(
     assert (made.exit_code, made.stdout) == (0, "")
     assert made.stderr == f"mayfly: made queue manager QM1 in {home / 'QM1'}\n"
     with QueueManager("QM1", home / "QM1") as qm:
-        assert (qm.platform, qm.command_level) == (platform, 930)
-        assert qm.settings.given == {"expiry.max_check": "always"}
-        assert qm.settings.in_force["xqh.check_expiry"] == (platform != "ibmi")
+        assert (qm.engine.platform, qm.engine.command_level) == (platform, 930)
+        assert qm.engine.settings.given == {"expiry.max_check": "always"}
+        assert qm.engine.settings.in_force["xqh.check_expiry"] == (platform != "ibmi")
         is_staging_defined = qm.mqsc("DISPLAY QLOCAL(SYSTEM.DDELAY.LOCAL.QUEUE)").ok
         assert is_staging_defined == (platform != "zos")
 
@@ -35,7 +35,7 @@ def test_one_that_is_there_stays_as_it_is(mayfly: Invoke, home: Path) -> None:
         "ALTER SETTING changes what it was made with\n"
     )
     with QueueManager("QM1", folder) as qm:
-        assert qm.platform == "distributed"
+        assert qm.engine.platform == "distributed"
 
 
 def test_a_wrong_platform_or_name_makes_nothing(mayfly: Invoke, home: Path) -> None:

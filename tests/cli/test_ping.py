@@ -77,7 +77,7 @@ def announced(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def serving(manager: QueueManager, folder: Path) -> Iterator[WireServer]:
-    admission = Admission([manager], token=TOKEN)
+    admission = Admission([manager.engine], token=TOKEN)
     server = WireServer([manager], admission)
     server.listen_unix(folder / MQ_SOCKET_FILE)
     try:

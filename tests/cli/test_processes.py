@@ -171,7 +171,7 @@ def test_X9_serve_scans_every_5_seconds_unless_configured(queue: Invoke, home: P
             "from mayfly.cli import hosting; from mayfly import QueueManager;"
             f"qm = QueueManager('QM1', {str(home / 'QM1')!r});"
             f"hosting.set_scan(qm, {option[0] if option else None});"
-            "print(qm.registry.queue_manager.expryint); qm.close()"
+            "print(qm.engine.registry.queue_manager.expryint); qm.close()"
         )
         answer = subprocess.run(
             [sys.executable, "-c", code],

@@ -300,4 +300,4 @@ def test_K_a_served_queue_manager_is_configured_by_mayfly_serve(
     with serving(tmp_path, "QMZ", "--platform", "zos") as (_process, _served):
         pass
     with QueueManager("QMZ", tmp_path / "QMZ") as qm:
-        assert qm.platform == "zos"
+        assert qm.engine.platform == "zos"

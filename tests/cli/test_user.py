@@ -75,8 +75,8 @@ def test_a_damaged_file_of_users_is_named(mayfly: Invoke, users: Users, home: Pa
 @pytest.mark.slow
 def test_users_change_while_another_process_has_the_queue_manager_open(home: Path) -> None:
     with QueueManager("QM1", home / "QM1") as qm:
-        assert users_of(qm).all() == []
+        assert users_of(qm.engine).all() == []
         Users(home / "QM1").add("bob", "secret")
         gone = run_process(home, "user", "remove", "QM1", "bob")
         assert (gone.returncode, gone.stdout) == (0, "user bob removed\n")
-        assert users_of(qm).all() == []
+        assert users_of(qm.engine).all() == []

@@ -424,10 +424,10 @@ def test_K_the_commands_configure_what_the_folder_keeps(mayfly: Invoke, home: Pa
     retention = ("--setting", "ledger.retention_count=9")
     assert mayfly("put", "QMI", "Q1", "x", *retention).exit_code == 0
     with QueueManager("QMI", home / "QMI") as qm:
-        assert (qm.platform, qm.command_level) == ("ibmi", 800)
-        assert qm.settings.in_force["expiry.max_check"] == "always"
-        assert qm.settings.in_force["ledger.retention_count"] == 9
-        assert qm.settings.in_force["xqh.enforce_format"] is False
+        assert (qm.engine.platform, qm.engine.command_level) == ("ibmi", 800)
+        assert qm.engine.settings.in_force["expiry.max_check"] == "always"
+        assert qm.engine.settings.in_force["ledger.retention_count"] == 9
+        assert qm.engine.settings.in_force["xqh.enforce_format"] is False
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,9 @@ def test_a_get_on_several_handles_of_one_queue_takes_one_message(
         told.wait(1 + (priority == 9))
         assert told.deliveries[-1].handle == taker
         assert connection.get(queue).message.body == b"x"
-    assert not queue_manager.waits.is_waited_on(queue_manager.registry.queue("Q1").number)
+    assert not queue_manager.engine.waits.is_waited_on(
+        queue_manager.engine.registry.queue("Q1").number
+    )
 
 
 @pytest.mark.parametrize("end", ["cancel", "close", "time"])
@@ -238,7 +240,7 @@ def test_puts_are_told_in_their_order_and_there_when_they_are(
         assert manager.mqsc("DEFINE QLOCAL(Q1)").ok
         connection = connect(manager, None)
         queue, told = connection.open("Q1", BOTH_WAYS).handle, Told()
-        before = manager.store.group.batch_count
+        before = manager.engine.store.group.batch_count
         for number in range(200):
             connection.asynchronous.put(queue, b"%d" % number, descriptor, on_done=told)
         told.wait(200)
@@ -246,7 +248,7 @@ def test_puts_are_told_in_their_order_and_there_when_they_are(
         with manager.session() as session:
             assert [m.msg_id for m in session.browse("Q1")] == ids
         assert [m.body for m in manager.session().browse("Q1")] == [b"%d" % n for n in range(200)]
-        assert manager.store.group.batch_count - before < 100
+        assert manager.engine.store.group.batch_count - before < 100
         connection.close()
 
 

@@ -182,10 +182,10 @@ def test_several_are_settled_by_one_transaction_or_none(
         with refused(rc.MQRC_HMSG_ERROR):
             connection.asynchronous.settle([*numbers, 99], settlement, reason=2001)
         assert manager.counts("Q1").locked == 20
-        before, told = manager.store.group.batch_count, Told()
+        before, told = manager.engine.store.group.batch_count, Told()
         connection.asynchronous.settle(numbers, settlement, reason=2001, on_done=told)
         assert told.wait() == [None]
-        assert manager.store.group.batch_count - before == 1
+        assert manager.engine.store.group.batch_count - before == 1
         left = [(b"%d" % n, 1) for n in range(20)] if settlement is BACKED_OUT else []
         assert seen(connection, queue) == left
         assert manager.curdepth("DEAD") == 20 * (settlement is DEAD_LETTERED)

@@ -79,8 +79,8 @@ def started(qm: QueueManager, working: DeadLetterHandler) -> Running:
 
 def settled(qm: QueueManager, running: Running) -> bool:
     """Return once a handler waits again, True, or has come to its end, False."""
-    number = qm.registry.queue(DEAD).number
+    number = qm.engine.registry.queue(DEAD).number
     while running.is_under_way:
-        if qm.waits.is_waited_on(number):
+        if qm.engine.waits.is_waited_on(number):
             return True
     return False

@@ -410,7 +410,7 @@ def refuse(qm: QueueManager, reason: int = rc.MQRC_Q_FULL) -> int:
     with qm.session(transacted=True) as bridge:
         count = 0
         while (message := bridge.get("Q1")) is not None:
-            engine_bury(qm, bridge, message, reason)
+            engine_bury(qm.engine, bridge, message, reason)
             count += 1
         bridge.commit()
     return count
@@ -545,7 +545,7 @@ def test_handler_that_cannot_open_its_queue_leaves_no_session_behind(qm: QueueMa
         handler(qm, "ACTION(RETRY)", queue="NOWHERE")
     assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
     # The error keeps the handler, and that its session.
-    assert all(session._opened.requester.is_ended for session in qm.sessions)
+    assert all(session._opened.requester.is_ended for session in qm.engine.sessions)
 
 
 def test_handler_of_a_user_needs_authority_on_the_queue(qm: QueueManager) -> None:

@@ -243,7 +243,7 @@ class HandlerMachine(RuleBasedStateMachine):
         self.model.refuse()
         with self.manager.session(transacted=True) as program:
             while (message := program.get("BACK")) is not None:
-                engine_bury(self.manager, program, message, rc.MQRC_Q_FULL)
+                engine_bury(self.manager.engine, program, message, rc.MQRC_Q_FULL)
             program.commit()
 
     @precondition(lambda self: any(not one.is_refused for one in self.model.letters))

@@ -21,8 +21,8 @@ def test_standings_count_the_messages_of_a_claim_that_is_under_way(tmp_path: Pat
         for _ in range(3):
             session.put("Q1", b"")
         epoch = qm.claims.attach("reader", "Q1").epoch
-        with qm.engine_lock:
-            qm.committer.pause()
+        with qm.engine.engine_lock:
+            qm.engine.committer.pause()
         claiming = Thread(
             target=qm.claims.claim, args=("reader", epoch, 0, Limit(10, 2**20)), daemon=True
         )
@@ -33,8 +33,8 @@ def test_standings_count_the_messages_of_a_claim_that_is_under_way(tmp_path: Pat
         asking = Thread(target=lambda: standings.extend(qm.claims.standings()), daemon=True)
         asking.start()
         asking.join(0.2)
-        with qm.engine_lock:
-            qm.committer.resume()
+        with qm.engine.engine_lock:
+            qm.engine.committer.resume()
         asking.join()
         claiming.join()
     assert [standing.message_count for standing in standings] == [3]

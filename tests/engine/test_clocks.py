@@ -28,13 +28,13 @@ def test_due_work_that_fails_for_good_stops_the_queue_manager_instead_of_all_wai
         getter = waiting(qm, "Q1", lambda: session.get("Q1", wait_ms=-1))
         qm.session().put("Q1", b"x", delay_ms=60_000, persistent=True)
         # A descriptor that nobody can read, due at once.
-        qm.store.commit([statement("UPDATE message SET descriptor = x'00'")])
-        with qm.engine_lock:
-            (row,) = qm.store.persistent.in_order(-(2**63), 0, 9)
-            qm.store.commit([statement("UPDATE message SET k = ?", -(2**63) + 1)])
-            qm.staging.due_ms = 0
+        qm.engine.store.commit([statement("UPDATE message SET descriptor = x'00'")])
+        with qm.engine.engine_lock:
+            (row,) = qm.engine.store.persistent.in_order(-(2**63), 0, 9)
+            qm.engine.store.commit([statement("UPDATE message SET k = ?", -(2**63) + 1)])
+            qm.engine.staging.due_ms = 0
         assert row.descriptor == b"\0"
-        qm.wake()
+        qm.engine.wake()
         getter.finish()
         assert getter.error is not None
         assert getter.error.reason == rc.MQRC_CONNECTION_BROKEN

@@ -41,7 +41,7 @@ ENDED = {rc.MQRC_Q_MGR_STOPPING, rc.MQRC_CONNECTION_BROKEN, rc.MQRC_HCONN_ERROR}
 
 def pages(qm: QueueManager, limit: int) -> None:
     """Let the database grow to a number of pages, its present size for any number below."""
-    qm.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
+    qm.engine.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
 
 
 def begun_since(before: list[threading.Thread]) -> list[threading.Thread]:
@@ -101,7 +101,7 @@ def test_close_beside_threads_at_work_leaves_books_that_balance(
             pass
 
     def read() -> None:
-        qm.check_running()
+        qm.engine.check_running()
         qm.ledger.page(qm.ledger.last_position(), 10)
 
     calls = [put, get, unit, volatile, browse, read]
@@ -127,12 +127,12 @@ def test_a_backout_that_the_close_overtakes_finds_its_messages_ended(tmp_path: P
         s.put("Q1", b"kept", persistent=True)
     session = qm.session(transacted=True)
     assert [session.get("Q1") is not None for _ in range(2)] == [True, True]
-    qm.is_closing = True
-    end_non_persistent(qm)
+    qm.engine.is_closing = True
+    end_non_persistent(qm.engine)
     session.unit_of_work.backout()
-    queue = qm.registry.queue("Q1")
+    queue = qm.engine.registry.queue("Q1")
     assert (queue.depth, queue.locked, queue.present) == (1, 0, [0, 1])
-    qm.is_closing = False
+    qm.engine.is_closing = False
     assert qm.verify().ok
     qm.close()
     with QueueManager("QM1", tmp_path, VirtualClock(0)) as again:
@@ -147,14 +147,14 @@ def test_a_discard_that_the_close_overtakes_leaves_the_message_to_the_close(tmp_
     with qm.session() as s:
         s.put("Q1", b"volatile", persistent=False, time_to_live_ms=1)
     clock.advance(2)
-    queue = qm.registry.queue("Q1")
-    with qm.engine_lock:
-        [row] = qm.store.volatile.in_order(queue.low, queue.high, 10)
-        overtaken = discard_expired(qm, [(queue, row, VOLATILE)], clock.now_ms())
+    queue = qm.engine.registry.queue("Q1")
+    with qm.engine.engine_lock:
+        [row] = qm.engine.store.volatile.in_order(queue.low, queue.high, 10)
+        overtaken = discard_expired(qm.engine, [(queue, row, VOLATILE)], clock.now_ms())
         closing = Transaction()
-        messages.end_at_close(qm, closing, (queue, row, VOLATILE), clock.now_ms())
-        qm.committer.take_back(overtaken)
-    qm.committer.run(closing)
+        messages.end_at_close(qm.engine, closing, (queue, row, VOLATILE), clock.now_ms())
+        qm.engine.committer.take_back(overtaken)
+    qm.engine.committer.run(closing)
     assert (queue.depth, queue.locked, queue.present) == (0, 0, [0, 0])
     assert qm.verify().ok
     qm.close()
@@ -179,15 +179,17 @@ def test_a_get_under_way_when_the_end_comes_is_refused_and_its_message_kept(
     local(qm)
     session = qm.session()
     session.put("Q1", b"kept", persistent=persistent)
-    with qm.engine_lock:
-        getter = Getter(qm, qm.registry.resolve("Q1"), GetRequest(), None, Requester(qm))
+    with qm.engine.engine_lock:
+        getter = Getter(
+            qm.engine, qm.engine.registry.resolve("Q1"), GetRequest(), None, Requester(qm.engine)
+        )
         outcome = getter.take()
     assert outcome is not None
     work = outcome[1]
     assert work is not None
     qm.close()
     with pytest.raises(MQError) as late:
-        qm.committer.run(work)
+        qm.engine.committer.run(work)
     assert late.value.reason in ENDED
     with QueueManager("QM1", tmp_path, VirtualClock()) as again:
         found = again.verify()
@@ -266,7 +268,7 @@ def test_a_session_whose_commit_finds_the_disk_full_still_lets_go(tmp_path: Path
         assert qm.counts("Q1") == (0, 0, 0, 0, 0)
         with qm.session() as other:
             other.open("Q1", c.MQOO_INPUT_EXCLUSIVE)
-        queue = qm.registry.queue("Q1")
+        queue = qm.engine.registry.queue("Q1")
         assert (queue.input_count, queue.output_count, queue.exclusive_holder) == (0, 0, None)
 
 
@@ -275,7 +277,7 @@ def test_C9_a_temporary_queue_in_use_elsewhere_does_not_keep_its_session_open(
 ) -> None:
     qm = queue_manager
     local(qm)
-    administration.define(qm, QMODEL, "MODEL", {"DEFTYPE": c.MQQDT_TEMPORARY_DYNAMIC})
+    administration.define(qm.engine, QMODEL, "MODEL", {"DEFTYPE": c.MQQDT_TEMPORARY_DYNAMIC})
     owner = qm.session()
     temporary = owner.open("MODEL", INPUT, dynamic_name="TEMP")
     owner.open("Q1", c.MQOO_INPUT_EXCLUSIVE)
@@ -295,7 +297,7 @@ def test_closing_a_handle_twice_counts_once(queue_manager: QueueManager) -> None
     handle = session.open("Q1", INPUT | OUTPUT)
     session.close_handle(handle)
     session.close_handle(handle)
-    queue = queue_manager.registry.queue("Q1")
+    queue = queue_manager.engine.registry.queue("Q1")
     assert (queue.input_count, queue.output_count) == (0, 0)
 
 
@@ -357,10 +359,10 @@ def test_G8_a_forked_child_leaves_the_gets_of_its_parent_noted(
                 ends(unit)
 
         assert in_child(child) == 0
-        [held] = qm.store.held_gets.left()
+        [held] = qm.engine.store.held_gets.left()
         assert held.backout_count == 0
         unit.commit()
-        assert qm.store.held_gets.left() == []
+        assert qm.engine.store.held_gets.left() == []
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -378,7 +380,7 @@ def test_a_child_forked_while_another_thread_holds_the_lock_is_told_at_once(
     holding, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with qm.engine_lock, twin.engine_lock, qm.store.group._lock:
+        with qm.engine.engine_lock, twin.engine.engine_lock, qm.engine.store.group._lock:
             holding.set()
             done.wait(JOIN_SECONDS)
 

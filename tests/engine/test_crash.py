@@ -66,7 +66,7 @@ def test_crash_leaves_the_folder_as_a_kill_does(clock: VirtualClock, tmp_path: P
     for name in ("crashed", "killed"):
         with QueueManager("QM1", tmp_path / name, clock) as again:
             outcomes = sorted(life.outcome for life in lives(again, "Q1"))
-            totals = again.store.book.totals[again.registry.queue("Q1").number]
+            totals = again.engine.store.book.totals[again.engine.registry.queue("Q1").number]
             found.append((outcomes, totals.present, totals.ended))
             assert bodies(again.session(), "Q1") == [b"durable", b"got"]
     assert found[0] == found[1]
@@ -100,7 +100,7 @@ def test_crash_of_one_in_memory_loses_all(clock: VirtualClock) -> None:
     with pytest.raises(MQError):
         qm.session()
     with QueueManager("QM1", clock=clock) as again:
-        assert again.registry.by_name("Q1") is None
+        assert again.engine.registry.by_name("Q1") is None
 
 
 def test_crash_of_a_queue_manager_with_a_channel_that_runs(

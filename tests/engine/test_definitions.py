@@ -38,7 +38,7 @@ with mayfly.QueueManager("QM1", folder) as qm:
     print(shown("DEFINE QALIAS(A) TARGET(NEW) COLOUR(RED)"))
     print(shown("DEFINE QLOCAL(LIKE) LIKE(NEW)"), shown("DISPLAY QLOCAL(LIKE) COLOUR"))
 with mayfly.QueueManager("QM1", folder) as qm:
-    print(shown("DISPLAY QLOCAL(NEW) COLOUR"), qm.registry.find("NEW").colour)
+    print(shown("DISPLAY QLOCAL(NEW) COLOUR"), qm.engine.registry.find("NEW").colour)
 """
 
 
@@ -140,9 +140,9 @@ def test_an_attribute_that_the_kind_does_not_have_is_refused_and_reads_as_its_de
 def test_a_misspelt_attribute_changes_nothing() -> None:
     with mayfly.QueueManager("QM1") as qm:
         with pytest.raises(MQError) as caught:
-            alter(qm, QMGR, "QM1", {"MAXMSGL": 40_000, "MAXUMSG": 5})
+            alter(qm.engine, QMGR, "QM1", {"MAXMSGL": 40_000, "MAXUMSG": 5})
         assert caught.value.reason == rc.MQRC_SELECTOR_ERROR
-        assert qm.registry.queue_manager.maxmsgl == 4_194_304
+        assert qm.engine.registry.queue_manager.maxmsgl == 4_194_304
 
 
 @pytest.mark.parametrize("value", ["seven", True, None, 7.5])
@@ -151,8 +151,8 @@ def test_a_stored_value_of_another_type_is_damage_that_names_it(
 ) -> None:
     with mayfly.QueueManager("QM1", tmp_path) as qm:
         qm.mqsc("DEFINE QLOCAL(Q1)")
-        queue = qm.registry.queue("Q1")
+        queue = qm.engine.registry.queue("Q1")
         queue.definition.maxdepth = value  # type: ignore[assignment]  # what damage may leave
-        save(qm, queue.definition, queue.number)
+        save(qm.engine, queue.definition, queue.number)
     with pytest.raises(StoreDamaged, match=r"QLOCAL Q1 .*MAXDEPTH takes a number, not"):
         mayfly.QueueManager("QM1", tmp_path)

@@ -51,7 +51,7 @@ class ByHand:
 
 
 def pages(qm: QueueManager, limit: int) -> None:
-    qm.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
+    qm.engine.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -90,7 +90,7 @@ def test_a_full_disk_in_the_middle_of_a_bulk_keeps_whole_batches(tmp_path: Path)
         with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
             next(schedule.cancel_all(EVERYTHING))
         disk.failing = ""
-        assert (qm.counts("Q1").staged, qm.hidden) == (7, {})
+        assert (qm.counts("Q1").staged, qm.engine.hidden) == (7, {})
         assert [entry.message_count for entry in schedule.audit()] == [3]
         found = qm.verify()
         assert found.ok, found.problems
@@ -142,12 +142,12 @@ def test_a_wait_on_another_queue_ends_on_time_during_a_flood() -> None:
         other = waiting(qm, "Q2", lambda: qm.session().get("Q2", wait_ms=10))
         mine = waiting(qm, "Q1", lambda: qm.session().get("Q1", correl_id=b"none", wait_ms=10))
         clock.at_ms += 10
-        qm._run_pass()
+        qm.engine.due_work.run_pass()
         assert other.finish() is None
         assert (qm.curdepth("Q1"), mine.is_under_way) == (3, True)
-        qm._run_pass()
+        qm.engine.due_work.run_pass()
         assert (qm.curdepth("Q1"), mine.is_under_way) == (6, True)
-        qm._run_pass()
+        qm.engine.due_work.run_pass()
         assert mine.finish() is None
         assert qm.curdepth("Q1") == 9
 

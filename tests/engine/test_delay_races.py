@@ -227,7 +227,7 @@ def test_a_bulk_ends_with_its_session(on_clock: QueueManager) -> None:
         with refused(rc.MQRC_HCONN_ERROR):
             next(bulk)
         assert on_clock.curdepth(STAGING) == left
-        assert on_clock.hidden == {}
+        assert on_clock.engine.hidden == {}
 
 
 def test_a_receipt_waits_for_lives_that_are_on_their_way_to_the_ledger(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_receipt_waits_for_lives_that_are_on_their_way_to_the_ledger(tmp_path:
         session = qm.session()
         msg_id = session.put("Q1", b"x", delay_ms=10)
         clock.advance(10)
-        leader = Running(lambda: qm.store.commit([statement("SELECT gate()")]))
+        leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
         assert opening.reached.wait(JOIN_SECONDS)
         asking = Running(lambda: qm.session().schedule.cancel(msg_id))
         asking._thread.join(0.05)
@@ -267,8 +267,8 @@ def test_a_full_disk_under_a_unit_of_work_leaves_the_schedule_as_it_was(
                 unit.commit()
             disk.failing = ""
             assert plain.schedule.list() == before
-            pledged = qm.registry.queue("SYSTEM.DDELAY.LOCAL.QUEUE").pledged
-            assert (plain.schedule.audit(), qm.hidden, pledged) == ([], {}, 0)
+            pledged = qm.engine.registry.queue("SYSTEM.DDELAY.LOCAL.QUEUE").pledged
+            assert (plain.schedule.audit(), qm.engine.hidden, pledged) == ([], {}, 0)
             found = qm.verify()
             assert found.ok, found.problems
             advance(qm, 10)

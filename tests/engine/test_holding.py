@@ -52,9 +52,9 @@ class Scene:
 
     def found(self, queue: str = "Q1") -> Found:
         """Return the first message that can be seen."""
-        local_queue = self.qm.registry.queue(queue)
-        with self.qm.engine_lock:
-            row, side = next(in_order(self.qm, local_queue, ANY, local_queue.low))
+        local_queue = self.qm.engine.registry.queue(queue)
+        with self.qm.engine.engine_lock:
+            row, side = next(in_order(self.qm.engine, local_queue, ANY, local_queue.low))
         return local_queue, row, side
 
     def pass_ms(self, passed_ms: int) -> None:
@@ -166,7 +166,7 @@ def test_available_transmit(scene: Scene) -> None:
     msg_id = scene.put(scene.plain)
     shipment = taken_by_a_channel(scene)
     assert messages.state_of(shipment.queue, shipment._rows[0][1].k) is State.AVAILABLE
-    shipment.end(scene.qm.shipments.state("C1"))
+    shipment.end(scene.qm.engine.shipments.state("C1"))
     assert scene.state(msg_id) is State.TRANSMITTED
 
 
@@ -181,9 +181,9 @@ def test_available_deadline_seen(scene: Scene) -> None:
 def test_available_leaves_its_channel(scene: Scene, event: Event) -> None:
     msg_id = scene.put(scene.plain)
     shipment, work = taken_by_a_channel(scene), Transaction()
-    with scene.qm.engine_lock:
+    with scene.qm.engine.engine_lock:
         shipment._leave(work, shipment._rows[0][1].k, event, rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL)
-    scene.qm.committer.run(work)
+    scene.qm.engine.committer.run(work)
     assert scene.state(msg_id) is next_state(State.AVAILABLE, event)
 
 
@@ -259,7 +259,7 @@ def test_each_edge_of_the_life_table_has_its_test() -> None:
 
 
 def taken_by_a_channel(scene: Scene) -> Shipment:
-    shipment = Shipment(scene.qm, scene.qm.registry.queue("Q1"))
+    shipment = Shipment(scene.qm.engine, scene.qm.engine.registry.queue("Q1"))
     assert len(shipment.take(10)) == 1
     return shipment
 
@@ -285,7 +285,7 @@ def happen(scene: Scene, found: Found, event: Event, requester: Hold | None) -> 
     elif event is Event.WITHDRAW:
         puts.withdraw_own(found[0])
     else:
-        messages.end(scene.qm, Transaction(), found, event, scene.qm.now_ms(), by=requester)
+        messages.end(scene.qm.engine, Transaction(), found, event, scene.qm.now_ms(), by=requester)
 
 
 STORED = State.DELAYED, State.AVAILABLE, State.LOCKED
@@ -299,10 +299,10 @@ def test_a_pair_that_the_table_lacks_stops_at_that_place(
     found, requester = message_in(scene, state)
     queue = found[0]
     assert messages.state_of(queue, found[1].k) is state
-    before = queue.depth, queue.locked, dict(scene.qm.hidden)
-    with scene.qm.engine_lock, pytest.raises(TransitionError):
+    before = queue.depth, queue.locked, dict(scene.qm.engine.hidden)
+    with scene.qm.engine.engine_lock, pytest.raises(TransitionError):
         happen(scene, found, event, requester)
-    assert (queue.depth, queue.locked, scene.qm.hidden) == before
+    assert (queue.depth, queue.locked, scene.qm.engine.hidden) == before
     scene.unit.backout()
 
 
@@ -313,8 +313,8 @@ def test_nothing_else_happens_to_what_is_uncommitted(event: Event) -> None:
 
 
 def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:
-    queue = scene.qm.registry.queue("Q1")
-    with scene.qm.engine_lock:
+    queue = scene.qm.engine.registry.queue("Q1")
+    with scene.qm.engine.engine_lock:
         for again in (puts.withdraw, puts.get_own, puts.withdraw_own):
             with pytest.raises(TransitionError):
                 again(queue)
@@ -325,25 +325,25 @@ def test_a_put_is_withdrawn_and_got_by_its_own_unit_once(scene: Scene) -> None:
 def test_a_life_ends_once(scene: Scene, event: Event) -> None:
     scene.put(scene.plain)
     found, work = scene.found(), Transaction()
-    with scene.qm.engine_lock:
-        messages.end(scene.qm, work, found, Event.CLEAR, scene.qm.now_ms())
+    with scene.qm.engine.engine_lock:
+        messages.end(scene.qm.engine, work, found, Event.CLEAR, scene.qm.now_ms())
         with pytest.raises(TransitionError):
-            messages.end(scene.qm, Transaction(), found, event, scene.qm.now_ms())
-    scene.qm.committer.run(work)
+            messages.end(scene.qm.engine, Transaction(), found, event, scene.qm.now_ms())
+    scene.qm.engine.committer.run(work)
     assert scene.qm.curdepth("Q1") == 0
 
 
 def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
     scene.put(scene.plain)
     found, mine, other = scene.found(), Hold(), Hold()
-    with scene.qm.engine_lock:
+    with scene.qm.engine.engine_lock:
         messages.hold(found, mine)
         for go_on in (messages.hold, messages.give_back, messages.lock_for_browse):
             with pytest.raises(TransitionError):
                 go_on(found, other)
         for by in (None, other):
             with pytest.raises(TransitionError):
-                messages.end(scene.qm, Transaction(), found, Event.GET, 0, by=by)
+                messages.end(scene.qm.engine, Transaction(), found, Event.GET, 0, by=by)
         messages.give_back(found, mine)
         with pytest.raises(TransitionError):
             messages.give_back(found, mine)
@@ -353,7 +353,7 @@ def test_only_who_holds_a_message_goes_on_with_it(scene: Scene) -> None:
 def test_a_message_that_is_handed_over_is_held_by_the_other_one(scene: Scene) -> None:
     scene.put(scene.plain)
     found, mine, other = scene.found(), Hold(), Hold()
-    with scene.qm.engine_lock:
+    with scene.qm.engine.engine_lock:
         messages.hold(found, mine)
         messages.hand_over(found, mine, other)
         with pytest.raises(TransitionError):
@@ -376,11 +376,11 @@ def test_what_a_channel_could_not_end_stays_with_it(tmp_path: Path) -> None:
         queue, key = shipment.queue, shipment._rows[0][1].k
         disk.failing = "write"
         with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
-            shipment.end(scene.qm.shipments.state("C1"))
+            shipment.end(scene.qm.engine.shipments.state("C1"))
         disk.failing = ""
-        assert qm.hidden[key] is shipment
+        assert qm.engine.hidden[key] is shipment
         assert (queue.depth, queue.locked, scene.plain.get("Q1")) == (0, 1, None)
-        shipment.end(scene.qm.shipments.state("C1"))
+        shipment.end(scene.qm.engine.shipments.state("C1"))
         assert (queue.depth, queue.locked) == (0, 0)
         assert scene.state(msg_id) is State.TRANSMITTED
         found = qm.verify()
@@ -398,7 +398,7 @@ def test_a_commit_that_fails_gives_back_what_it_had_locked(tmp_path: Path) -> No
         with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
             scene.unit.commit()
         disk.failing = ""
-        assert (qm.curdepth("Q1"), qm.counts("Q1").locked, qm.hidden) == (1, 0, {})
+        assert (qm.curdepth("Q1"), qm.counts("Q1").locked, qm.engine.hidden) == (1, 0, {})
         assert scene.state(msg_id) is State.AVAILABLE
 
 
@@ -407,7 +407,7 @@ def test_a_staging_queue_with_an_open_put_is_not_deleted(scene: Scene) -> None:
     msg_id = scene.put(scene.unit, delay_ms=DELAY_MS)
     assert (scene.qm.curdepth(STAGING), scene.qm.counts(STAGING).uncommitted) == (0, 0)
     with refused(rc.MQRC_OBJECT_IN_USE):
-        administration.delete(scene.qm, QLOCAL, STAGING)
+        administration.delete(scene.qm.engine, QLOCAL, STAGING)
     scene.unit.commit()
     assert scene.state(msg_id, STAGING) is State.DELAYED
 

@@ -21,7 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_open_by_name_is_the_folder_that_pymqi_means(home: Path, clock: VirtualClock) -> None:
     with QueueManager.open("SHOP", clock) as shop, shop.session() as session:
-        assert shop.store.folder == home / "SHOP"
+        assert shop.engine.store.folder == home / "SHOP"
         assert shop.clock is clock
         local(shop)
         session.put("Q1", b"x", persistent=True)
@@ -29,7 +29,7 @@ def test_open_by_name_is_the_folder_that_pymqi_means(home: Path, clock: VirtualC
     assert pymqi.Queue(connection, "Q1").get() == b"x"
     connection.disconnect()
     with QueueManager.open("SHOP", platform="distributed", command_level=900) as shop:
-        assert shop.command_level == 900
+        assert shop.engine.command_level == 900
         assert bodies(shop.session(), "Q1") == []
 
 
@@ -40,7 +40,7 @@ def test_open_without_the_variable_is_in_the_home_of_the_user(
     monkeypatch.delenv("MAYFLY_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     with QueueManager.open("SHOP") as shop:
-        assert shop.store.folder == tmp_path / ".mayfly" / "SHOP"
+        assert shop.engine.store.folder == tmp_path / ".mayfly" / "SHOP"
     connection = pymqi.connect("SHOP")
     assert connection.is_connected
     connection.disconnect()

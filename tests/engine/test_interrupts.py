@@ -101,9 +101,9 @@ def test_a_commit_interrupted_while_another_leads_is_still_decided(tmp_path: Pat
         qm = QueueManager("QM1", tmp_path, VirtualClock())
     local(qm)
     session = qm.session()
-    leader = Running(lambda: qm.store.commit([statement("SELECT gate()")]))
+    leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
-    watcher = interrupt_when(lambda: bool(qm.store.group._waiting), opening.opened.set)
+    watcher = interrupt_when(lambda: bool(qm.engine.store.group._waiting), opening.opened.set)
     with pytest.raises(KeyboardInterrupt):
         session.put("Q1", b"interrupted", persistent=True)
     watcher.join(JOIN_SECONDS)
@@ -123,9 +123,12 @@ def test_a_leader_interrupted_while_it_waits_for_others_still_leads(
         qm = QueueManager("QM1", tmp_path, VirtualClock())
     local(qm)
     # Two share a transaction, so the next leader waits for a second one.
-    assert opening.batch(qm.store, statement("SELECT 1"), statement("SELECT 1")) == [None, None]
+    assert opening.batch(qm.engine.store, statement("SELECT 1"), statement("SELECT 1")) == [
+        None,
+        None,
+    ]
     monkeypatch.setattr(group_commit, "_GATHER_SECONDS", JOIN_SECONDS)
-    watcher = interrupt_when(lambda: bool(qm.store.group._waiting), lambda: None)
+    watcher = interrupt_when(lambda: bool(qm.engine.store.group._waiting), lambda: None)
     session = qm.session()
     with pytest.raises(KeyboardInterrupt):
         session.put("Q1", b"interrupted", persistent=True)
@@ -168,8 +171,8 @@ def test_a_commit_interrupted_before_it_waits_is_decided_as_it_is_told(
     with gate() as opening:
         qm = QueueManager("QM1", tmp_path, VirtualClock())
     local(qm)
-    group, session = qm.store.group, qm.session()
-    leader = Running(lambda: qm.store.commit([statement("SELECT gate()")]))
+    group, session = qm.engine.store.group, qm.session()
+    leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
     put = partial(session.put, "Q1", b"interrupted", persistent=True)
     interrupted = Running(lambda: interrupted_at(line, put))
@@ -201,7 +204,7 @@ def test_an_interrupt_right_after_the_commit_undoes_nothing(tmp_path: Path) -> N
             signal.raise_signal(interrupts.pop())
         return apsw.SQLITE_OK
 
-    qm.store._database.writer.set_wal_hook(committed)
+    qm.engine.store._database.writer.set_wal_hook(committed)
     with pytest.raises(KeyboardInterrupt):
         session.put("Q1", b"one", persistent=True)
     assert qm.curdepth("Q1") == 1
@@ -287,13 +290,13 @@ def test_a_waiting_get_that_is_interrupted_takes_no_message_later(
     tmp_path: Path, transacted: bool, persistent: bool
 ) -> None:
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
-        number = qm.registry.queue(local(qm)).number
+        number = qm.engine.registry.queue(local(qm)).number
         session = qm.session(transacted=transacted)
-        watcher = interrupt_when(lambda: qm.waits.is_waited_on(number), lambda: None)
+        watcher = interrupt_when(lambda: qm.engine.waits.is_waited_on(number), lambda: None)
         with pytest.raises(KeyboardInterrupt):
             session.get("Q1", wait_ms=-1)
         watcher.join(JOIN_SECONDS)
-        assert not qm.waits.is_waited_on(number)
+        assert not qm.engine.waits.is_waited_on(number)
         other = qm.session()
         other.put("Q1", b"for the other", persistent=persistent)
         assert bodies(other, "Q1") == [b"for the other"]
@@ -304,19 +307,19 @@ def test_what_is_interrupted_just_before_it_waits_leaves_no_wait_behind(way: str
     """It counts as one that waits, and still does what others have left to do."""
     clock = Interrupting()
     with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
-        number = qm.registry.queue(local(qm)).number
+        number = qm.engine.registry.queue(local(qm)).number
         handle = session.open("Q1", c.MQOO_BROWSE)
         options = c.MQGMO_BROWSE_NEXT | c.MQGMO_LOCK | c.MQGMO_WAIT
         calls: dict[str, Callable[[], object]] = {
             "get": lambda: session.get("Q1", wait_ms=1_000),
             "browse": lambda: handle.get(GetRequest(wait_ms=1_000), options),
-            "watch": lambda: wait_for(qm, lambda: None, [number]),
+            "watch": lambda: wait_for(qm.engine, lambda: None, [number]),
         }
-        with qm.engine_lock:
-            clock.is_armed = qm.must_wake = True
+        with qm.engine.engine_lock:
+            clock.is_armed = qm.engine.must_wake = True
         with pytest.raises(KeyboardInterrupt):
             calls[way]()
-        assert not qm.waits.is_waited_on(number)
+        assert not qm.engine.waits.is_waited_on(number)
         session.put("Q1", b"for the next one")
         assert bodies(session, "Q1") == [b"for the next one"]
 
@@ -327,27 +330,27 @@ def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
 ) -> None:
     """The interrupt has ended the wait, the lock is not free yet, and a message comes."""
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
-        number = qm.registry.queue(local(qm)).number
+        number = qm.engine.registry.queue(local(qm)).number
         session, other = qm.session(), qm.session()
         other.put("Q1", b"wanted", persistent=persistent)
-        with qm.engine_lock:
+        with qm.engine.engine_lock:
             # Nobody sees it until the lock is free again.
             (row,) = (
-                *qm.store.volatile.in_order(0, 2**63 - 1, 9),
-                *qm.store.persistent.in_order(0, 2**63 - 1, 9),
+                *qm.engine.store.volatile.in_order(0, 2**63 - 1, 9),
+                *qm.engine.store.persistent.in_order(0, 2**63 - 1, 9),
             )
-            qm.hidden[row.k] = self_made = object()
+            qm.engine.hidden[row.k] = self_made = object()
 
         def give_at_the_lock() -> None:
-            while not (qm.waits.is_waited_on(number) and main_waits()):
+            while not (qm.engine.waits.is_waited_on(number) and main_waits()):
                 threading.Event().wait(0.001)
-            with qm.engine_lock:
+            with qm.engine.engine_lock:
                 interrupt_main()
                 while sys._current_frames()[main_thread()].f_code.co_name != "_outcome_of":
                     threading.Event().wait(0.001)
-                assert qm.hidden.pop(row.k) is self_made
-                qm.waits.offer(number)
-                assert not qm.waits.is_waited_on(number)
+                assert qm.engine.hidden.pop(row.k) is self_made
+                qm.engine.waits.offer(number)
+                assert not qm.engine.waits.is_waited_on(number)
 
         giving = Running(give_at_the_lock)
         with pytest.raises(KeyboardInterrupt):
@@ -359,14 +362,16 @@ def test_a_message_handed_to_a_get_in_the_moment_of_its_interrupt_goes_back(
 
 
 def test_an_interrupted_browse_leaves_no_wait_behind(queue_manager: QueueManager) -> None:
-    number = queue_manager.registry.queue(local(queue_manager)).number
+    number = queue_manager.engine.registry.queue(local(queue_manager)).number
     with queue_manager.session() as session:
         handle = session.open("Q1", c.MQOO_BROWSE)
         options = c.MQGMO_BROWSE_NEXT | c.MQGMO_LOCK | c.MQGMO_WAIT
-        watcher = interrupt_when(lambda: queue_manager.waits.is_waited_on(number), lambda: None)
+        watcher = interrupt_when(
+            lambda: queue_manager.engine.waits.is_waited_on(number), lambda: None
+        )
         with pytest.raises(KeyboardInterrupt):
             handle.get(GetRequest(wait_ms=-1), options)
         watcher.join(JOIN_SECONDS)
-        assert not queue_manager.waits.is_waited_on(number)
+        assert not queue_manager.engine.waits.is_waited_on(number)
         session.put("Q1", b"not locked")
         assert bodies(session, "Q1") == [b"not locked"]

@@ -30,7 +30,7 @@ FULL, ROOMY = 1, 1_000_000
 
 
 def pages(qm: QueueManager, limit: int) -> None:
-    qm.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
+    qm.engine.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
 
 
 def test_MAXUMSGS_counts_puts_and_gets_and_leaves_nothing_behind(
@@ -85,7 +85,7 @@ def test_a_full_disk_under_a_commit_takes_everything_back(tmp_path: Path, persis
         with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
             unit.commit()
         assert [qm.counts(name) for name in ("Q1", REPLIES)] == before
-        assert qm.registry.queue("SYSTEM.DDELAY.LOCAL.QUEUE").pledged == 0
+        assert qm.engine.registry.queue("SYSTEM.DDELAY.LOCAL.QUEUE").pledged == 0
         found = qm.verify()
         assert found.ok, found.problems
         pages(qm, ROOMY)
@@ -99,7 +99,7 @@ def test_a_message_wakes_one_of_many_waits_and_asks_no_more(
     queue_manager: QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     qm = queue_manager
-    number = qm.registry.queue(local(qm)).number
+    number = qm.engine.registry.queue(local(qm)).number
     asked: list[Getter] = []
     take = Getter.take
 
@@ -112,7 +112,7 @@ def test_a_message_wakes_one_of_many_waits_and_asks_no_more(
     monkeypatch.setattr(Getter, "take", counted)
     getters = [waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1))]
     getters += [Running(lambda: qm.session().get("Q1", wait_ms=-1)) for _ in range(50)]
-    while len(qm.waits._by_queue.get(number, ())) < len(getters):
+    while len(qm.engine.waits._by_queue.get(number, ())) < len(getters):
         assert all(getter.is_under_way for getter in getters)
     asked.clear()
     session = qm.session()
@@ -130,13 +130,13 @@ def test_waits_for_one_message_do_not_stand_in_the_way_of_others(
     queue_manager: QueueManager,
 ) -> None:
     qm = queue_manager
-    number = qm.registry.queue(local(qm)).number
+    number = qm.engine.registry.queue(local(qm)).number
     picky = waiting(qm, "Q1", lambda: qm.session().get("Q1", wait_ms=-1, correl_id=b"mine"))
     free = Running(lambda: qm.session().get("Q1", wait_ms=-1))
-    while len(qm.waits._by_queue.get(number, ())) < 2:
+    while len(qm.engine.waits._by_queue.get(number, ())) < 2:
         assert free.is_under_way
     other = Running(lambda: qm.session().get("Q1", wait_ms=-1, correl_id=b"his"))
-    while len(qm.waits._by_queue.get(number, ())) < 3:
+    while len(qm.engine.waits._by_queue.get(number, ())) < 3:
         assert other.is_under_way
     session = qm.session()
     for correl_id in (b"any", b"his", b"mine"):
@@ -151,7 +151,7 @@ def test_P9_a_get_does_not_look_at_all_puts_of_its_unit_of_work(
 ) -> None:
     """Own messages come in key order, and only the first one is looked at."""
     qm = queue_manager
-    queue = qm.registry.queue(local(qm))
+    queue = qm.engine.registry.queue(local(qm))
     unit = qm.session(transacted=True)
     for n in range(2_000):
         unit.put("Q1", b"%d" % n, priority=n % 10)
@@ -207,15 +207,15 @@ def test_retention_trims_at_its_second_and_a_flood_in_parts(clock: VirtualClock)
             for _ in range(12_000):
                 session.put("Q1", b"x")
                 session.get("Q1")
-        qm.store.flush()
+        qm.engine.store.flush()
         # The clock looks at the ledger; what it sees then may stay for a second.
-        qm.wake()
+        qm.engine.wake()
         clock.advance(999)
         assert ledger_rows(qm) > 12_000
-        commits = qm.store.group.batch_count
+        commits = qm.engine.store.group.batch_count
         clock.advance(1)
         assert ledger_rows(qm) == RETAINED
-        assert qm.store.group.batch_count >= commits + 3
+        assert qm.engine.store.group.batch_count >= commits + 3
         assert qm.verify().ok
 
 

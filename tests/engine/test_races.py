@@ -43,7 +43,7 @@ PLACE = {name: n for n, name in enumerate(LEDGER_COLUMNS)}
 
 
 def delete(qm: QueueManager, name: str) -> None:
-    administration.delete(qm, QLOCAL, name, purge=True)
+    administration.delete(qm.engine, QLOCAL, name, purge=True)
 
 
 @pytest.mark.parametrize("persistent", [False, True])
@@ -52,13 +52,13 @@ def test_a_put_whose_queue_is_deleted_after_its_name_was_resolved_is_refused(
 ) -> None:
     """Its message would lie under a number that the next queue takes."""
     qm = queue_manager
-    path = qm.registry.resolve(local(qm))
+    path = qm.engine.registry.resolve(local(qm))
     delete(qm, "Q1")
     local(qm, "Q2")
     session = qm.session()
     with refused(rc.MQRC_Q_DELETED):
         put(
-            qm,
+            qm.engine,
             path,
             b"late",
             PutRequest(Descriptor(persistence=int(persistent))),
@@ -74,7 +74,7 @@ def test_a_name_resolved_while_its_definition_changes_is_resolved_again(
     queue_manager: QueueManager,
 ) -> None:
     qm = queue_manager
-    registry = qm.registry
+    registry = qm.engine.registry
     before = registry._resolve(local(qm))
     alter(qm, "Q1", PUT=c.MQQA_PUT_INHIBITED)
     # The other thread stores what it had read before the change.
@@ -91,15 +91,19 @@ def test_a_delete_waits_for_a_get_that_is_on_its_way_to_the_disk(
         local(qm)
         session = qm.session()
         session.put("Q1", b"taken", persistent=persistent)
-        with qm.engine_lock:
+        with qm.engine.engine_lock:
             outcome = Getter(
-                qm, qm.registry.resolve("Q1"), GetRequest(), None, Requester(qm)
+                qm.engine,
+                qm.engine.registry.resolve("Q1"),
+                GetRequest(),
+                None,
+                Requester(qm.engine),
             ).take()
         assert outcome is not None
         assert isinstance(outcome[1], Transaction)
         deleting = Running(lambda: delete(qm, "Q1"))
         deleting._thread.join(0.05)
-        qm.committer.run(outcome[1])
+        qm.engine.committer.run(outcome[1])
         deleting.finish()
         assert deleting.error is None
         local(qm, "Q2")
@@ -323,15 +327,15 @@ def test_a_staging_key_on_its_way_to_the_disk_is_not_given_again(
         session = qm.session()
         for delay_ms in (5, 6, 7):
             session.put("Q1", b"x", delay_ms=delay_ms, persistent=False)
-        leader = Running(lambda: qm.store.commit([statement("SELECT gate()")]))
+        leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
         assert opening.reached.wait(JOIN_SECONDS)
         first = Running(lambda: qm.session().put("Q1", b"1", delay_ms=100, persistent=True))
-        while len(qm.store.group._waiting) < 1:
+        while len(qm.engine.store.group._waiting) < 1:
             assert first.is_under_way
         session.put("Q1", b"x", delay_ms=8, persistent=False)
         session.put("Q1", b"x", delay_ms=9, persistent=False)
         second = Running(lambda: qm.session().put("Q1", b"2", delay_ms=100, persistent=True))
-        while len(qm.store.group._waiting) < 2:
+        while len(qm.engine.store.group._waiting) < 2:
             assert second.is_under_way
         opening.opened.set()
         for running in (leader, first, second):
@@ -354,10 +358,10 @@ def test_the_end_of_a_unit_of_work_and_that_of_its_queue_manager_do_not_both_end
             plain.put("Q1", b"%d" % n, persistent=True)
     unit = qm.session(transacted=True)
     assert unit.get("Q1") is not None
-    leader = Running(lambda: qm.store.commit([statement("SELECT gate()")]))
+    leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
     assert opening.reached.wait(JOIN_SECONDS)
     committing = Running(unit.commit)
-    while not qm.store.group._waiting:
+    while not qm.engine.store.group._waiting:
         assert committing.is_under_way
     closing = Running(qm.close)
     closing._thread.join(0.05)
@@ -374,11 +378,11 @@ def test_the_end_of_a_unit_of_work_and_that_of_its_queue_manager_do_not_both_end
 def test_get_inhibited_ends_every_wait_on_every_path(queue_manager: QueueManager) -> None:
     qm = queue_manager
     local(qm)
-    administration.define(qm, "QALIAS", "A1", {"TARGET": "Q1"})
+    administration.define(qm.engine, "QALIAS", "A1", {"TARGET": "Q1"})
     first = waiting(qm, "Q1", lambda: qm.session().get("A1", wait_ms=-1))
     others = [Running(partial(qm.session().get, name, wait_ms=-1)) for name in ("Q1", "A1")]
-    number = qm.registry.queue("Q1").number
-    while len(qm.waits._by_queue.get(number, ())) < 3:
+    number = qm.engine.registry.queue("Q1").number
+    while len(qm.engine.waits._by_queue.get(number, ())) < 3:
         assert all(other.is_under_way for other in others)
     alter(qm, "Q1", GET=c.MQQA_GET_INHIBITED)
     for running in (first, *others):

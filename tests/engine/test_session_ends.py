@@ -53,7 +53,7 @@ def qm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[QueueManager]
     yield manager
     found = manager.verify()
     assert found.ok, found.problems
-    assert not manager.hidden
+    assert not manager.engine.hidden
     manager.close()
 
 
@@ -82,7 +82,7 @@ def message(call: Running) -> bytes | None:
 
 def temporary(qm: QueueManager, session: Session) -> Handle:
     """Open a temporary dynamic queue, TEMP."""
-    administration.define(qm, QMODEL, "MODEL", {"DEFTYPE": c.MQQDT_TEMPORARY_DYNAMIC})
+    administration.define(qm.engine, QMODEL, "MODEL", {"DEFTYPE": c.MQQDT_TEMPORARY_DYNAMIC})
     return session.open("MODEL", INPUT | OUTPUT, dynamic_name="TEMP")
 
 
@@ -107,10 +107,10 @@ def test_closing_a_handle_ends_its_waiting_get_with_2019(qm: QueueManager, way: 
     """Its session goes on, and so does a get that waits natively."""
     session = qm.session()
     native = waiting(qm, "Q1", lambda: session.get("Q1", wait_ms=FOR_EVER))
-    number = qm.registry.queue("Q1").number
+    number = qm.engine.registry.queue("Q1").number
     handle = session.open("Q1", INPUT | BROWSE)
     call = Running(get_of(session, handle, way))
-    while len(qm.waits._by_queue[number]) < 2:
+    while len(qm.engine.waits._by_queue[number]) < 2:
         assert call.is_under_way
     handle.close()
     assert reason(call) == rc.MQRC_HOBJ_ERROR
@@ -144,8 +144,8 @@ def test_a_message_that_comes_later_goes_to_the_next_waiter(qm: QueueManager) ->
     session, other = qm.session(), qm.session()
     first = waiting(qm, "Q1", lambda: session.get("Q1", wait_ms=FOR_EVER))
     second = Running(lambda: other.get("Q1", wait_ms=FOR_EVER))
-    number = qm.registry.queue("Q1").number
-    while len(qm.waits._by_queue[number]) < 2:
+    number = qm.engine.registry.queue("Q1").number
+    while len(qm.engine.waits._by_queue[number]) < 2:
         assert second.is_under_way
     session.close()
     assert reason(first) == rc.MQRC_HCONN_ERROR
@@ -165,9 +165,9 @@ def test_a_message_handed_over_in_the_moment_of_the_close_goes_back(
     session, other = qm.session(), qm.session()
     handle = session.open("Q1", INPUT)
     call = waiting(qm, "Q1", get_of(session, handle, way))
-    with qm.engine_lock:
+    with qm.engine.engine_lock:
         other.put("Q1", b"wanted", persistent=persistent)
-        assert qm.waits.next_end_ms() is None
+        assert qm.engine.waits.next_end_ms() is None
         assert call.is_under_way
         (handle if closes_handle else session).close()
     if closes_handle and way == "native":
@@ -188,7 +188,7 @@ def test_a_message_taken_in_a_unit_of_work_in_that_moment_ends_with_it(
     handle = session.open("Q1", INPUT)
     way = "syncpoint" if end == "handle" else "native"
     call = waiting(qm, "Q1", get_of(session, handle, way))
-    with qm.engine_lock:
+    with qm.engine.engine_lock:
         other.put("Q1", b"wanted", persistent=persistent)
         if end == "handle":
             handle.close()
@@ -210,7 +210,7 @@ def test_a_lock_decided_in_the_moment_of_the_close_holds_nothing(
     session, other = qm.session(), qm.session()
     handle = session.open("Q1", BROWSE)
     call = waiting(qm, "Q1", get_of(session, handle, "browse"))
-    with qm.engine_lock:
+    with qm.engine.engine_lock:
         other.put("Q1", b"x")
         assert qm.counts("Q1").locked == 1
         (session if ended == "session" else handle).close()
@@ -227,7 +227,7 @@ def test_a_get_that_comes_to_the_lock_after_the_close_neither_takes_nor_waits(
     handle = session.open("Q1", INPUT | BROWSE)
     call = get_of(session, handle, way)
     other.put("Q1", b"x")
-    with qm.engine_lock:
+    with qm.engine.engine_lock:
         running = Running(call)
         while not is_at_lock(running):
             assert running.is_under_way
@@ -295,7 +295,7 @@ def test_a_dropped_session_frees_its_exclusive_input_and_its_counts(qm: QueueMan
     del dropped
     gc.collect()
     other.open("Q1", EXCLUSIVE).close()
-    queue = qm.registry.queue("Q1")
+    queue = qm.engine.registry.queue("Q1")
     assert (queue.input_count, queue.output_count, queue.exclusive_holder) == (0, 0, None)
 
 
@@ -340,7 +340,7 @@ def test_a_temporary_queue_with_work_of_others_outlives_its_dropped_session(
         del dropped
         gc.collect()
         other.commit()
-        assert qm.registry.queue("TEMP").is_open is False
+        assert qm.engine.registry.queue("TEMP").is_open is False
         assert body(other.get("TEMP")) == b"x"
 
 
@@ -371,9 +371,9 @@ def test_a_handle_that_is_dropped_ends_with_its_session(qm: QueueManager) -> Non
     session = qm.session()
     session.open("Q1", EXCLUSIVE)
     gc.collect()
-    assert qm.registry.queue("Q1").exclusive_holder is not None
+    assert qm.engine.registry.queue("Q1").exclusive_holder is not None
     session.close()
-    assert qm.registry.queue("Q1").exclusive_holder is None
+    assert qm.engine.registry.queue("Q1").exclusive_holder is None
 
 
 def test_dropping_a_session_waits_for_no_lock(qm: QueueManager) -> None:
@@ -384,7 +384,7 @@ def test_dropping_a_session_waits_for_no_lock(qm: QueueManager) -> None:
     dropped[0].put("Q1", b"x")
 
     def hold() -> None:
-        with qm.definitions_lock, qm.engine_lock:
+        with qm.engine.definitions_lock, qm.engine.engine_lock:
             held.set()
             assert done.wait(JOIN_SECONDS)
 
@@ -400,4 +400,4 @@ def test_dropping_a_session_waits_for_no_lock(qm: QueueManager) -> None:
     holding.finish()
     with qm.session() as session:
         assert session.get("Q1") is None
-    assert qm.registry.by_name("TEMP") is None
+    assert qm.engine.registry.by_name("TEMP") is None

@@ -166,11 +166,11 @@ def test_every_message_is_got_exactly_once(tmp_path: Path, on_disk: bool, seed: 
         assert got - put == Counter(), "a message was got twice"
         for name in QUEUES:
             assert qm.counts(name) == (0, 0, 0, 0, 0)
-        queue = [qm.registry.queue(name) for name in QUEUES]
+        queue = [qm.engine.registry.queue(name) for name in QUEUES]
         assert [q.present for q in queue] == [[0, 0], [0, 0]]
         # The delay processor may still be at work for a queue that nobody reads.
         until = time.perf_counter() + JOIN_SECONDS
-        while qm.hidden:
+        while qm.engine.hidden:
             assert time.perf_counter() < until, "hidden for ever"
         found = qm.verify()
         assert found.ok, found.problems
@@ -202,7 +202,7 @@ def test_every_balance_row_agrees_with_the_lives_before_it(tmp_path: Path) -> No
 
     def balance(qm: QueueManager) -> None:
         while not over.is_set():
-            qm.store.write_balances()
+            qm.engine.store.write_balances()
 
     with QueueManager("QM1", tmp_path, SystemClock()) as qm:
         prepared(qm)
@@ -248,7 +248,7 @@ def test_a_reader_beside_writers_and_retention_sees_no_gap_but_where_it_is_told(
 
         def trim() -> None:
             while not over.is_set():
-                qm.store.retention.trim(qm.settings.ledger_retention_count)
+                qm.engine.store.retention.trim(qm.engine.settings.ledger_retention_count)
 
         threads = [Running(lambda: read(0)), Running(trim)]
         load = Load(qm, 2, 250)

@@ -81,7 +81,7 @@ def test_every_copy_arrives_once_while_others_come_and_go(qm: QueueManager) -> N
         assert found == Counter({b"%d" % n: 2 for n in committed})
         session.subscribe("x").close()
         assert qm.curdepth("SYSTEM.RETAINED.PUB.QUEUE") == 1
-        left = [q.name for q in qm.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
+        left = [q.name for q in qm.engine.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
         assert left == []
     assert qm.verify().ok
     qm.close()
@@ -150,10 +150,10 @@ def test_one_of_many_who_ask_for_a_name_has_it(qm: QueueManager) -> None:
         rc.MQRC_SUBSCRIPTION_IN_USE,
         rc.MQRC_NO_SUBSCRIPTION,
     }
-    assert len(qm.registry.subscriptions) == 0
+    assert len(qm.engine.registry.subscriptions) == 0
     with qm.session() as session:
         session.subscribe("x").close()
-    assert not [q for q in qm.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
+    assert not [q for q in qm.engine.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
     assert qm.verify().ok
     qm.close()
 
@@ -189,8 +189,8 @@ def test_subscriptions_expire_while_definitions_change(qm: QueueManager) -> None
     clock.advance(10)
     with qm.session() as session:
         session.subscribe("x").close()
-    assert len(qm.registry.subscriptions) == 0
+    assert len(qm.engine.registry.subscriptions) == 0
     assert qm.curdepth("SYSTEM.DDELAY.LOCAL.QUEUE") == 0
-    assert not [q for q in qm.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
+    assert not [q for q in qm.engine.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
     assert qm.verify().ok
     qm.close()

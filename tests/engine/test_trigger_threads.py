@@ -97,14 +97,14 @@ def test_T2_no_message_is_left_alone(tmp_path: Path) -> None:
 
 def arrival(qm: QueueManager, *, persistent: bool) -> Transaction:
     """Return the work of a put to Q1 that has not been run."""
-    path = qm.registry.resolve("Q1")
+    path = qm.engine.registry.resolve("Q1")
     context = Context("", c.MQAT_UNIX, "test", qm.name)
     prepared = prepare(Descriptor(priority=5, persistence=int(persistent)), 0, 0, context)
     window = Window(qm.now_ms(), qm.now_ms(), None)
     work = Transaction()
-    with qm.engine_lock:
-        message = OutgoingMessage(prepared, window, Ids(new_id(qm), b""), b"x")
-        arrive(qm, work, path, prepared, new_row(qm, path, message))
+    with qm.engine.engine_lock:
+        message = OutgoingMessage(prepared, window, Ids(new_id(qm.engine), b""), b"x")
+        arrive(qm.engine, work, path, prepared, new_row(qm.engine, path, message))
     return work
 
 
@@ -120,12 +120,12 @@ def test_T5_what_another_thread_has_on_the_disk_does_not_count_before_it_takes_e
         assert session.get("Q1") is not None
         assert monitor.read() == ["Q1"]
         late = arrival(qm, persistent=True)
-        with qm.engine_lock:
-            qm.committer.enter([late])
-        qm.store.commit([late.unit])
+        with qm.engine.engine_lock:
+            qm.engine.committer.enter([late])
+        qm.engine.store.commit([late.unit])
         session.put("Q1", b"early", priority=5, persistent=True)
         found = monitor.read()
-        qm.committer.settle([late])
+        qm.engine.committer.settle([late])
         assert (found, monitor.read()) == (["Q1"], [])
         assert qm.verify().ok
 
@@ -135,17 +135,17 @@ def test_T4_an_operator_waits_for_what_switches_the_queue_off(tmp_path: Path) ->
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm, qm.session() as session:
         triggering(qm, TRIGTYPE=DEPTH)
         monitor = Monitor(session)
-        with qm.engine_lock:
-            assert qm.committer.run_at_once(arrival(qm, persistent=False))
+        with qm.engine.engine_lock:
+            assert qm.engine.committer.run_at_once(arrival(qm, persistent=False))
             assert control(qm) == OFF
-            works, qm.committer.deferred = qm.committer.deferred, []
+            works, qm.engine.committer.deferred = qm.engine.committer.deferred, []
         assert len(works) == 1
         assert monitor.read() == ["Q1"]
         session.get("Q1")
         altering = Running(lambda: alter(qm, "Q1", TRIGGER=ON))
         altering._thread.join(0.05)
         assert altering.is_under_way
-        qm.committer.run(*works)
+        qm.engine.committer.run(*works)
         altering.finish()
         assert control(qm) == ON
     with QueueManager("QM1", tmp_path, VirtualClock()) as qm:
@@ -159,10 +159,10 @@ def test_T4_nothing_is_switched_off_while_an_operator_changes_it(tmp_path: Path)
     triggering(qm, TRIGTYPE=DEPTH)
     with qm.session() as session:
         monitor = Monitor(session)
-        leader = Running(lambda: qm.store.commit([statement("SELECT gate()")]))
+        leader = Running(lambda: qm.engine.store.commit([statement("SELECT gate()")]))
         assert opening.reached.wait(JOIN_SECONDS)
         altering = Running(lambda: alter(qm, "Q1", DESCR="new"))
-        while not qm.store.group._waiting:
+        while not qm.engine.store.group._waiting:
             assert altering.is_under_way
         session.put("Q1", b"x")
         assert (monitor.read(), control(qm)) == ([], ON)

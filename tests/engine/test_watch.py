@@ -32,21 +32,21 @@ class Watching:
         self._errors: list[MQError] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        while not all(manager.waits.is_waited_on(number) for number in self._numbers):
+        while not all(manager.engine.waits.is_waited_on(number) for number in self._numbers):
             assert self._thread.is_alive(), self._errors
 
     def result(self) -> Message:
         """Return what was found; raise what the wait has raised."""
         self._thread.join(JOIN_SECONDS)
         assert not self._thread.is_alive()
-        assert not any(self._manager.waits.is_waited_on(number) for number in self._numbers)
+        assert not any(self._manager.engine.waits.is_waited_on(number) for number in self._numbers)
         if self._errors:
             raise self._errors[0]
         return self._found[0]
 
     def _run(self) -> None:
         try:
-            self._found.append(wait_for(self._manager, self._take, self._numbers))
+            self._found.append(wait_for(self._manager.engine, self._take, self._numbers))
         except MQError as error:
             self._errors.append(error)
 
@@ -93,7 +93,7 @@ def test_what_was_taken_is_not_lost_when_one_of_the_queues_goes(manager: QueueMa
     assert waiter.attempt()
     assert waiter.attempt()
     waiter.fail(mq_error(rc.MQRC_Q_DELETED))
-    assert (waiter.wait(manager), found) == (b"1", [b"2"])
+    assert (waiter.wait(manager.engine), found) == (b"1", [b"2"])
 
 
 def test_it_is_taken_in_the_unit_of_work_at_the_moment_it_comes(

@@ -94,7 +94,7 @@ def has_each_once(manager: QueueManager) -> bool:
 def is_at_rest(tree: Tree) -> bool:
     """Tell whether nothing is on its way between queue managers."""
     names = (PUBLICATIONS, PUT_ASIDE, REQUESTS, *(manager.name for manager in tree))
-    depths = [m.curdepth(n) for m in tree for n in names if m.registry.find(n) is not None]
+    depths = [m.curdepth(n) for m in tree for n in names if m.engine.registry.find(n) is not None]
     return not any(depths)
 
 

@@ -231,7 +231,7 @@ def test_a_flood_is_taken_in_turns(clock: VirtualClock) -> None:
             for _ in range(2 * TURN_COUNT + 1):
                 session.put(PUBLICATIONS, b"stray", persistent=True)
             session.commit()
-            publications = Publications(top, session)
+            publications = Publications(top.engine, session)
             found = [(publications.pass_on(), top.curdepth(PUBLICATIONS)) for _ in range(3)]
             assert found == [(True, TURN_COUNT + 1), (True, 1), (False, 0)]
             publications.try_again()
@@ -243,7 +243,7 @@ def test_a_flood_is_taken_in_turns(clock: VirtualClock) -> None:
 def test_it_ends_with_a_queue_manager_that_breaks(tree: Tree, clock: VirtualClock) -> None:
     top, _left, right = tree
     subscribe(top, "news/#", "NEWS")
-    top.store.group.is_broken = True
+    top.engine.store.group.is_broken = True
     publish(right, b"goal", persistent=True)
     clock.advance(120_000)
     assert top.is_stopped
@@ -262,4 +262,4 @@ def test_an_envelope_of_an_earlier_version_is_read(tree: Tree) -> None:
     with top.session() as session:
         session.open(PUBLICATIONS, c.MQOO_OUTPUT).put(body, PutRequest(outside))
     assert (bodies(top, "NEWS"), bodies(left, "NEWS")) == ([b"goal"], [])
-    assert top.registry.retained == {}
+    assert top.engine.registry.retained == {}

@@ -376,7 +376,7 @@ def test_D31_a_delay_longer_than_the_capped_life_is_refused_at_the_send(
         producer.send(q1, "x")
     producer.set_delivery_delay(2_000).send(q1, "x")
     assert manager.curdepth(STAGING) == 1
-    assert manager.registry.resolve("Q2").queue.definition.capexpry == MQCEX_NOLIMIT
+    assert manager.engine.registry.resolve("Q2").queue.definition.capexpry == MQCEX_NOLIMIT
 
 
 ABSURD = [-1, True, 1.5, "5", None, 10**18, 2**63, CENTURY_MS]

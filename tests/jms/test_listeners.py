@@ -84,7 +84,7 @@ def waiting_elsewhere(call: Callable[[], object]) -> Iterator[None]:
 def wait_until_idle(manager: QueueManager, name: str = "Q1") -> None:
     """Return when a listener waits for the next message of a queue."""
     for _ in range(10_000_000):
-        if manager.waits.is_waited_on(number_of(manager, name)):
+        if manager.engine.waits.is_waited_on(number_of(manager, name)):
             return
     pytest.fail(f"nobody waits on {name}")
 
@@ -686,7 +686,7 @@ def test_D1_a_delayed_message_reaches_a_listener_at_its_delivery_time(
     send(manager, "x", delay_ms=1_000)
     clock.advance(999)
     assert manager.counts("Q1").live == 0
-    assert manager.waits.is_waited_on(number_of(manager))
+    assert manager.engine.waits.is_waited_on(number_of(manager))
     clock.advance(1)
     assert inbox.text() == "x"
     wait_until_idle(manager)

@@ -312,9 +312,9 @@ def test_a_temporary_queue_answers_a_request(
     got = received(context.create_consumer(own), jms.TextMessage)
     assert (got.text, got.jms_delivery_mode) == ("tell", jms.NON_PERSISTENT)
     assert got.jms_correlation_id == request.jms_message_id
-    assert manager.registry.find(own.queue_name) is not None
+    assert manager.engine.registry.find(own.queue_name) is not None
     context.close()
-    assert manager.registry.find(own.queue_name) is None
+    assert manager.engine.registry.find(own.queue_name) is None
 
 
 def test_a_temporary_queue_is_deleted_unless_a_consumer_has_it(
@@ -328,7 +328,7 @@ def test_a_temporary_queue_is_deleted_unless_a_consumer_has_it(
         own.delete()
     consumer.close()
     own.delete()
-    assert manager.registry.find(own.queue_name) is None
+    assert manager.engine.registry.find(own.queue_name) is None
     with refused(jms.InvalidDestinationException, rc.MQRC_Q_DELETED):
         producer.send(session.create_message())
     with refused(jms.InvalidDestinationException, rc.MQRC_UNKNOWN_OBJECT_NAME):

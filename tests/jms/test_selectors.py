@@ -28,8 +28,8 @@ def texts(browser: jms.JMSBrowser | jms.QueueBrowser) -> list[str | None]:
 def wait_for(manager: QueueManager, receiver: Receiver) -> None:
     """Return when a receive waits until some time."""
     while True:
-        with manager.engine_lock:
-            if manager.waits.next_end_ms() is not None:
+        with manager.engine.engine_lock:
+            if manager.engine.waits.next_end_ms() is not None:
                 return
 
 
@@ -115,7 +115,7 @@ def test_a_wrong_selector_is_refused_where_it_is_given(
         session.create_consumer(queue, selector)
     with refused(jms.InvalidSelectorException, reason):
         session.create_browser(queue, selector)
-    assert not manager.registry.queue("Q1").is_open
+    assert not manager.engine.registry.queue("Q1").is_open
 
 
 def test_the_error_says_where_the_selector_is_wrong(

@@ -67,12 +67,12 @@ def texts_of(consumer: jms.JMSConsumer | jms.MessageConsumer) -> list[str | None
 
 def names(manager: QueueManager) -> list[str]:
     """Return the names of all subscriptions."""
-    return [subscription.name for subscription in manager.registry.subscriptions.all()]
+    return [subscription.name for subscription in manager.engine.registry.subscriptions.all()]
 
 
 def managed_queue(manager: QueueManager) -> str:
     """Return the queue of the one subscription there is."""
-    (subscription,) = manager.registry.subscriptions.all()
+    (subscription,) = manager.engine.registry.subscriptions.all()
     return subscription.destination
 
 
@@ -82,12 +82,12 @@ def managed_queue(manager: QueueManager) -> str:
 def test_a_subscription_without_a_name_lasts_as_long_as_its_consumer(
     context: jms.JMSContext, a: jms.Topic, manager: QueueManager
 ) -> None:
-    queues = len(manager.registry.queues())
+    queues = len(manager.engine.registry.queues())
     consumer = context.create_consumer(a)
     send(context, "1")
     consumer.close()
     consumer.close()
-    assert (names(manager), len(manager.registry.queues())) == ([], queues)
+    assert (names(manager), len(manager.engine.registry.queues())) == ([], queues)
     assert texts_of(context.create_consumer(a)) == []
 
 
@@ -95,7 +95,7 @@ def test_a_subscription_without_a_name_lasts_as_long_as_its_consumer(
 def test_what_is_not_acknowledged_of_a_closed_subscription_goes_with_it(
     factory: jms.ConnectionFactory, context: jms.JMSContext, manager: QueueManager, mode: int
 ) -> None:
-    queues = len(manager.registry.queues())
+    queues = len(manager.engine.registry.queues())
     with factory.create_context(mode) as other:
         consumer = other.create_consumer(other.create_topic("a"))
         send(context, "1")
@@ -103,7 +103,7 @@ def test_what_is_not_acknowledged_of_a_closed_subscription_goes_with_it(
         consumer.close()
         assert names(manager) == []
     context.create_consumer(context.create_queue("Q1"))
-    assert len(manager.registry.queues()) == queues
+    assert len(manager.engine.registry.queues()) == queues
 
 
 @pytest.mark.parametrize("mode", [jms.CLIENT_ACKNOWLEDGE, jms.SESSION_TRANSACTED])
@@ -185,7 +185,7 @@ def test_a_receive_waits_for_a_publication_and_ends_at_its_moment(
     waits = Receiver(lambda: consumer.receive(1_000))
     waits.wait_until_waiting(manager, number)
     clock.advance(999)
-    assert manager.waits.is_waited_on(number)
+    assert manager.engine.waits.is_waited_on(number)
     clock.advance(1)
     assert waits.result() is None
     waits = Receiver(consumer.receive)
@@ -390,7 +390,7 @@ def test_a_durable_subscription_that_asks_for_something_else_is_made_anew(
     selector: str | None,
     no_local: bool,
 ) -> None:
-    queues = len(manager.registry.queues())
+    queues = len(manager.engine.registry.queues())
     anna.create_durable_consumer(anna.create_topic("a"), "s").close()
     send(context, "gone")
     consumer = anna.create_durable_consumer(anna.create_topic(topic), "s", selector, no_local)
@@ -400,7 +400,7 @@ def test_a_durable_subscription_that_asks_for_something_else_is_made_anew(
     own = [] if selector or no_local else ["own"]
     assert texts_of(consumer) == ["x", *own]
     assert names(manager) == ["JMS:QM1:anna:s"]
-    assert len(manager.registry.queues()) == queues + 1
+    assert len(manager.engine.registry.queues()) == queues + 1
 
 
 def test_a_change_survives_a_restart(tmp_path: Path, clock: VirtualClock) -> None:
@@ -410,8 +410,10 @@ def test_a_change_survives_a_restart(tmp_path: Path, clock: VirtualClock) -> Non
             context.create_durable_consumer(context.create_topic(topic), "s").close()
         context.close()
     with QueueManager("QM1", tmp_path, clock=clock) as manager:
-        assert [s.topic for s in manager.registry.subscriptions.all()] == ["b"]
-        assert sum(q.name.startswith("SYSTEM.MANAGED") for q in manager.registry.queues()) == 1
+        assert [s.topic for s in manager.engine.registry.subscriptions.all()] == ["b"]
+        assert (
+            sum(q.name.startswith("SYSTEM.MANAGED") for q in manager.engine.registry.queues()) == 1
+        )
 
 
 @pytest.mark.parametrize(
@@ -446,7 +448,7 @@ def test_a_change_that_cannot_take_what_is_retained_leaves_the_subscription_as_i
         anna.create_durable_consumer(anna.create_topic("b"), "s")
     send(context, "2")
     assert texts_of(anna.create_durable_consumer(anna.create_topic("a"), "s")) == ["1", "2"]
-    assert sum(q.name.startswith("SYSTEM.MANAGED") for q in manager.registry.queues()) == 1
+    assert sum(q.name.startswith("SYSTEM.MANAGED") for q in manager.engine.registry.queues()) == 1
 
 
 def test_what_is_retained_comes_to_a_new_durable_subscription_once(
@@ -503,14 +505,14 @@ def test_a_temporary_topic_has_no_durable_subscription(anna: jms.JMSContext) -> 
 def test_unsubscribe_removes_a_durable_subscription_with_what_it_has(
     anna: jms.JMSContext, context: jms.JMSContext, a: jms.Topic, manager: QueueManager
 ) -> None:
-    queues = len(manager.registry.queues())
+    queues = len(manager.engine.registry.queues())
     consumer = anna.create_durable_consumer(a, "s")
     send(context, "x")
     with refused(jms.IllegalStateRuntimeException, IN_USE):
         anna.unsubscribe("s")
     consumer.close()
     anna.unsubscribe("s")
-    assert (names(manager), len(manager.registry.queues())) == ([], queues)
+    assert (names(manager), len(manager.engine.registry.queues())) == ([], queues)
     with refused(jms.InvalidDestinationRuntimeException, rc.MQRC_NO_SUBSCRIPTION):
         anna.unsubscribe("s")
 
@@ -884,7 +886,7 @@ def test_message_listeners_hear_what_is_published_until_their_consumer_closes(
         send(context, "1", topic="a")
         assert heard.get(timeout=PATIENCE_SECONDS) == ("a", "1")
         consumers["a"].close()
-        assert [s.topic for s in manager.registry.subscriptions.all()] == ["b"]
+        assert [s.topic for s in manager.engine.registry.subscriptions.all()] == ["b"]
         send(context, "2", topic="a")
         send(context, "3", topic="b")
         assert heard.get(timeout=PATIENCE_SECONDS) == ("b", "3")

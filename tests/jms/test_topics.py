@@ -31,7 +31,7 @@ def a(context: jms.JMSContext) -> jms.Topic:
 
 def copies_queue(manager: QueueManager) -> str:
     """Return the managed queue of the one subscription there is."""
-    (subscription,) = manager.registry.subscriptions.all()
+    (subscription,) = manager.engine.registry.subscriptions.all()
     return subscription.destination
 
 
@@ -332,7 +332,7 @@ def test_a_receive_that_waits_gets_a_delayed_publication_at_its_moment_if_it_liv
     waits = Receiver(lambda: consumer.receive(5_000))
     waits.wait_until_waiting(manager, number)
     clock.advance(1_999)
-    assert manager.waits.is_waited_on(number)
+    assert manager.engine.waits.is_waited_on(number)
     clock.advance(1)
     got = waits.result()
     assert isinstance(got, jms.TextMessage)
@@ -528,9 +528,9 @@ def test_nothing_retained_stays_of_a_temporary_topic(
     with factory.create_context() as other:
         for own in (other.create_temporary_topic(), context.create_temporary_topic()):
             other.create_producer().set_property("JMS_IBM_Retain", 1).send(own, "x")
-        assert len(manager.registry.retained) == 2
+        assert len(manager.engine.registry.retained) == 2
     own.delete()
-    assert not manager.registry.retained
+    assert not manager.engine.registry.retained
 
 
 # What is no topic, and what topics are not for

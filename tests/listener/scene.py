@@ -90,15 +90,15 @@ def idle(port: Endpoint, count: int) -> Statistics:
 
 def ends_ms(manager: QueueManager) -> list[int | None]:
     """Return when the waits end that are under way."""
-    with manager.engine_lock:
-        by_queue = manager.waits._by_queue.values()
+    with manager.engine.engine_lock:
+        by_queue = manager.engine.waits._by_queue.values()
         return [waiter.until_ms for waiters in by_queue for waiter in waiters]
 
 
 def next_end_ms(manager: QueueManager) -> int | None:
     """Return when the next wait ends."""
-    with manager.engine_lock:
-        return manager.waits.next_end_ms()
+    with manager.engine.engine_lock:
+        return manager.engine.waits.next_end_ms()
 
 
 def ticking_until(port: Endpoint, clock: VirtualClock, is_so: Callable[[], bool]) -> None:

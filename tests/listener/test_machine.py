@@ -209,8 +209,8 @@ class PortMachine(RuleBasedStateMachine):
         else:
             threads = sessions if model.is_running else works
             is_right = (now.threads, now.receiving) == (threads, len(model.receives))
-        with self.manager.engine_lock:
-            waiting = self.manager.waits._by_queue.values()
+        with self.manager.engine.engine_lock:
+            waiting = self.manager.engine.waits._by_queue.values()
             found = Counter(waiter.until_ms for waiters in waiting for waiter in waiters)
         return is_right and now.connections == bool(has_session) and found == Counter(ends)
 

@@ -94,7 +94,11 @@ def test_L2_a_non_asf_port_whose_sessions_need_more_threads_than_are_free_is_ref
     ports[1].start()
     assert service.threads_in_use == 2
     ports[1].stop()
-    assert manager.registry.queue("Q1").input_count == manager.registry.queue("Q2").input_count == 0
+    assert (
+        manager.engine.registry.queue("Q1").input_count
+        == manager.engine.registry.queue("Q2").input_count
+        == 0
+    )
 
 
 def test_ASF_no_more_threads_work_at_a_time_than_the_pool_has(manager: QueueManager) -> None:

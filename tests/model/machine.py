@@ -61,14 +61,14 @@ class QueueMachine(RuleBasedStateMachine):
         self.label = 0
         for name, sequence in QUEUES.items():
             attributes: dict[str, int | str] = {"MSGDLVSQ": sequence, "MAXDEPTH": MAX_DEPTH}
-            administration.define(self.manager, "QLOCAL", name, attributes)
+            administration.define(self.manager.engine, "QLOCAL", name, attributes)
             self.model.queues[name] = Queue(name, sequence == c.MQMDS_FIFO, MAX_DEPTH)
-        administration.define(self.manager, "QLOCAL", REPLY, {})
+        administration.define(self.manager.engine, "QLOCAL", REPLY, {})
         self.model.queues[REPLY] = Queue(REPLY)
-        administration.define(self.manager, "QALIAS", ALIAS, {"TARGET": "FIFO"})
+        administration.define(self.manager.engine, "QALIAS", ALIAS, {"TARGET": "FIFO"})
         self.model.aliases[ALIAS] = "FIFO"
         if scan_seconds:
-            administration.alter(self.manager, "QMGR", "", {"EXPRYINT": scan_seconds})
+            administration.alter(self.manager.engine, "QMGR", "", {"EXPRYINT": scan_seconds})
         for name, put in first:
             self.compare_put(0, name, put)
 
@@ -213,12 +213,12 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from([*QUEUES, REPLY]), allowed=mostly)
     def alter_put(self, name: str, allowed: bool) -> None:
-        administration.alter(self.manager, "QLOCAL", name, {"PUT": int(not allowed)})
+        administration.alter(self.manager.engine, "QLOCAL", name, {"PUT": int(not allowed)})
         self.model.queues[name].put_allowed = allowed
 
     @rule(name=queues, allowed=mostly)
     def alter_get(self, name: str, allowed: bool) -> None:
-        administration.alter(self.manager, "QLOCAL", name, {"GET": int(not allowed)})
+        administration.alter(self.manager.engine, "QLOCAL", name, {"GET": int(not allowed)})
         self.model.queues[name].get_allowed = allowed
 
     # What must always hold
@@ -242,9 +242,9 @@ class QueueMachine(RuleBasedStateMachine):
         for number in list(self.sessions):
             self.disconnect(number=number, commits=False)
         self.same_queues()
-        assert not self.manager.hidden
-        assert not self.manager.committer.deferred
-        self.manager.store.write_balances()
+        assert not self.manager.engine.hidden
+        assert not self.manager.engine.committer.deferred
+        self.manager.engine.store.write_balances()
         for queue in self.model.queues.values():
             assert self.ended_by_ledger(queue.name) == queue.ended, queue.name
         self.manager.close()
@@ -265,9 +265,9 @@ class QueueMachine(RuleBasedStateMachine):
         """Return what is visible on a real queue, without discarding anything."""
         manager = self.manager
         shown_rows: list[tuple[object, ...]] = []
-        with manager.engine_lock:
-            local = manager.registry.queue(queue.name)
-            for row, side in in_order(manager, local, ANY, local.low):
+        with manager.engine.engine_lock:
+            local = manager.engine.registry.queue(queue.name)
+            for row, side in in_order(manager.engine, local, ANY, local.low):
                 descriptor = unpack_descriptor(row.descriptor)
                 report = descriptor.feedback == c.MQFB_EXPIRATION
                 shown_rows.append(
@@ -287,7 +287,9 @@ class QueueMachine(RuleBasedStateMachine):
     def ended_by_ledger(self, name: str) -> Counter[str]:
         rows = self.manager.ledger.page(0, 100_000)
         ended = Counter(row[OUTCOME] for row in rows if row[1] == KIND_LIFE and row[2] == name)
-        totals = self.manager.store.book.totals[self.manager.registry.queue(name).number]
+        totals = self.manager.engine.store.book.totals[
+            self.manager.engine.registry.queue(name).number
+        ]
         assert ended == Counter(totals.ended)
         return ended
 

@@ -196,15 +196,16 @@ class DelayMachine(QueueMachine):
     @rule()
     def find_by_the_ids_shown(self) -> None:
         """D3: each has a MsgId of its own on the staging queue, and is found by it."""
-        queue = self.manager.registry.queue(STAGING)
-        with self.manager.engine_lock:
-            rows = [row for row, _side in in_order(self.manager, queue, ANY, queue.low)]
-            shown_ids = [shown(self.manager, row).msg_id for row in rows]
+        queue = self.manager.engine.registry.queue(STAGING)
+        with self.manager.engine.engine_lock:
+            rows = [row for row, _side in in_order(self.manager.engine, queue, ANY, queue.low)]
+            shown_ids = [shown(self.manager.engine, row).msg_id for row in rows]
             assert len(set(shown_ids)) == len(rows)
             for row, shown_id in zip(rows, shown_ids, strict=True):
                 for match in (Match(shown_id), Match(shown_id, row.msg_id)):
                     found = [
-                        one.k for one, _side in in_order(self.manager, queue, match, queue.low)
+                        one.k
+                        for one, _side in in_order(self.manager.engine, queue, match, queue.low)
                     ]
                     assert found == [row.k]
 
@@ -213,24 +214,24 @@ class DelayMachine(QueueMachine):
     @rule(allowed=mostly)
     def alter_staging_get(self, allowed: bool) -> None:
         """GET(DISABLED) stops the processor; enabled again it releases what is due (D28)."""
-        administration.alter(self.manager, "QLOCAL", STAGING, {"GET": int(not allowed)})
+        administration.alter(self.manager.engine, "QLOCAL", STAGING, {"GET": int(not allowed)})
         self.model.queues[STAGING].get_allowed = allowed
         self.model.release_due()
 
     @rule(allowed=mostly)
     def alter_staging_put(self, allowed: bool) -> None:
-        administration.alter(self.manager, "QLOCAL", STAGING, {"PUT": int(not allowed)})
+        administration.alter(self.manager.engine, "QLOCAL", STAGING, {"PUT": int(not allowed)})
         self.model.queues[STAGING].put_allowed = allowed
 
     @rule(name=st.sampled_from(list(QUEUES)), from_release=st.booleans())
     def alter_ttlfrom(self, name: str, from_release: bool) -> None:
-        administration.alter(self.manager, "QLOCAL", name, {"TTLFROM": int(from_release)})
+        administration.alter(self.manager.engine, "QLOCAL", name, {"TTLFROM": int(from_release)})
         self.model.queues[name].lives_from_release = from_release
 
     @rule(name=st.sampled_from(list(QUEUES)))
     def retarget(self, name: str) -> None:
         """What is staged goes where the alias leads when it is released (D15)."""
-        administration.alter(self.manager, "QALIAS", ALIAS, {"TARGET": name})
+        administration.alter(self.manager.engine, "QALIAS", ALIAS, {"TARGET": name})
         self.model.aliases[ALIAS] = name
 
     def any_id(self, label: int) -> bytes:

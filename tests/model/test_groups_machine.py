@@ -428,9 +428,9 @@ class GroupsMachine(RuleBasedStateMachine):
         if not hasattr(self, "manager"):
             return
         self.model.viewer = None
-        queue = self.manager.registry.queue("Q1")
-        with self.manager.engine_lock:
-            rows = [row.body for row, _side in in_order(self.manager, queue, ANY, queue.low)]
+        queue = self.manager.engine.registry.queue("Q1")
+        with self.manager.engine.engine_lock:
+            rows = [row.body for row, _side in in_order(self.manager.engine, queue, ANY, queue.low)]
         assert rows == [m.piece.body for m in self.model.visible(None)]
         assert queue.depth == sum(1 for m in self.model.messages if m.taker is None)
 

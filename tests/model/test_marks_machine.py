@@ -190,7 +190,7 @@ class MarksMachine(RuleBasedStateMachine):
         self.clock = VirtualClock()
         self.manager = QueueManager("QM1", None, self.clock)
         self.model = MarksModel(self.clock.now_ms())
-        administration.define(self.manager, "QLOCAL", "Q1", {})
+        administration.define(self.manager.engine, "QLOCAL", "Q1", {})
         self.sessions: list[Session] = [self.manager.session() for _ in range(2)]
         self.handles: list[Handle] = []
         for number in range(len(CO_OPERATES)):
@@ -293,13 +293,13 @@ class MarksMachine(RuleBasedStateMachine):
         for handle in range(len(CO_OPERATES)):
             self.model.close(handle)
             self.handles[handle].close()
-        assert not self.manager.marks.marked
+        assert not self.manager.engine.marks.marked
         self.handles = [self.opened(handle) for handle in range(len(CO_OPERATES))]
         self.model.open.update(range(len(CO_OPERATES)))
 
     @rule(interval_ms=st.sampled_from((0, 1, 100, 5_000, UNLIMITED)))
     def alter_interval(self, interval_ms: int) -> None:
-        administration.alter(self.manager, "QMGR", "", {"MARKINT": interval_ms})
+        administration.alter(self.manager.engine, "QMGR", "", {"MARKINT": interval_ms})
         self.model.interval_ms = interval_ms
 
     @rule(ms=st.sampled_from((1, 99, 100, 4_999, 5_000, 5_001)))
@@ -317,7 +317,7 @@ class MarksMachine(RuleBasedStateMachine):
         """What has lapsed may still be noted; it counts no longer."""
         now_ms = self.clock.now_ms()
         found = {}
-        for key, marked in self.manager.marks.marked.items():
+        for key, marked in self.manager.engine.marks.marked.items():
             lasts = marked.until_ms is None or now_ms < marked.until_ms
             found[self.body_of(key)] = len(marked.handles), marked.marker is not None and lasts
         model = self.model
@@ -327,7 +327,7 @@ class MarksMachine(RuleBasedStateMachine):
         }
 
     def body_of(self, key: int) -> bytes:
-        rows = [self.manager.messages(side).row(key) for side in (0, 1)]
+        rows = [self.manager.engine.messages(side).row(key) for side in (0, 1)]
         return next(row.body for row in rows if row is not None)
 
     def options(self, handle: int, unmarked: bool, own: int, common: int) -> int:

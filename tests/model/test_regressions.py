@@ -24,8 +24,8 @@ def waiting_get(manager: QueueManager, got: list[bytes]) -> threading.Thread:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    number = manager.registry.queue("Q1").number
-    while not manager.waits.is_waited_on(number):
+    number = manager.engine.registry.queue("Q1").number
+    while not manager.engine.waits.is_waited_on(number):
         threading.Event().wait(0.001)
     return thread
 

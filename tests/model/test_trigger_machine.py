@@ -281,9 +281,9 @@ class TriggerMachine(RuleBasedStateMachine):
     @rule()
     def alter_process(self) -> None:
         if self.model.has_process:
-            delete_named(self.manager, PROCESS, PROGRAM)
+            delete_named(self.manager.engine, PROCESS, PROGRAM)
         else:
-            define_named(self.manager, PROCESS, PROGRAM, {"APPLICID": "serve it"})
+            define_named(self.manager.engine, PROCESS, PROGRAM, {"APPLICID": "serve it"})
         self.model.has_process = not self.model.has_process
         if self.model.has_process:
             self.look_at_all()

@@ -72,7 +72,7 @@ def test_K1_a_setting_that_is_altered_acts_at_once_and_is_kept(
         assert qm.mqsc("RESET SETTING(expiry.max_check)").ok
         assert shown(qm, "expiry.max_check") == ("env", "env")
     with mayfly.QueueManager("QM1", tmp_path, clock) as qm:
-        assert qm.settings.given == {}
+        assert qm.engine.settings.given == {}
 
 
 def test_K1_the_environment_that_counts_is_that_of_the_start(
@@ -83,12 +83,12 @@ def test_K1_the_environment_that_counts_is_that_of_the_start(
     with mayfly.QueueManager("QM1") as qm:
         monkeypatch.delenv(variable)
         qm.mqsc("ALTER SETTING(ledger.retention_count) VALUE(7)")
-        assert qm.settings.is_maximum_enforced
-        assert qm.settings.ledger_retention_count == 7
+        assert qm.engine.settings.is_maximum_enforced
+        assert qm.engine.settings.ledger_retention_count == 7
     with mayfly.QueueManager("QM1") as qm:
         monkeypatch.setenv(variable, "")
         qm.mqsc("ALTER SETTING(ledger.retention_count) VALUE(7)")
-        assert not qm.settings.is_maximum_enforced
+        assert not qm.engine.settings.is_maximum_enforced
 
 
 def test_D5_staged_messages_go_on_when_the_command_level_is_raised(
@@ -118,9 +118,9 @@ def test_K_a_platform_is_chosen_for_good(qm: mayfly.QueueManager) -> None:
         "and a platform does not change"
     )
     assert qm.mqsc("ALTER SETTING(PLATFORM) VALUE(DISTRIBUTED)\nRESET SETTING(platform)").ok
-    assert qm.platform == "distributed"
+    assert qm.engine.platform == "distributed"
     with pytest.raises(AdminError) as caught:
-        admin.alter_setting(qm, "platform", "ibmi")
+        admin.alter_setting(qm.engine, "platform", "ibmi")
     assert (caught.value.reason, caught.value.value) == (MQRCCF_ATTR_VALUE_FIXED, "ibmi")
 
 
@@ -169,7 +169,7 @@ def test_a_value_of_another_type_is_refused(
     qm: mayfly.QueueManager, name: str, value: int | str
 ) -> None:
     with pytest.raises(AdminError) as caught:
-        admin.alter_setting(qm, name, value)
+        admin.alter_setting(qm.engine, name, value)
     assert (caught.value.reason, caught.value.value) == (MQRCCF_ATTR_VALUE_ERROR, value)
 
 
@@ -177,7 +177,7 @@ def test_alterations_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
     values = {"expiry.max_check": "never", "xqh.expiry_conflict": "allow", "command_level": 900}
     with mayfly.QueueManager("QM1", tmp_path) as qm:
         threads = [
-            threading.Thread(target=admin.alter_setting, args=(qm, name, value))
+            threading.Thread(target=admin.alter_setting, args=(qm.engine, name, value))
             for name, value in values.items()
         ]
         for thread in threads:
@@ -191,9 +191,9 @@ def test_alterations_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
 def test_K_a_folder_of_before_keeps_its_choice_of_a_platform(tmp_path: Path) -> None:
     """It has none yet: a setting that is altered does not choose one for it."""
     with mayfly.QueueManager("QM1", tmp_path) as qm:
-        qm.store.commit([statement("DELETE FROM meta WHERE name = 'configuration'")])
+        qm.engine.store.commit([statement("DELETE FROM meta WHERE name = 'configuration'")])
     with mayfly.QueueManager("QM1", tmp_path) as qm:
-        qm.store.commit([statement("DELETE FROM meta WHERE name = 'configuration'")])
+        qm.engine.store.commit([statement("DELETE FROM meta WHERE name = 'configuration'")])
         qm.mqsc("ALTER SETTING(expiry.max_check) VALUE(always)")
     with mayfly.QueueManager("QM1", tmp_path, platform="ibmi") as qm:
-        assert (qm.platform, shown(qm, "expiry.max_check")[0]) == ("ibmi", "always")
+        assert (qm.engine.platform, shown(qm, "expiry.max_check")[0]) == ("ibmi", "always")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager, pymqi
-from mayfly.engine.face.programs import managers_here as open_managers
 from mayfly.pymqi import CMQC
+from mayfly.queue_manager import managers_here as open_managers
 
 Fails = Callable[..., pymqi.MQMIError]
 

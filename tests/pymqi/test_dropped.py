@@ -61,9 +61,9 @@ def test_what_is_collected_in_the_midst_of_the_engine_ends_at_the_next_verb(
             counting = Thread(target=qm.counts, args=("Q1",), daemon=True)
             assert in_time(counting), "the collector has ended a connection under a lock"
             clock.is_armed = False
-            assert len(qm.left_behind.objects) == 2
+            assert len(qm.engine.left_behind.objects) == 2
             assert session.get("Q1") is None
-            assert not qm.left_behind.objects
+            assert not qm.engine.left_behind.objects
             with pytest.raises(MQError) as caught:
                 session.get(name)
         assert caught.value.reason == rc.MQRC_UNKNOWN_OBJECT_NAME
@@ -82,4 +82,4 @@ def test_what_a_program_drops_itself_ends_at_once(clock: Collecting) -> None:
         assert qm.counts("Q1").uncommitted == 1
         del queue, connection
         assert qm.counts("Q1").live == 1
-        assert not qm.left_behind.objects
+        assert not qm.engine.left_behind.objects

@@ -159,8 +159,8 @@ class Waiting:
         self._gmo = pymqi.GMO(Options=CMQC.MQGMO_WAIT, WaitInterval=wait_ms)
         self._thread = threading.Thread(target=self._get)
         self._thread.start()
-        number = manager.registry.queue(name).number
-        while not manager.waits.is_waited_on(number) and self._thread.is_alive():
+        number = manager.engine.registry.queue(name).number
+        while not manager.engine.waits.is_waited_on(number) and self._thread.is_alive():
             self._thread.join(0.001)
 
     def _get(self) -> None:

@@ -44,7 +44,7 @@ def publish(connection: pymqi.QueueManager, body: bytes, topic: str = "a", **md:
 
 
 def managed_queues(qm: QueueManager) -> list[str]:
-    return [q.name for q in qm.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
+    return [q.name for q in qm.engine.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
 
 
 def test_an_SD_begins_like_that_of_pymqi_and_is_344_bytes() -> None:
@@ -86,7 +86,7 @@ def test_without_anything_said_it_is_managed_and_ends_with_the_connection(
     assert name.startswith("SYSTEM.MANAGED.NDURABLE.")
     connection.disconnect()
     assert managed_queues(queue_manager) == []
-    assert queue_manager.registry.subscriptions.all() == []
+    assert queue_manager.engine.registry.subscriptions.all() == []
 
 
 def test_a_durable_one_collects_while_nobody_has_it_open(connection: pymqi.QueueManager) -> None:
@@ -203,7 +203,7 @@ def test_a_queue_that_nothing_can_be_got_from_is_2019(
         subscription = pymqi.Subscription(connection)
         error = fails(subscription.sub, sd_for(options=CREATE), given)
         assert error.reason == CMQC.MQRC_HOBJ_ERROR
-    assert queue_manager.registry.subscriptions.all() == []
+    assert queue_manager.engine.registry.subscriptions.all() == []
 
 
 def test_another_queue_than_its_own_is_2019_at_resume(
@@ -241,7 +241,10 @@ def test_wrong_options_make_nothing(
 ) -> None:
     error = fails(pymqi.Subscription, connection, sd_for(options=options))
     assert (error.comp, error.reason) == (CMQC.MQCC_FAILED, reason)
-    assert (queue_manager.registry.subscriptions.all(), managed_queues(queue_manager)) == ([], [])
+    assert (queue_manager.engine.registry.subscriptions.all(), managed_queues(queue_manager)) == (
+        [],
+        [],
+    )
 
 
 WRONG = [
@@ -275,7 +278,10 @@ def test_wrong_field_makes_nothing(
     before = sd.get()
     assert fails(pymqi.Subscription, connection, sd).reason == reason
     assert sd.get() == before
-    assert (queue_manager.registry.subscriptions.all(), managed_queues(queue_manager)) == ([], [])
+    assert (queue_manager.engine.registry.subscriptions.all(), managed_queues(queue_manager)) == (
+        [],
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -440,9 +446,9 @@ def test_an_alter_that_fails_changes_nothing_and_leaves_nothing_open(
     holder.close()
     wrong = sd_for(options=ALTER | DURABLE, topic="b")
     assert fails(subscription.sub, wrong).reason == CMQC.MQRC_TOPIC_NOT_ALTERABLE
-    assert queue_manager.registry.queue("Q1").input_count == 0
+    assert queue_manager.engine.registry.queue("Q1").input_count == 0
     subscription.sub(sd).close(close_sub_queue=True)
-    assert queue_manager.registry.queue("Q1").input_count == 0
+    assert queue_manager.engine.registry.queue("Q1").input_count == 0
 
 
 def test_an_alter_that_the_disk_refuses_leaves_nothing_open(tmp_path: Path, fails: Fails) -> None:
@@ -455,7 +461,7 @@ def test_an_alter_that_the_disk_refuses_leaves_nothing_open(tmp_path: Path, fail
         with full_disk(qm):
             error = fails(pymqi.Subscription, connection, sd)
         assert error.reason == CMQC.MQRC_STORAGE_MEDIUM_FULL
-        assert qm.registry.queue(name).input_count == 0
+        assert qm.engine.registry.queue(name).input_count == 0
         [row] = qm.mqsc("DISPLAY SUB('S') USERDATA").rows
         assert row["USERDATA"] == ""
         pymqi.Subscription(connection, sd).close(close_sub_queue=True)
@@ -577,7 +583,7 @@ def test_a_durable_one_stays_unless_it_is_removed(
     queue_manager: QueueManager, connection: pymqi.QueueManager, options: int, is_kept: bool
 ) -> None:
     pymqi.Subscription(connection, sd_for()).close(options, close_sub_queue=True)
-    assert [s.name for s in queue_manager.registry.subscriptions.all()] == ["S"] * is_kept
+    assert [s.name for s in queue_manager.engine.registry.subscriptions.all()] == ["S"] * is_kept
     assert len(managed_queues(queue_manager)) == is_kept
 
 
@@ -637,7 +643,7 @@ def test_a_lost_subscription_is_closed(
 ) -> None:
     subscription = pymqi.Subscription(connection).sub(topic_string="a")
     del subscription
-    assert queue_manager.registry.subscriptions.all() == []
+    assert queue_manager.engine.registry.subscriptions.all() == []
 
 
 def test_misuse_is_named(connection: pymqi.QueueManager) -> None:

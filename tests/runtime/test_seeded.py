@@ -48,7 +48,7 @@ def run(seed: int, folder: Path | None) -> Run:
             thread.start()
         for thread in threads:
             thread.join()
-        batch_count = qm.store.group.batch_count
+        batch_count = qm.engine.store.group.batch_count
         assert qm.verify().ok
         clock.advance(1_000)
         with qm.session() as session:

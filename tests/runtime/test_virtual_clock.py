@@ -267,7 +267,7 @@ def test_two_managers_on_one_clock_hand_a_message_on_at_exact_moments() -> None:
     clock = VirtualClock()
     with QueueManager("QMA", clock=clock) as a, QueueManager("QMB", clock=clock) as b:
         for manager in (a, b):
-            administration.define(manager, "QLOCAL", "Q1", {})
+            administration.define(manager.engine, "QLOCAL", "Q1", {})
         with a.session() as one, b.session() as two:
             one.put("Q1", b"a", delay_ms=1_000)
             two.put("Q1", b"b", delay_ms=2_000)
@@ -287,16 +287,16 @@ def test_wait_of_another_thread_is_decided_by_the_advance(delay_ms: int, comes: 
     """At its exact moment, before time moves on; the message of that millisecond wins."""
     clock = VirtualClock()
     with QueueManager("QM1", clock=clock) as qm:
-        administration.define(qm, "QLOCAL", "Q1", {})
-        number = qm.registry.queue("Q1").number
+        administration.define(qm.engine, "QLOCAL", "Q1", {})
+        number = qm.engine.registry.queue("Q1").number
         got: list[object] = []
         with qm.session() as putter, qm.session() as getter:
             putter.put("Q1", b"x", delay_ms=delay_ms)
             thread = started(lambda: got.append(getter.get("Q1", wait_ms=1_000)))
-            while not qm.waits.is_waited_on(number):
+            while not qm.engine.waits.is_waited_on(number):
                 assert thread.is_alive()
             clock.advance(1_000_000)
-            assert not qm.waits.is_waited_on(number)
+            assert not qm.engine.waits.is_waited_on(number)
             assert ended(thread)
             assert (got[0] is not None) == comes
         assert qm.verify().ok
@@ -306,12 +306,12 @@ def test_verify_between_the_decision_of_a_wait_and_the_return_of_its_thread() ->
     """The books balance although the getter has not finished its get."""
     clock = VirtualClock()
     with QueueManager("QM1", clock=clock) as qm:
-        administration.define(qm, "QLOCAL", "Q1", {})
-        number = qm.registry.queue("Q1").number
+        administration.define(qm.engine, "QLOCAL", "Q1", {})
+        number = qm.engine.registry.queue("Q1").number
         for _ in range(20):
             with qm.session() as putter, qm.session() as getter:
                 thread = started(partial(getter.get, "Q1", wait_ms=-1))
-                while not qm.waits.is_waited_on(number):
+                while not qm.engine.waits.is_waited_on(number):
                     assert thread.is_alive()
                 putter.put("Q1", b"x")
                 found = qm.verify()
@@ -379,7 +379,7 @@ def test_a_wait_that_another_thread_can_end_is_none() -> None:
         qm.mqsc("DEFINE QLOCAL(Q1)")
 
         def put_when_waited_for() -> None:
-            while not qm.waits.is_waited_on(qm.registry.queue("Q1").number):
+            while not qm.engine.waits.is_waited_on(qm.engine.registry.queue("Q1").number):
                 pass
             qm.session().put("Q1", b"x")
 

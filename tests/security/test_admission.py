@@ -39,7 +39,7 @@ def qm() -> Iterator[mayfly.QueueManager]:
 
 @pytest.fixture
 def admission(qm: mayfly.QueueManager, clock: VirtualClock) -> Iterator[Admission]:
-    made = Admission([qm], token=TOKEN, clock=clock)
+    made = Admission([qm.engine], token=TOKEN, clock=clock)
     yield made
     made.close()
 
@@ -47,7 +47,7 @@ def admission(qm: mayfly.QueueManager, clock: VirtualClock) -> Iterator[Admissio
 @pytest.fixture
 def anna(qm: mayfly.QueueManager) -> Applicant:
     """Return a client of this machine with a user and the right password."""
-    users_of(qm).add("anna", "secret", ["staff"])
+    users_of(qm.engine).add("anna", "secret", ["staff"])
     return Applicant(
         queue_manager="QM1", address=HERE, channel="APP", user="anna", password="secret"
     )
@@ -108,7 +108,7 @@ def test_nobody_comes_in_without_a_channel_and_without_the_token(
         admission.admit(applicant)
     assert caught.value.reason == rc.MQRC_NOT_AUTHORIZED
     # Without a token of the server none is right, an empty one neither.
-    other = Admission([qm])
+    other = Admission([qm.engine])
     with pytest.raises(MQError):
         other.admit(applicant)
     other.close()
@@ -239,7 +239,7 @@ def test_a_map_goes_before_the_user_with_a_password_that_before_MCAUSER(
     assert (admitted.user, admitted.groups) == ("app", ())
     mqsc(qm, "ALTER CHANNEL(APP) CHLTYPE(SVRCONN) MCAUSER('')")
     assert admission.admit(anna).user == "anna"
-    users_of(qm).add("mapped", "x", ["few"])
+    users_of(qm.engine).add("mapped", "x", ["few"])
     mqsc(
         qm,
         "ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) ADOPTCTX(YES)",
@@ -272,8 +272,8 @@ def test_a_certificate_is_mapped_to_a_user_where_no_password_is_needed(
 def test_an_administrator_is_kept_out_unless_a_channel_says_otherwise(
     qm: mayfly.QueueManager, admission: Admission, refused: Refuses
 ) -> None:
-    users_of(qm).add("boss", "pw", ["mqm"])
-    users_of(qm).add("root", "pw")
+    users_of(qm.engine).add("boss", "pw", ["mqm"])
+    users_of(qm.engine).add("root", "pw")
     for user in ("boss", "root"):
         boss = Applicant(queue_manager="QM1", address=HERE, channel="APP", user=user, password="pw")
         said = f"user {user} is blocked by CHLAUTH(*) TYPE(BLOCKUSER)"
@@ -351,7 +351,7 @@ def test_CHCKCLNT_says_who_needs_a_password(
     boss_without: bool,
     wrong: bool,
 ) -> None:
-    users_of(qm).add("boss", "pw", ["mqm"])
+    users_of(qm.engine).add("boss", "pw", ["mqm"])
     mqsc(
         qm,
         f"ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) CHCKCLNT({check})",
@@ -406,13 +406,13 @@ def test_a_right_password_is_remembered_for_minutes_until_it_changes(
     assert is_remembered()
     mqsc(qm, "REFRESH SECURITY TYPE(CONNAUTH)")
     assert not is_remembered()
-    users_of(qm).change("anna", password="other")
+    users_of(qm.engine).change("anna", password="other")
     with pytest.raises(MQError):
         admission.admit(anna)
-    users_of(qm).change("anna", password="secret")
+    users_of(qm.engine).change("anna", password="secret")
     # The same password with another salt.
     assert not is_remembered()
-    users_of(qm).remove("anna")
+    users_of(qm.engine).remove("anna")
     with pytest.raises(MQError):
         admission.admit(anna)
 
@@ -456,7 +456,7 @@ def test_FAILDLAY_keeps_the_answer_back_and_no_thread_with_it(
 def test_too_many_passwords_at_a_time_are_refused_with_2537(
     qm: mayfly.QueueManager, anna: Applicant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    admission = Admission([qm])
+    admission = Admission([qm.engine])
     answers = [
         admission.submit(replace(anna, address=f"10.0.0.{n}", has_tls=True, password=f"no {n}"))
         for n in range(40)
@@ -507,7 +507,7 @@ def test_a_user_is_known_at_once_when_another_process_adds_it(
 ) -> None:
     with mayfly.QueueManager("QM1", tmp_path) as qm:
         assert qm.mqsc(SCRIPT).ok
-        admission = Admission([qm], clock=clock)
+        admission = Admission([qm.engine], clock=clock)
         applicant = Applicant(
             queue_manager="QM1", address=HERE, channel="APP", user="new", password="pw"
         )
@@ -530,7 +530,7 @@ def test_nobody_comes_in_while_the_file_of_users_is_damaged(
         assert qm.mqsc(SCRIPT).ok
         Users(tmp_path).add("anna", "secret")
         whole = (tmp_path / FILE).read_text()
-        admission = Admission([qm], clock=clock)
+        admission = Admission([qm.engine], clock=clock)
         anna = Applicant(
             queue_manager="QM1", address=HERE, channel="APP", user="anna", password="secret"
         )

@@ -286,13 +286,13 @@ def test_a_program_sets_rules_by_typed_values(bare: mayfly.QueueManager) -> None
         "CLNTUSER": "anna",
         "MCAUSER": "app",
     }
-    admin.set_channel_rule(bare, "C", given)
+    admin.set_channel_rule(bare.engine, "C", given)
     with pytest.raises(MQError) as refused:
-        admin.set_channel_rule(bare, "C", given)
+        admin.set_channel_rule(bare.engine, "C", given)
     assert refused.value.reason == k.MQRCCF_CHLAUTH_ALREADY_EXISTS
-    [record] = admin.inquire_channel_rules(bare, "C")
+    [record] = admin.inquire_channel_rules(bare.engine, "C")
     assert (record.kind, record.name, record.values["MCAUSER"]) == (admin.CHLAUTH, "C", "app")
-    assert admin.channel_rule_for(bare, admin.Partner("C", "10.0.0.1", "bob")) == "bob"
+    assert admin.channel_rule_for(bare.engine, admin.Partner("C", "10.0.0.1", "bob")) == "bob"
 
 
 @pytest.mark.parametrize(

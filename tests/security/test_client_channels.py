@@ -144,14 +144,14 @@ def test_the_check_that_CONNAUTH_names_is_not_deleted(qm: mayfly.QueueManager) -
 def test_a_stopped_channel_stays_stopped_over_a_restart_until_it_is_started(tmp_path: Path) -> None:
     with mayfly.QueueManager("QM1", tmp_path) as qm:
         done(qm, "DEFINE CHANNEL(APP) CHLTYPE(SVRCONN)", "STOP CHANNEL(APP)")
-        assert admin.channels_of(qm).is_stopped("APP")
+        assert admin.channels_of(qm.engine).is_stopped("APP")
         [row] = done(qm, "DISPLAY CHSTATUS(APP) STATUS")
         assert row == {"CHANNEL": "APP", "CHLTYPE": "SVRCONN", "STATUS": "STOPPED"}
         assert not qm.mqsc("RESET CHANNEL(APP)").ok
     with mayfly.QueueManager("QM1", tmp_path) as qm:
-        assert admin.channels_of(qm).is_stopped("APP")
+        assert admin.channels_of(qm.engine).is_stopped("APP")
         done(qm, "START CHANNEL(APP)")
-        assert not admin.channels_of(qm).is_stopped("APP")
+        assert not admin.channels_of(qm.engine).is_stopped("APP")
         assert qm.mqsc("DISPLAY CHSTATUS(APP)").codes == ["AMQ8420I"]
         done(qm, "DELETE CHANNEL(APP)")
 
@@ -201,14 +201,14 @@ def test_CLNTCONN_channels_are_in_a_table_that_clients_read(tmp_path: Path) -> N
 
 
 def test_a_program_defines_channels_of_both_kinds_by_typed_values(qm: mayfly.QueueManager) -> None:
-    admin.define(qm, admin.CHANNEL, "APP", {"CHLTYPE": MQCHT_SVRCONN, "MAXINST": 1})
-    admin.define(qm, admin.CLNTCONN, "APP", {"CONNAME": "mq1"})
+    admin.define(qm.engine, admin.CHANNEL, "APP", {"CHLTYPE": MQCHT_SVRCONN, "MAXINST": 1})
+    admin.define(qm.engine, admin.CLNTCONN, "APP", {"CONNAME": "mq1"})
     kinds = (admin.CHANNEL, admin.CLNTCONN)
-    server, client = admin.inquire(qm, kinds, "APP")
+    server, client = admin.inquire(qm.engine, kinds, "APP")
     assert (server.kind, server.values["MAXINST"]) == (admin.CHANNEL, 1)
     assert (client.kind, client.values["CHLTYPE"]) == (admin.CLNTCONN, MQCHT_CLNTCONN)
     for record in (server, client):
         for keyword in record.values:
             assert admin.object_type(record.kind).row(keyword) is not None, keyword
     with pytest.raises(admin.AdminError, match="CHLTYPE cannot be changed"):
-        admin.define(qm, admin.CHANNEL, "X", {"CHLTYPE": MQCHT_CLNTCONN, "CONNAME": "a"})
+        admin.define(qm.engine, admin.CHANNEL, "X", {"CHLTYPE": MQCHT_CLNTCONN, "CONNAME": "a"})

@@ -134,14 +134,14 @@ def test_a_file_of_the_same_second_and_size_is_seen_as_another_one(tmp_path: Pat
 
 def test_a_queue_manager_in_memory_keeps_its_users_in_memory() -> None:
     with mayfly.QueueManager("QM1") as qm, mayfly.QueueManager("QM2") as other:
-        users_of(qm).add("anna", "secret", ["staff"])
-        found = users_of(qm).find("anna")
+        users_of(qm.engine).add("anna", "secret", ["staff"])
+        found = users_of(qm.engine).find("anna")
         assert isinstance(found, User)
         assert found.groups == ("staff",)
-        assert users_of(other).all() == []
+        assert users_of(other.engine).all() == []
 
 
 def test_a_queue_manager_with_a_folder_has_its_users_there(tmp_path: Path) -> None:
     with mayfly.QueueManager("QM1", tmp_path) as qm:
-        users_of(qm).add("anna", "secret")
+        users_of(qm.engine).add("anna", "secret")
     assert [user.name for user in Users(tmp_path).all()] == ["anna"]

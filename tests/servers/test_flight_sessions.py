@@ -382,7 +382,7 @@ def test_a_handler_that_waits_ends_when_it_is_stopped(
                 assert handler.counts[Outcome.REDRIVEN] == 1
             else:
                 handler._calls.call("letters-start", once=False)
-        wait_until(lambda: manager.registry.resolve(DEAD).queue.input_count == 0)
+        wait_until(lambda: manager.engine.registry.resolve(DEAD).queue.input_count == 0)
 
 
 def test_a_handler_that_fails_raises_the_reason(

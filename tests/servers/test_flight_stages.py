@@ -96,9 +96,9 @@ def test_a_batch_of_many_transactions_and_pages_arrives_whole_and_in_order(
     upload.write(numbered(count, persistence=1), max_bytes=100_000)
     assert upload.finish() == count
     assert client.commit("q", 0, [(0, "a")]).put_count == count
-    queue = manager.registry.queue("Q1")
-    with manager.engine_lock:
-        rows = manager.store.persistent.in_order(queue.low, queue.high, count + 1)
+    queue = manager.engine.registry.queue("Q1")
+    with manager.engine.engine_lock:
+        rows = manager.engine.store.persistent.in_order(queue.low, queue.high, count + 1)
     assert [row.body for row in rows] == named(count)
 
 

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from mayfly import QueueManager, QueueSharingGroup
-from mayfly.engine import Manager
+from mayfly.engine import Engine
 from mayfly.testing import VirtualClock
 from tests.sharing.scene import PRIVATE, SHARED
 from tests.spec.scene import START_MS
@@ -50,7 +50,7 @@ def move(managers: dict[str, QueueManager], _clock: VirtualClock) -> None:
 WORKS = {"unit": unit, "release": release, "move": move}
 
 
-def kill_at_commit(manager: Manager, number: int) -> None:
+def kill_at_commit(engine: Engine, number: int) -> None:
     """End the process as a store commits for the n-th time from now."""
     commits = count(1)
 
@@ -59,7 +59,7 @@ def kill_at_commit(manager: Manager, number: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return False
 
-    manager.store.persistent.writer.set_commit_hook(committing)
+    engine.store.persistent.writer.set_commit_hook(committing)
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
     group = QueueSharingGroup("QSG1", folder / "QSG1", clock)
     managers = {n: QueueManager(n, folder / n, sharing_group=group) for n in ("QM1", "QM2")}
     managers["QM9"] = QueueManager("QM9", folder / "QM9", clock)
-    kill_at_commit(group if who == "QSG1" else managers[who], number)
+    kill_at_commit((group if who == "QSG1" else managers[who]).engine, number)
     WORKS[work](managers, clock)
 
 

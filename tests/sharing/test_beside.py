@@ -32,7 +32,7 @@ def test_no_channel_empties_a_shared_queue(sharing: Sharing) -> None:
     """A batch in doubt there would be seen, and sent again, once its queue manager is closed."""
     sharing.shared("OUT")
     # As earlier versions have let it be defined.
-    sharing.group.registry.queue("OUT").definition.usage = MQUS_TRANSMISSION
+    sharing.group.engine.registry.queue("OUT").definition.usage = MQUS_TRANSMISSION
     channel = "DEFINE CHANNEL(C) CHLTYPE(SDR) CONNAME(QM9) XMITQ(OUT)"
     assert sharing.qm1.mqsc(f"{channel}\nSTART CHANNEL(C)").ok
     [standing] = sharing.qm1.channels.status("C")

@@ -73,7 +73,7 @@ def test_what_cannot_be_shared_is_refused_with_its_reason() -> None:
         said = alone.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)").text
         assert "MQRC_OPTION_NOT_VALID_FOR_TYPE" in said
         assert "QM1 is in no queue-sharing group" in said
-        assert alone.registry.find("Q") is None
+        assert alone.engine.registry.find("Q") is None
 
 
 def test_a_shared_queue_neither_triggers_nor_feeds_a_channel_nor_becomes_private(

@@ -95,7 +95,7 @@ def test_a_get_at_one_member_waits_until_the_group_is_whole(
 
     running = waiting(on_disk.group, SHORT, get)
     in_group(sending, b"first", c.MQMF_MSG_IN_GROUP)
-    assert on_disk.group.waits.is_waited_on(sending.queue.number)
+    assert on_disk.group.engine.waits.is_waited_on(sending.queue.number)
     in_group(sending, b"last", c.MQMF_LAST_MSG_IN_GROUP)
     running.finish()
     assert [r.message.body for r in found] == [b"first"]

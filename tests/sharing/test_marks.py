@@ -55,7 +55,9 @@ def test_B7_who_waits_on_a_shared_queue_wakes_at_the_lapse(
         sharing.group, SHARED, lambda: take(two, WAIT_FOR_UNMARKED, wait_ms=MINUTE_MS).message
     )
     sharing.clock.advance(INTERVAL_MS - 1)
-    assert sharing.group.waits.is_waited_on(sharing.group.registry.queue(SHARED).number)
+    assert sharing.group.engine.waits.is_waited_on(
+        sharing.group.engine.registry.queue(SHARED).number
+    )
     sharing.clock.advance(10 * MINUTE_MS)
     message = running.finish()
     assert getattr(message, "body", None) == b"1"
@@ -119,7 +121,7 @@ def test_B7_no_mark_is_left_of_what_another_member_has_got(
     with sharing.qm2.session() as getter:
         options = c.MQGMO_SYNCPOINT if in_unit else c.MQGMO_NO_SYNCPOINT
         take(getter.open(SHARED, INPUT), options)
-    assert sharing.group.marks.marked == {}
+    assert sharing.group.engine.marks.marked == {}
 
 
 def test_B7_a_member_that_closes_ends_the_marks_of_its_handles(
@@ -130,8 +132,8 @@ def test_B7_a_member_that_closes_ends_the_marks_of_its_handles(
     assert take(one, c.MQGMO_BROWSE_FIRST | c.MQGMO_MARK_BROWSE_HANDLE).message.body == b"1"
     assert seen(one, c.MQGMO_BROWSE_FIRST | c.MQGMO_MARK_BROWSE_CO_OP) == b"1"
     sharing.qm1.close()
-    (marked,) = sharing.group.marks.marked.values()
+    (marked,) = sharing.group.engine.marks.marked.values()
     assert not marked.handles
     assert seen(two) is None
     two.close()
-    assert sharing.group.marks.marked == {}
+    assert sharing.group.engine.marks.marked == {}

@@ -10,7 +10,6 @@ import pytest
 from mayfly import QueueManager
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreError
-from mayfly.sharing.directory import MemberStatus
 from mayfly.testing import VirtualClock
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.sharing.test_units import LONG, intents
@@ -25,7 +24,7 @@ def close_with_decided_work(sharing: Sharing) -> None:
         assert message is not None
         unit.put(SHARED, message.body, persistent=True)
         unit.put(PRIVATE, LONG, persistent=True)
-        writer = sharing.qm1.store.persistent.writer
+        writer = sharing.qm1.engine.store.persistent.writer
         [(pages,)] = writer.execute("PRAGMA page_count").fetchall()
         writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
         unit.commit()
@@ -37,7 +36,7 @@ def rows(qm: QueueManager) -> list[tuple[object, ...]]:
 
 
 def test_open_members_have_nothing_to_do(sharing: Sharing) -> None:
-    assert sharing.group.members() == [MemberStatus("QM1", True, 0), MemberStatus("QM2", True, 0)]
+    assert sharing.group.members() == [("QM1", True, 0), ("QM2", True, 0)]
     with sharing.qm1.session(transacted=True) as one:
         one.put(SHARED, b"x", persistent=True)
         one.put(PRIVATE, b"x", persistent=True)
@@ -111,7 +110,13 @@ def test_a_group_that_is_closed_says_nothing_of_its_members(sharing: Sharing) ->
             call()
 
 
-def test_a_queue_manager_has_a_membership_and_a_committer_and_is_neither() -> None:
-    """A group, a channel or a hierarchy is no base class of the public one."""
-    names = [each.__name__ for each in QueueManager.__mro__]
-    assert names == ["QueueManager", "Manager", "Core", "State", "QueueOwner", "object"]
+def test_a_queue_manager_and_a_group_have_an_engine_and_are_none(sharing: Sharing) -> None:
+    """The public classes inherit from nothing; an engine is the core with its features."""
+    for owner in (sharing.qm1, sharing.group):
+        assert type(owner).__bases__ == (object,)
+        assert [each.__name__ for each in type(owner.engine).__mro__][:-1] == [
+            "Engine",
+            "Core",
+            "State",
+        ]
+    assert sharing.qm1.engine.group is sharing.group.engine

@@ -8,11 +8,11 @@ import pytest
 
 from mayfly import QueueManager, QueueSharingGroup
 from mayfly.engine import GetRequest, PutRequest
-from mayfly.engine.face.programs import managers_here as open_managers
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import StoreError
+from mayfly.queue_manager import managers_here as open_managers
 from mayfly.testing import VirtualClock
 from tests.sharing.scene import PRIVATE, SHARED, Sharing
 from tests.spec.scene import BROWSE, INPUT, alter_manager, bodies, local, refused, take, waiting
@@ -110,7 +110,7 @@ def test_G3_a_wait_ends_at_its_moment_when_nothing_comes(sharing: Sharing) -> No
     begun_ms = sharing.clock.now_ms()
     thread = waiting(sharing.group, SHARED, wait)
     sharing.clock.advance(4_999)
-    assert sharing.group.waits.next_end_ms() == begun_ms + 5_000
+    assert sharing.group.engine.waits.next_end_ms() == begun_ms + 5_000
     sharing.clock.advance(1)
     thread.finish()
     assert ended == [begun_ms + 5_000]

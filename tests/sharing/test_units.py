@@ -24,7 +24,7 @@ PACKED = tuple("inserts deletes backouts lives moves bulks ended_rows statements
 
 
 def intents(sharing: Sharing) -> int:
-    [(number,)] = sharing.group.store.persistent.fetch("SELECT count(*) FROM intent", ())
+    [(number,)] = sharing.group.engine.store.persistent.fetch("SELECT count(*) FROM intent", ())
     return int(number)
 
 
@@ -71,7 +71,7 @@ def test_E17_what_expired_before_its_commit_is_discarded_and_reported_in_every_s
         one.commit()
         assert sorted(bodies(one, replies)) == [b"MORE", b"OWN"]
         for manager, queue in ((sharing.group, name), (sharing.qm1, "OWN")):
-            assert manager.curdepth(queue) == 1
+            assert sharing.qm1.curdepth(queue) == 1
             assert [life.outcome for life in lives(manager, queue)] == ["expired"]
             assert bodies(one, queue) == [b"live"]
 
@@ -161,7 +161,7 @@ def test_intents_are_gone_once_they_are_carried_out(sharing: Sharing) -> None:
             one.put(PRIVATE, b"x", persistent=True)
             one.commit()
             assert intents(sharing) == 1
-            assert len(carried_out(sharing.qm1.store.persistent)) <= 2
+            assert len(carried_out(sharing.qm1.engine.store.persistent)) <= 2
     sharing.qm1.close()
     assert intents(sharing) == 0
 
@@ -221,7 +221,7 @@ def test_what_is_decided_is_done_at_the_next_start(
         unit.put(PRIVATE, LONG, persistent=True)
         unit.put(PRIVATE, b"lost with the process", persistent=False)
         with caplog.at_level(logging.CRITICAL):
-            writer = on_disk.qm1.store.persistent.writer
+            writer = on_disk.qm1.engine.store.persistent.writer
             [(pages,)] = writer.execute("PRAGMA page_count").fetchall()
             writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
             unit.commit()
@@ -254,7 +254,7 @@ def test_a_group_that_has_stopped_refuses_shared_queues_and_nothing_else(
 ) -> None:
     with sharing.qm1.session() as one:
         one.put(PRIVATE, b"x", persistent=True)
-        sharing.group.store.group.is_broken = True
+        sharing.group.engine.store.group.is_broken = True
         with refused(rc.MQRC_CONNECTION_BROKEN):
             one.put(SHARED, b"x", persistent=True)
         assert bodies(one, PRIVATE) == [b"x"]
@@ -269,7 +269,7 @@ def test_G8_a_backout_that_fails_in_one_store_is_done_in_the_others(sharing: Sha
     unit.put(f"{PRIVATE}@QM2", b"there", persistent=True)
     assert unit.get(PRIVATE) is not None
     assert [sharing.qm1.curdepth(PRIVATE), sharing.qm2.curdepth(PRIVATE)] == [0, 1]
-    sharing.group.store.group.is_broken = True
+    sharing.group.engine.store.group.is_broken = True
     with refused(rc.MQRC_CONNECTION_BROKEN):
         unit.backout()
     assert [sharing.qm1.curdepth(PRIVATE), sharing.qm2.curdepth(PRIVATE)] == [1, 0]

@@ -147,7 +147,7 @@ def test_a_restart_goes_on_where_it_ended(
     first = filling.run(manager_server)
     assert sum(first) >= 500
     live(manager, 250)
-    manager.store.write_balances()
+    manager.engine.store.write_balances()
     second = filling.run(manager_server)
     # Beside the lives there are balance rows, one a second.
     assert sum(second) > 250

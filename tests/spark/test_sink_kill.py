@@ -96,8 +96,8 @@ class Watch:
         return False
 
     def _rows(self, sql: str) -> list[tuple[int, ...]]:
-        with self._manager.engine_lock:
-            return self._manager.store.persistent.fetch(sql, ())
+        with self._manager.engine.engine_lock:
+            return self._manager.engine.store.persistent.fetch(sql, ())
 
 
 def test_three_kills_lose_and_double_nothing(token_file: Path, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def check(manager: QueueManager) -> None:
         session.backout()
     assert found == dict.fromkeys((n for n in range(total) if n % EXPIRED_EVERY), 1)
     assert list(found) == sorted(found)
-    [balance] = [b for b in manager.store.book.balances() if b.queue == "Q1"]
+    [balance] = [b for b in manager.engine.store.book.balances() if b.queue == "Q1"]
     assert balance.ended[State.EXPIRED] == total // EXPIRED_EVERY
     assert stages_left(manager) == 0
     verification = manager.verify()

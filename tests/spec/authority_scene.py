@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Manager, Session
+from mayfly import QueueManager
+from mayfly.engine import Session
 from mayfly.engine.authority.words import QUEUE
 from mayfly.engine.face.administration import GROUP, PRINCIPAL, QMGR, SELF, Entity, set_authority
 
@@ -10,19 +11,27 @@ ALICE = "alice"
 
 
 def grant(
-    qm: Manager, words: str, profile: str, *, to: str = ALICE, group: str = "", kind: str = QUEUE
+    qm: QueueManager,
+    words: str,
+    profile: str,
+    *,
+    to: str = ALICE,
+    group: str = "",
+    kind: str = QUEUE,
 ) -> None:
     """Give a user, or a group, authorities on a profile."""
     entity = Entity(GROUP, group) if group else Entity(PRINCIPAL, to)
-    set_authority(qm, kind, profile, [entity], add=words.split())
+    set_authority(qm.engine, kind, profile, [entity], add=words.split())
 
 
-def revoke(qm: Manager, words: str, profile: str, *, to: str = ALICE, kind: str = QUEUE) -> None:
+def revoke(
+    qm: QueueManager, words: str, profile: str, *, to: str = ALICE, kind: str = QUEUE
+) -> None:
     """Take authorities away from a user."""
-    set_authority(qm, kind, profile, [Entity(PRINCIPAL, to)], remove=words.split())
+    set_authority(qm.engine, kind, profile, [Entity(PRINCIPAL, to)], remove=words.split())
 
 
-def connect(qm: Manager, user: str = ALICE, *groups: str, transacted: bool = False) -> Session:
+def connect(qm: QueueManager, user: str = ALICE, *groups: str, transacted: bool = False) -> Session:
     """Return a session of a user, who may connect and has what was granted besides."""
     grant(qm, "CONNECT", SELF, to=user, kind=QMGR)
     return qm.session(user, transacted, groups=groups)

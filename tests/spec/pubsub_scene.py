@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Manager, Session, Value
+from mayfly import QueueManager
+from mayfly.engine import Session, Value
 from mayfly.engine.face.administration import alter_topic, define_subscription, define_topic
 from mayfly.mqi import attribute_selectors as s
 
 BASE = "SYSTEM.BASE.TOPIC"
 
 
-def topic(qm: Manager, name: str, string: str, **attributes: Value) -> str:
+def topic(qm: QueueManager, name: str, string: str, **attributes: Value) -> str:
     """Define a topic object and return its topic string."""
-    define_topic(qm, name, {"TOPICSTR": string, **attributes})
+    define_topic(qm.engine, name, {"TOPICSTR": string, **attributes})
     return string
 
 
-def deliver(qm: Manager, promise: int, name: str = BASE) -> None:
+def deliver(qm: QueueManager, promise: int, name: str = BASE) -> None:
     """Promise delivery alike for persistent and non-persistent publications."""
-    alter_topic(qm, name, {"PMSGDLV": promise, "NPMSGDLV": promise})
+    alter_topic(qm.engine, name, {"PMSGDLV": promise, "NPMSGDLV": promise})
 
 
-def available_only(qm: Manager) -> None:
+def available_only(qm: QueueManager) -> None:
     """Let publications be delayed (D26)."""
     deliver(qm, s.MQDLV_ALL_AVAIL)
 
 
-def admin_sub(qm: Manager, name: str, string: str, queue: str, **attributes: Value) -> None:
+def admin_sub(qm: QueueManager, name: str, string: str, queue: str, **attributes: Value) -> None:
     """Define an administrative subscription to a queue."""
-    define_subscription(qm, name, {"TOPICSTR": string, "DEST": queue, **attributes})
+    define_subscription(qm.engine, name, {"TOPICSTR": string, "DEST": queue, **attributes})
 
 
 def drained(session: Session, queue: str) -> list[tuple[str | None, bytes]]:

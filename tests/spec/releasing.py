@@ -6,8 +6,8 @@ tests/spark/test_delay_by_spark.py does the same with Spark itself.
 
 from __future__ import annotations
 
-from mayfly.engine import Manager
 from mayfly.engine.attributes.of_manager import DDELAY_SPARK
+from mayfly.engine.due_work import DueWork
 from mayfly.engine.face.administration import QMGR
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.objects import administration
@@ -25,21 +25,21 @@ _CONSUMER = "releaser"
 class Pipeline:
     """One reader of the staging queue; its batches are claimed, read and ended one by one."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, work: DueWork) -> None:
         """Attach when first needed: a staging queue may be missing, or closed for get."""
-        self._manager = manager
+        self._work, self._core = work, work.core
         self._is_running = False
         #: After a failure it comes again at the next trigger.
         self._not_before_ms = 0
 
     def next_due_ms(self) -> int | None:
         """Return when the next message is due, if it may be released."""
-        manager = self._manager
-        if manager.is_stopped or manager._is_closed:
+        core = self._core
+        if core.is_stopped or self._work.is_ended:
             return None
-        with manager.engine_lock:
-            due_ms = manager._delay_processor.next_release_ms()
-        return None if due_ms is None else max(due_ms - manager.ahead_ms, self._not_before_ms)
+        with core.engine_lock:
+            due_ms = self._work.processor.next_release_ms()
+        return None if due_ms is None else max(due_ms - core.ahead_ms, self._not_before_ms)
 
     def run_due(self) -> None:
         """Release what is due, as batches of a pipeline."""
@@ -52,7 +52,7 @@ class Pipeline:
             self._is_running = False
 
     def _release(self) -> None:
-        claims = self._manager.claims
+        claims = self._work.claims
         try:
             standing = claims.attach(_CONSUMER, STAGING)
             after = standing.closed
@@ -65,13 +65,13 @@ class Pipeline:
                 after = claimed.until
         except MQError:
             # A full disk, or a manager that closes.
-            self._not_before_ms = self._manager.clock.now_ms() + TRIGGER_MS
+            self._not_before_ms = self._core.clock.now_ms() + TRIGGER_MS
 
     def _read(self, epoch: int, after: int, until: int, count: int) -> None:
-        low, high = self._manager.claims.edges(_CONSUMER, epoch, after, until)
+        low, high = self._work.claims.edges(_CONSUMER, epoch, after, until)
         assert high - low == count
         while low < high:
-            page = self._manager.claims.page(
+            page = self._work.claims.page(
                 _CONSUMER, epoch, (low, high), max_bytes=2**20, max_rows=500
             )
             assert page.message_count > 0
@@ -89,12 +89,12 @@ class SparkClock(VirtualClock):
 
     def attach(self, driven: Driven) -> None:
         """Drive a queue manager; its pipeline comes first, so that what comes in time is there."""
-        if isinstance(driven, Manager):
+        if isinstance(driven, DueWork):
             self._pipelines[id(driven)] = Pipeline(driven)
             super().attach(self._pipelines[id(driven)])
         super().attach(driven)
-        if isinstance(driven, Manager):
-            administration.alter(driven, QMGR, "", {"DDELAY": DDELAY_SPARK})
+        if isinstance(driven, DueWork):
+            administration.alter(driven.core, QMGR, "", {"DDELAY": DDELAY_SPARK})
 
     def detach(self, driven: Driven) -> None:
         """Drive it no longer."""

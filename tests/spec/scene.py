@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mayfly.engine import GetRequest, Handle, Manager, Match, Message, PutRequest, Session, Value
+from mayfly import QueueManager, QueueSharingGroup
+from mayfly.engine import GetRequest, Handle, Match, Message, PutRequest, Session, Value
 from mayfly.engine.face.administration import QALIAS, QLOCAL, QMGR
 from mayfly.engine.face.programs import GetResult, PutResult
 from mayfly.engine.objects import administration
@@ -33,26 +34,26 @@ REPLIES = "REPLIES"
 V2 = Descriptor(version=2)
 
 
-def local(qm: Manager, name: str = "Q1", **attributes: Value) -> str:
+def local(qm: QueueManager, name: str = "Q1", **attributes: Value) -> str:
     """Define a local queue and return its name."""
-    administration.define(qm, QLOCAL, name, attributes)
+    administration.define(qm.engine, QLOCAL, name, attributes)
     return name
 
 
-def alias(qm: Manager, name: str, target: str, **attributes: Value) -> str:
+def alias(qm: QueueManager, name: str, target: str, **attributes: Value) -> str:
     """Define an alias and return its name."""
-    administration.define(qm, QALIAS, name, {"TARGET": target, **attributes})
+    administration.define(qm.engine, QALIAS, name, {"TARGET": target, **attributes})
     return name
 
 
-def alter(qm: Manager, name: str, **attributes: Value) -> None:
+def alter(qm: QueueManager, name: str, **attributes: Value) -> None:
     """Alter a local queue."""
-    administration.alter(qm, QLOCAL, name, attributes)
+    administration.alter(qm.engine, QLOCAL, name, attributes)
 
 
-def alter_manager(qm: Manager, **attributes: Value) -> None:
+def alter_manager(qm: QueueManager | QueueSharingGroup, **attributes: Value) -> None:
     """Alter the queue manager."""
-    administration.alter(qm, QMGR, "", attributes)
+    administration.alter(qm.engine, QMGR, "", attributes)
 
 
 def put_md(
@@ -118,9 +119,9 @@ class End(NamedTuple):
     reason: int = 0
 
 
-def lives(qm: Manager, queue: str) -> list[LifeRecord]:
+def lives(qm: QueueManager | QueueSharingGroup, queue: str) -> list[LifeRecord]:
     """Return the lives that ended on a queue, in ledger order."""
-    rows = [dict(zip(LEDGER_COLUMNS, row, strict=True)) for row in qm.ledger.page(0, 10_000)]
+    rows = [dict(zip(LEDGER_COLUMNS, row, strict=True)) for row in qm.engine.ledger.page(0, 10_000)]
     return [
         LifeRecord(**{name: row[name] for name in LifeRecord._fields})
         for row in rows
@@ -128,7 +129,7 @@ def lives(qm: Manager, queue: str) -> list[LifeRecord]:
     ]
 
 
-def ends(qm: Manager, queue: str) -> list[End]:
+def ends(qm: QueueManager | QueueSharingGroup, queue: str) -> list[End]:
     """Return how and when the lives on a queue ended."""
     return [End(r.outcome, r.ended_ms - START_MS, r.reason) for r in lives(qm, queue)]
 
@@ -161,10 +162,12 @@ class Running:
         return self.result
 
 
-def waiting(qm: Manager, queue: str, call: Callable[[], object]) -> Running:
+def waiting(
+    qm: QueueManager | QueueSharingGroup, queue: str, call: Callable[[], object]
+) -> Running:
     """Start a call that waits on a queue on which nobody waits yet; return once it does."""
-    number = qm.registry.queue(queue).number
+    number = qm.engine.registry.queue(queue).number
     running = Running(call)
-    while not qm.waits.is_waited_on(number):
+    while not qm.engine.waits.is_waited_on(number):
         assert running.is_under_way, "the call came back without waiting"
     return running

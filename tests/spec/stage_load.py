@@ -52,7 +52,7 @@ def main(folder: str, batches: str, kill_at: str) -> None:
     with QueueManager("QM1", Path(folder) / "QM1") as manager:
         # From the second time on it exists already, and this changes nothing.
         manager.mqsc("DEFINE QLOCAL(Q1) MAXDEPTH(1000000)")
-        group = manager.store.group
+        group = manager.engine.store.group
         durable_commit, left = group.commit, int(kill_at)
 
         def commit_and_die(*units: Unit) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mayfly.engine import Manager
+from mayfly import QueueManager
 from mayfly.engine.face.bulk import StagedRows
 from mayfly.store.stages import QueryState, StagePlace
 
@@ -48,7 +48,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def stage(
-    qm: Manager, place: StagePlace, rows: Sequence[Row], rows_per_blob: int = 100
+    qm: QueueManager, place: StagePlace, rows: Sequence[Row], rows_per_blob: int = 100
 ) -> tuple[int, str]:
     """Fill a stage and return how a commit names it."""
     writer = qm.stages.begin(place)
@@ -61,7 +61,7 @@ def stage(
 
 
 def commit(
-    qm: Manager, query: str, batch: int, stages: Iterable[tuple[int, str]], **more: Any
+    qm: QueueManager, query: str, batch: int, stages: Iterable[tuple[int, str]], **more: Any
 ) -> QueryState:
     """Commit a batch to its end."""
     while True:
@@ -70,21 +70,21 @@ def commit(
             return state
 
 
-def write(qm: Manager, rows: Sequence[Row], query: str = "q", **more: Any) -> QueryState:
+def write(qm: QueueManager, rows: Sequence[Row], query: str = "q", **more: Any) -> QueryState:
     """Write rows as the next batch of a query."""
     known = qm.stages.state(query)
     batch = 0 if known is None else known.batch + 1
     return commit(qm, query, batch, [stage(qm, StagePlace(query, batch, 0, "a"), rows)], **more)
 
 
-def staged_rows_left(qm: Manager) -> int:
+def staged_rows_left(qm: QueueManager) -> int:
     """Return how many rows stand on stages."""
-    with qm.engine_lock:
+    with qm.engine.engine_lock:
         sql = "SELECT coalesce(sum(row_count), 0) FROM stage_blob"
-        return int(qm.store.persistent.fetch(sql, ())[0][0])
+        return int(qm.engine.store.persistent.fetch(sql, ())[0][0])
 
 
-def stages_left(qm: Manager) -> int:
+def stages_left(qm: QueueManager) -> int:
     """Return how many stages there are."""
-    with qm.engine_lock:
-        return int(qm.store.persistent.fetch("SELECT count(*) FROM stage", ())[0][0])
+    with qm.engine.engine_lock:
+        return int(qm.engine.store.persistent.fetch("SELECT count(*) FROM stage", ())[0][0])

@@ -39,7 +39,7 @@ FULL, ROOMY = 1, 1_000_000
 
 def pages(qm: QueueManager, limit: int) -> None:
     """Let the database grow to so many pages at the most."""
-    qm.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
+    qm.engine.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
 
 
 def put(session: Session) -> object:
@@ -125,7 +125,7 @@ def test_C7_nothing_is_checked_before_the_first_record(queue_manager: QueueManag
     put(session)
     alter_manager(queue_manager, AUTHCHK=1)
     key = RecordKey(QUEUE, "OTHER", Entity(PRINCIPAL, "bob"))
-    delete_authority(queue_manager, key)
+    delete_authority(queue_manager.engine, key)
     with refused(NOT_AUTHORIZED):
         put(session)
     assert queue_manager.curdepth("Q1") == 3
@@ -198,7 +198,7 @@ def test_C7_the_most_specific_profile_of_each_is_the_one_that_counts(
         grant(queue_manager, "NONE", "AB.CD")
         with refused(NOT_AUTHORIZED):
             session.get("AB.CD")
-        delete_authority(queue_manager, RecordKey(QUEUE, "AB.CD", Entity(PRINCIPAL, ALICE)))
+        delete_authority(queue_manager.engine, RecordKey(QUEUE, "AB.CD", Entity(PRINCIPAL, ALICE)))
         assert session.get("AB.CD") is None
 
 
@@ -293,7 +293,7 @@ def test_C9_who_makes_a_dynamic_queue_may_do_everything_with_it(
 def test_C9_a_permanent_dynamic_queue_stays_its_makers(tmp_path: Path) -> None:
     """Also when it was altered, and after a restart; another one needs DLT to delete it."""
     with QueueManager("QM1", tmp_path) as qm:
-        administration.define(qm, QMODEL, "PERM", {"DEFTYPE": c.MQQDT_PERMANENT_DYNAMIC})
+        administration.define(qm.engine, QMODEL, "PERM", {"DEFTYPE": c.MQQDT_PERMANENT_DYNAMIC})
         grant(qm, "DSP INQ", "PERM")
         connect(qm).open("PERM", c.MQOO_INQUIRE, dynamic_name="MINE")
         qm.mqsc("ALTER QLOCAL(MINE) MAXDEPTH(1)")
@@ -332,7 +332,7 @@ def test_a_full_disk_leaves_all_records_as_they_were(tmp_path: Path) -> None:
         pages(qm, FULL)
         many = [Entity(GROUP, f"{n:064}") for n in range(2_000)]
         with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
-            set_authority(qm, QUEUE, "Q1", many, add=["PUT"])
+            set_authority(qm.engine, QUEUE, "Q1", many, add=["PUT"])
         assert not qm.mqsc("DISPLAY AUTHREC").rows
         pages(qm, ROOMY)
         local(qm)
@@ -350,7 +350,7 @@ def test_a_refusal_is_logged_and_counted(
     caplog.set_level(logging.WARNING, "mayfly.authority")
     with connect(queue_manager) as session, refused(NOT_AUTHORIZED):
         put(session)
-    assert queue_manager.registry.authority.refused_count == 1
+    assert queue_manager.engine.registry.authority.refused_count == 1
     assert caplog.messages == ["QM1: not authorized: user 'alice' lacks PUT on QUEUE Q1"]
 
 
@@ -381,7 +381,7 @@ def test_wrong_records_are_refused(queue_manager: QueueManager) -> None:
         (QMGR, "QM2", ["CONNECT"], rc.MQRC_OBJECT_NAME_ERROR),
     ):
         with refused(reason):
-            set_authority(queue_manager, kind, profile, alice, add=words)
+            set_authority(queue_manager.engine, kind, profile, alice, add=words)
     with refused(rc.MQRC_OPTIONS_ERROR):
-        set_authority(queue_manager, QUEUE, "Q1", alice, add=["PUT"], remove=["ALLMQI"])
+        set_authority(queue_manager.engine, QUEUE, "Q1", alice, add=["PUT"], remove=["ALLMQI"])
     assert not queue_manager.mqsc("DISPLAY AUTHREC").rows

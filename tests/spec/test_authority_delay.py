@@ -167,12 +167,12 @@ def test_D13_a_checked_release_goes_in_bulk(
         grant(queue_manager, "PUT", "Q1")
         for n in range(300):
             session.put("Q1", b"%d" % n, delay_ms=100, persistent=True)
-    processor = queue_manager._delay_processor
-    with queue_manager.engine_lock:
+    processor = queue_manager.engine.delay_processor
+    with queue_manager.engine.engine_lock:
         now_ms = clock.now_ms() + 100
         works = processor.let_go(processor.due(now_ms, 1_000), now_ms)
     assert [len(moving.new_keys) for work in works for moving in work.moves] == [300]
-    queue_manager.committer.run(*works)
+    queue_manager.engine.committer.run(*works)
     assert queue_manager.curdepth("Q1") == 300
 
 

@@ -53,7 +53,7 @@ def test_B5_a_get_of_the_holder_takes_what_it_has_locked_and_ends_the_lock(
     assert take(handle, match=match).message.body == b"1"
     assert state(queue_manager) == (2, 2, 0)
     assert handle.unlock() == rc.MQRC_NO_MSG_LOCKED
-    assert not queue_manager.hidden
+    assert not queue_manager.engine.hidden
 
 
 @pytest.mark.parametrize("other_gets", [1, 2])

@@ -222,7 +222,7 @@ def test_B7_a_get_ends_the_marks_even_if_it_is_backed_out(
     else:
         assert take(one, options[by]).message.body == b"1"
         session.backout()
-    assert not queue_manager.marks.marked
+    assert not queue_manager.engine.marks.marked
     assert seen(one, FIRST | UNMARKED) == b"1"
     assert take(other, FIRST | UNMARKED).message.backout_count == 1
 
@@ -235,7 +235,7 @@ def test_B7_closing_ends_the_marks_of_a_handle_and_the_last_one_those_of_the_set
     one.close()
     assert seen(other, FIRST | UNMARKED) == b"2"
     other.close()
-    assert not queue_manager.marks.marked
+    assert not queue_manager.engine.marks.marked
     assert seen(session.open("Q1", BROWSE | CO_OP), FIRST | UNMARKED) == b"1"
 
 
@@ -244,8 +244,8 @@ def test_B7_a_session_that_ends_takes_its_marks_along(
 ) -> None:
     with queue_manager.session() as other:
         take(other.open("Q1", BROWSE | CO_OP), c.MQGMO_BROWSE_CO_OP | MARK)
-        assert len(queue_manager.marks.marked) == 1
-    assert not queue_manager.marks.marked
+        assert len(queue_manager.engine.marks.marked) == 1
+    assert not queue_manager.engine.marks.marked
 
 
 def test_B7_a_mark_ends_when_its_message_is_cleared(
@@ -254,7 +254,7 @@ def test_B7_a_mark_ends_when_its_message_is_cleared(
     take(handle, c.MQGMO_BROWSE_HANDLE)
     for _ in range(3):
         session.get("Q1")
-    assert not queue_manager.marks.marked
+    assert not queue_manager.engine.marks.marked
 
 
 @pytest.mark.parametrize("late_ms", [-1, 0])
@@ -277,7 +277,7 @@ def test_E8_a_mark_does_not_stop_the_clock(
     assert queue_manager.curdepth("Q1") == 3 - expired
     assert queue_manager.curdepth(REPLIES) == expired
     assert ends(queue_manager, "Q1") == [End("expired", 1_000)] * expired
-    assert len(queue_manager.marks.marked) == 2 - expired
+    assert len(queue_manager.engine.marks.marked) == 2 - expired
 
 
 def test_B7_who_waits_for_an_unmarked_message_wakes_at_the_lapse(
@@ -290,7 +290,7 @@ def test_B7_who_waits_for_an_unmarked_message_wakes_at_the_lapse(
     browse = c.MQGMO_BROWSE_CO_OP | c.MQGMO_WAIT
     running = waiting(queue_manager, "Q1", lambda: take(other, browse, wait_ms=MINUTE_MS).message)
     clock.advance(INTERVAL_MS - 30 - 1)
-    assert queue_manager.waits.is_waited_on(queue_manager.registry.queue("Q1").number)
+    assert queue_manager.engine.waits.is_waited_on(queue_manager.engine.registry.queue("Q1").number)
     clock.advance(1)
     message = running.finish()
     assert getattr(message, "body", None) == b"1"
@@ -360,7 +360,7 @@ def test_B7_two_of_a_set_wait_and_one_of_them_gets_to_see_an_arrival(
 
     handles = [session.open("Q1", BROWSE | CO_OP) for _ in range(2)]
     first = waiting(queue_manager, "Q1", lambda: look(handles[0]))
-    number = queue_manager.registry.queue("Q1").number
+    number = queue_manager.engine.registry.queue("Q1").number
     second = waiting_too(queue_manager, number, lambda: look(handles[1]))
     session.put("Q1", b"x")
     clock.advance(1_000)
@@ -372,7 +372,7 @@ def test_B7_two_of_a_set_wait_and_one_of_them_gets_to_see_an_arrival(
 def waiting_too(queue_manager: QueueManager, number: int, call: Callable[[], object]) -> Running:
     """Start a second call that waits on a queue; return once it does."""
     running = Running(call)
-    while len(queue_manager.waits._by_queue[number]) < 2:
+    while len(queue_manager.engine.waits._by_queue[number]) < 2:
         assert running.is_under_way
     return running
 
@@ -503,7 +503,7 @@ def test_B8_options_that_do_not_go_together(
 ) -> None:
     with refused(rc.MQRC_OPTIONS_ERROR):
         take(pair[0], options)
-    assert not queue_manager.marks.marked
+    assert not queue_manager.engine.marks.marked
 
 
 @pytest.mark.parametrize("options", [MARK_SET, UNMARK_SET])
@@ -526,7 +526,7 @@ def test_B7_ends_of_renewed_marks_are_not_kept_for_ever(
 ) -> None:
     for _ in range(3_000):
         take(pair[0], FIRST | MARK_SET)
-    (co_operating,) = queue_manager.marks._sets.values()
+    (co_operating,) = queue_manager.engine.marks._sets.values()
     assert len(co_operating.lapses) < 1_100
 
 
@@ -540,7 +540,7 @@ def test_B7_who_waits_is_woken_by_a_clock_that_runs() -> None:
         take(one, c.MQGMO_BROWSE_CO_OP)
         alter_manager(manager, MARKINT=50)
         # Nothing else is to wake it.
-        manager.store.write_balances()
+        manager.engine.store.write_balances()
         browse = c.MQGMO_BROWSE_CO_OP | c.MQGMO_WAIT
         running = waiting(
             manager, "Q1", lambda: take(other, browse, wait_ms=10 * MINUTE_MS).message.body

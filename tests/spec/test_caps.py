@@ -108,10 +108,10 @@ def test_X4_change_acts_on_later_puts_only(
     alias(queue_manager, "A1", "Q1")
     handle = session.open("A1", c.MQOO_OUTPUT)
     session.put("A1", b"before")
-    administration.alter(queue_manager, QALIAS, "A1", {"CAPEXPRY": 10})
+    administration.alter(queue_manager.engine, QALIAS, "A1", {"CAPEXPRY": 10})
     assert handle.path.cap_ms == 1_000
     session.put("A1", b"after")
-    administration.alter(queue_manager, QALIAS, "A1", {"CAPEXPRY": NO_LIMIT})
+    administration.alter(queue_manager.engine, QALIAS, "A1", {"CAPEXPRY": NO_LIMIT})
     assert [m.remaining_tenths for m in session.browse("Q1")] == [-1, 10]
     clock.advance(1_000)
     assert [m.body for m in session.browse("Q1")] == [b"before"]
@@ -156,7 +156,7 @@ def _bury(qm: QueueManager, session: Session, life_ms: int | None) -> None:
     with qm.session(transacted=True) as other:
         message = other.get("Q1")
         assert message is not None
-        put_dead_letter(qm, other, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+        put_dead_letter(qm.engine, other, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
 
 
 #: What dead-letters a message, and how long after its put.
@@ -288,12 +288,12 @@ def test_X9_scans_that_can_find_nothing_are_passed_over(
         session.put("Q1", b"for ever", persistent=persistent)
         start_ms = clock.now_ms()
         clock.advance(3_600_000 + 2_000)
-        assert any_manager.next_due_ms() is None
+        assert any_manager.engine.due_work.next_due_ms() is None
         for life_ms in (7_999, 8_000, 8_001):
             session.put("Q1", b"x", time_to_live_ms=life_ms, persistent=persistent)
         clock.advance(2_000)
         # Scans are at 5, 10, 15 s: the one at 5 s finds nothing, that at 10 s the first two.
-        assert any_manager.next_due_ms() == start_ms + 3_600_000 + 10_000
+        assert any_manager.engine.due_work.next_due_ms() == start_ms + 3_600_000 + 10_000
         clock.advance(5_999)
         assert any_manager.curdepth("Q1") == 4
         clock.advance(1)
@@ -320,18 +320,18 @@ def test_X9_scans_that_would_meet_locked_messages_only_are_passed_over(
             session.put("Q1", b"x", time_to_live_ms=1_000, persistent=persistent)
             assert unit.get("Q1") is not None
         clock.advance(7_000)
-        assert any_manager.next_due_ms() is None
+        assert any_manager.engine.due_work.next_due_ms() is None
         session.put("Q1", b"y", time_to_live_ms=4_000, persistent=persistent)
         clock.advance(7_999)
         # What the put has led to is done; the scan at 10 s would have met locked ones only.
-        assert any_manager.next_due_ms() == start_ms + 15_000
+        assert any_manager.engine.due_work.next_due_ms() == start_ms + 15_000
         assert ends(any_manager, "Q1") == []
         clock.advance(1)
         assert ends(any_manager, "Q1") == [End("expired", 15_000)]
         clock.advance(DAY_MS)
-        assert any_manager.next_due_ms() is None
+        assert any_manager.engine.due_work.next_due_ms() is None
         unit.backout()
-        assert any_manager.next_due_ms() == start_ms + DAY_MS + 20_000
+        assert any_manager.engine.due_work.next_due_ms() == start_ms + DAY_MS + 20_000
         clock.advance(4_999)
         assert any_manager.curdepth("Q1") == 3
         clock.advance(1)
@@ -527,7 +527,7 @@ def test_E3_what_is_there_already_keeps_its_life_and_is_put_on_for_as_long_as_it
             message = session.get("Q1")
             assert message is not None
             assert message.remaining_ms == MOST_MS + 60_000
-            forward(qm, session, "Q2", message)
+            forward(qm.engine, session, "Q2", message)
         with qm.session() as session:
             moved = session.get("Q2")
         assert moved is not None

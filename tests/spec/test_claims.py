@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mayfly import QueueManager
+from mayfly import QueueManager, QueueSharingGroup
 from mayfly.contracts.claims import ConsumerState
-from mayfly.engine import Manager, Session
+from mayfly.engine import Session
 from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
 from mayfly.engine.claims.consumers import Claimed
 from mayfly.engine.face.bulk import ClaimError
@@ -128,11 +128,11 @@ def test_claimed_messages_are_locked_and_no_part_of_the_depth(
 def test_a_claim_of_nothing_writes_nothing(any_manager: QueueManager) -> None:
     local(any_manager)
     reader = Reader(any_manager)
-    any_manager.store.write_balances()
-    before = any_manager.store.group.batch_count
+    any_manager.engine.store.write_balances()
+    before = any_manager.engine.store.group.batch_count
     assert reader.claim() == Claimed(0, 0)
     assert reader.end(0) == 0
-    assert any_manager.store.group.batch_count == before
+    assert any_manager.engine.store.group.batch_count == before
     assert reader.claims.standings() == [ConsumerState("billing", "Q1", 1, 0, 0, 0, None)]
 
 
@@ -527,11 +527,11 @@ def test_a_queue_with_claimed_messages_is_in_use(manager: QueueManager, session:
     reader = Reader(manager)
     reader.claim()
     with refused(rc.MQRC_OBJECT_IN_USE):
-        administration.delete(manager, "QLOCAL", "Q1", purge=True)
+        administration.delete(manager.engine, "QLOCAL", "Q1", purge=True)
     with refused(rc.MQRC_OBJECT_IN_USE):
-        administration.clear(manager, "Q1")
+        administration.clear(manager.engine, "Q1")
     reader.end(1)
-    administration.delete(manager, "QLOCAL", "Q1")
+    administration.delete(manager.engine, "QLOCAL", "Q1")
     local(manager)
     put(session, 3)
     assert Reader(manager).at == 1
@@ -590,9 +590,9 @@ def test_on_a_full_disk_a_claim_changes_nothing_and_can_be_repeated(
 
 
 @contextmanager
-def full_disk(manager: Manager) -> Iterator[None]:
+def full_disk(manager: QueueManager | QueueSharingGroup) -> Iterator[None]:
     """Let the database grow no further."""
-    writer = manager.store.persistent.writer
+    writer = manager.engine.store.persistent.writer
     [(pages,)] = writer.execute("PRAGMA page_count").fetchall()
     writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
     try:

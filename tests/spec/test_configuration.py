@@ -36,10 +36,10 @@ def test_K_what_is_given_is_kept_in_the_folder(tmp_path: Path, clock: VirtualClo
     with QueueManager(
         "QM1", tmp_path, clock, platform="zos", command_level=750, settings=given
     ) as qm:
-        assert qm.settings.in_force == given
+        assert qm.engine.settings.in_force == given
     with QueueManager("QM1", tmp_path, clock) as qm:
-        assert (qm.platform, qm.command_level) == ("zos", 750)
-        assert qm.settings.in_force == given
+        assert (qm.engine.platform, qm.engine.command_level) == ("zos", 750)
+        assert qm.engine.settings.in_force == given
         local(qm)
         with qm.session() as session, refused(rc.MQRC_EXPIRY_ERROR):
             put_expiry(session, "Q1", TOO_LONG_TENTHS)
@@ -53,10 +53,10 @@ def test_K_what_is_given_later_alters_that_and_leaves_the_rest(
     with QueueManager("QM1", tmp_path, clock, settings={"ledger.retention_count": 5}):
         pass
     with QueueManager("QM1", tmp_path, clock, command_level=800) as qm:
-        assert qm.settings.in_force == {**DEFAULTS, **ALWAYS, "ledger.retention_count": 5}
+        assert qm.engine.settings.in_force == {**DEFAULTS, **ALWAYS, "ledger.retention_count": 5}
     with QueueManager("QM1", tmp_path, clock, settings={"expiry.max_check": "env"}) as qm:
-        assert qm.settings.in_force == {**DEFAULTS, "ledger.retention_count": 5}
-        assert qm.command_level == 800
+        assert qm.engine.settings.in_force == {**DEFAULTS, "ledger.retention_count": 5}
+        assert qm.engine.command_level == 800
 
 
 @pytest.mark.parametrize("made_for", sorted(PLATFORMS))
@@ -68,21 +68,21 @@ def test_K_a_platform_does_not_change(tmp_path: Path, clock: VirtualClock, made_
             QueueManager("QM1", tmp_path, clock, platform=other, settings=ALWAYS)
     with QueueManager("QM1", tmp_path, clock, platform=made_for) as qm:
         # What was refused has altered nothing.
-        assert qm.settings.in_force == {**DEFAULTS, **PLATFORMS[made_for]}
+        assert qm.engine.settings.in_force == {**DEFAULTS, **PLATFORMS[made_for]}
 
 
 def test_K_a_folder_of_before_opens_with_the_defaults_and_takes_a_platform(
     tmp_path: Path, clock: VirtualClock
 ) -> None:
     with QueueManager("QM1", tmp_path, clock) as qm:
-        qm.store.commit([statement("DELETE FROM meta WHERE name = 'configuration'")])
+        qm.engine.store.commit([statement("DELETE FROM meta WHERE name = 'configuration'")])
     with QueueManager("QM1", tmp_path, clock) as qm:
-        assert (qm.platform, qm.command_level) == ("distributed", 940)
-        assert qm.settings.in_force == DEFAULTS
+        assert (qm.engine.platform, qm.engine.command_level) == ("distributed", 940)
+        assert qm.engine.settings.in_force == DEFAULTS
     with QueueManager("QM1", tmp_path, clock, platform="ibmi"):
         pass
     with QueueManager("QM1", tmp_path, clock) as qm:
-        assert qm.platform == "ibmi"
+        assert qm.engine.platform == "ibmi"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_K_a_setting_of_a_later_mayfly_is_named(tmp_path: Path, clock: VirtualCl
     newer = """UPDATE meta SET value = '{"settings": {"expiry.next": 1}}'
         WHERE name = 'configuration'"""
     with QueueManager("QM1", tmp_path, clock) as qm:
-        qm.store.commit([statement(newer)])
+        qm.engine.store.commit([statement(newer)])
     with pytest.raises(StoreError, match=r"newer Mayfly.*expiry\.next"):
         QueueManager("QM1", tmp_path, clock)
 
@@ -145,7 +145,7 @@ def put_xmit(qm: QueueManager, body: bytes, **fields: object) -> None:
 
 def test_K1_K3_K4_K5_K6_ibmi_sets_the_four_switches_together(clock: VirtualClock) -> None:
     with ibmi(clock) as qm:
-        assert {name: qm.settings.in_force[name] for name in PLATFORMS["ibmi"]} == {
+        assert {name: qm.engine.settings.in_force[name] for name in PLATFORMS["ibmi"]} == {
             "expiry.max_check": "never",
             "xqh.enforce_format": False,
             "xqh.check_expiry": False,
@@ -196,7 +196,7 @@ def test_K3_a_setting_that_is_given_wins_over_the_platform(clock: VirtualClock) 
         with pytest.raises(pymqi.MQMIError) as caught:
             put_xmit(qm, b"no header")
         assert caught.value.reason == CMQC.MQRC_XQH_ERROR
-        assert qm.settings.in_force["xqh.expiry_conflict"] == "allow"
+        assert qm.engine.settings.in_force["xqh.expiry_conflict"] == "allow"
 
 
 # docs/SETTINGS.md

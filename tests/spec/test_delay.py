@@ -220,7 +220,7 @@ def test_D12_committed_when_due_is_released_at_once(
         clock.advance(5_000 + late_ms)
         unit.commit()
         assert bodies(session, "Q1") == [b"x"]
-        assert any_manager.next_due_ms() is not None
+        assert any_manager.engine.due_work.next_due_ms() is not None
         assert ends(any_manager, STAGING) == [End("released", 5_000 + late_ms)]
 
 
@@ -233,7 +233,7 @@ def test_D15_resolved_again_at_delivery(
     alias(any_manager, "A1", "FIRST")
     with any_manager.session() as session:
         session.put("A1", b"x", delay_ms=1_000, persistent=persistent)
-        administration.alter(any_manager, QALIAS, "A1", {"TARGET": "SECOND"})
+        administration.alter(any_manager.engine, QALIAS, "A1", {"TARGET": "SECOND"})
         clock.advance(1_000)
         assert session.get("FIRST") is None
         assert body(session.get("SECOND")) == b"x"

@@ -185,7 +185,7 @@ def test_D28_zos_processor_that_shut_down_restarts_when_the_queue_is_defined_ane
 ) -> None:
     with zos(clock, INDXTYPE=s.MQIT_MSG_ID, MSGDLVSQ=c.MQMDS_FIFO) as qm, qm.session() as session:
         assert "INDXTYPE(NONE)" in qm.delay_processor_status()
-        administration.delete(qm, QLOCAL, STAGING)
+        administration.delete(qm.engine, QLOCAL, STAGING)
         assert qm.delay_processor_status() == f"stopped: {STAGING} is not defined"
         local(qm, STAGING, **FIFO)
         assert qm.delay_processor_status() in WORKING

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Manager
 from mayfly.engine.attributes.of_topics import DEAD_LETTERS_NO, DEAD_LETTERS_YES
 from mayfly.engine.delay.release import Release
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
@@ -53,7 +52,7 @@ def qm(any_manager: QueueManager) -> QueueManager:
     return any_manager
 
 
-def outcomes(qm: Manager, queue: str) -> list[tuple[str, int]]:
+def outcomes(qm: QueueManager, queue: str) -> list[tuple[str, int]]:
     """Return how the lives on a queue ended, and why."""
     return [(end.outcome, end.reason) for end in ends(qm, queue)]
 
@@ -266,29 +265,29 @@ def test_D15_the_subscription_says_at_release_where_its_copy_goes(
         assert (bodies(session, "Q1"), bodies(session, "Q2")) == ([], [b"x", b"x"])
 
 
-def release_ahead(qm: Manager, *, in_bulk: bool) -> int:
+def release_ahead(qm: QueueManager, *, in_bulk: bool) -> int:
     """Let go what is due within 10 s, all of it one way; return how many there were."""
-    staging = qm.registry.staging()
+    staging = qm.engine.registry.staging()
     assert staging is not None
-    with qm.engine_lock:
+    with qm.engine.engine_lock:
         now_ms = qm.now_ms()
-        release = Release(qm, staging, now_ms)
-        dues = qm._delay_processor.due(now_ms + 10_000, 1_000)
+        release = Release(qm.engine, staging, now_ms)
+        dues = qm.engine.delay_processor.due(now_ms + 10_000, 1_000)
         for due, side in dues:
-            row = qm.messages(side).row(due.k)
+            row = qm.engine.messages(side).row(due.k)
             assert row is not None
             assert release.take_in_bulk(due) if in_bulk else release.take((staging, row, side))
         transactions = release.transactions()
-    qm.committer.run(*transactions)
+    qm.engine.committer.run(*transactions)
     return len(dues)
 
 
-def rows_on(qm: Manager, *queues: str) -> list[StoredMessage]:
+def rows_on(qm: QueueManager, *queues: str) -> list[StoredMessage]:
     """Return all that is stored of the persistent messages on some queues."""
     found = []
     for name in queues:
-        queue = qm.registry.queue(name)
-        found += qm.messages(PERSISTENT).in_order(queue.low, queue.high, 1_000)
+        queue = qm.engine.registry.queue(name)
+        found += qm.engine.messages(PERSISTENT).in_order(queue.low, queue.high, 1_000)
     return found
 
 
@@ -768,7 +767,7 @@ def test_D25_copies_survive_a_restart(
         session.publish("a", b"kept", delay_ms=1_000, persistent=True)
         session.publish("a", b"lost", delay_ms=1_000, persistent=False)
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
-        queue = qm.registry.subscriptions.named("D").destination
+        queue = qm.engine.registry.subscriptions.named("D").destination
         assert qm.counts(queue).staged == 1
         if is_gone:
             session.unsubscribe("D")

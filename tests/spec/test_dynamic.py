@@ -36,7 +36,7 @@ DELETES = (c.MQCO_DELETE, c.MQCO_DELETE_PURGE)
 def permanent(queue_manager: QueueManager, session: Session) -> Handle:
     """``MINE``, a permanent dynamic queue, as the handle that has made it."""
     definition = {"DEFTYPE": c.MQQDT_PERMANENT_DYNAMIC}
-    administration.define(queue_manager, QMODEL, PERMANENT, definition)
+    administration.define(queue_manager.engine, QMODEL, PERMANENT, definition)
     return session.open(PERMANENT, INPUT | OUTPUT, dynamic_name="MINE")
 
 
@@ -59,23 +59,23 @@ def test_C9_names_that_a_dynamic_queue_may_have(
 def test_C9_2011_for_names_that_it_may_not_have(
     queue_manager: QueueManager, session: Session, name: str
 ) -> None:
-    before = len(queue_manager.registry.definitions())
+    before = len(queue_manager.engine.registry.definitions())
     with refused(rc.MQRC_DYNAMIC_Q_NAME_ERROR):
         session.open(MODEL, INPUT, dynamic_name=name)
-    assert len(queue_manager.registry.definitions()) == before
+    assert len(queue_manager.engine.registry.definitions()) == before
 
 
 def test_C9_a_dynamic_queue_is_like_its_model(
     queue_manager: QueueManager, session: Session
 ) -> None:
     given: dict[str, Value] = {"MAXDEPTH": 3, "CAPEXPRY": 600, "DESCR": "replies"}
-    administration.define(queue_manager, QMODEL, PERMANENT, given)
+    administration.define(queue_manager.engine, QMODEL, PERMANENT, given)
     handle = session.open(PERMANENT, c.MQOO_INQUIRE, dynamic_name="MINE")
     asked = [s.MQIA_MAX_Q_DEPTH, s.MQIA_CAP_EXPIRY, s.MQCA_Q_DESC, s.MQIA_DEFINITION_TYPE]
-    values = inquire(queue_manager, handle, asked).values
+    values = inquire(queue_manager.engine, handle, asked).values
     assert values == [3, 600, "replies", c.MQQDT_TEMPORARY_DYNAMIC]
-    administration.alter(queue_manager, QMODEL, PERMANENT, {"MAXDEPTH": 4})
-    assert inquire(queue_manager, handle, asked).values[0] == 3
+    administration.alter(queue_manager.engine, QMODEL, PERMANENT, {"MAXDEPTH": 4})
+    assert inquire(queue_manager.engine, handle, asked).values[0] == 3
 
 
 @pytest.mark.parametrize("option", [c.MQCO_NONE, *DELETES])
@@ -85,7 +85,7 @@ def test_C9_any_close_of_its_creator_takes_a_temporary_queue_along(
     creator = session.open(MODEL, INPUT)
     session.put(creator.queue_name, b"x")
     creator.close(option)
-    assert queue_manager.registry.by_name(creator.queue_name) is None
+    assert queue_manager.engine.registry.by_name(creator.queue_name) is None
 
 
 @pytest.mark.parametrize("option", DELETES)
@@ -121,7 +121,7 @@ def test_C9_whoever_else_has_a_deleted_queue_open_is_told_with_2052(
             lambda: theirs.put(b"x", PutRequest(V2)),
             lambda: take(theirs),
             lambda: take(theirs, c.MQGMO_BROWSE_FIRST),
-            lambda: inquire(queue_manager, theirs, [s.MQIA_CURRENT_Q_DEPTH]),
+            lambda: inquire(queue_manager.engine, theirs, [s.MQIA_CURRENT_Q_DEPTH]),
         ):
             with refused(rc.MQRC_Q_DELETED):
                 call()
@@ -154,7 +154,7 @@ def test_C9_2055_while_there_is_uncommitted_work_on_a_permanent_queue(
     else:
         unit.commit()
     permanent.close(option)
-    assert queue_manager.registry.by_name("MINE") is None
+    assert queue_manager.engine.registry.by_name("MINE") is None
 
 
 @pytest.mark.parametrize("left_ms", [1, 0, -1])
@@ -223,13 +223,13 @@ def test_C6_2041_when_the_alias_opened_leads_elsewhere_by_now(
     local(queue_manager, "Q2")
     alias(queue_manager, "A1", "Q1")
     handle = session.open("A1", INPUT | OUTPUT | BROWSE | c.MQOO_INQUIRE)
-    administration.alter(queue_manager, QALIAS, "A1", {"TARGET": "Q2"})
+    administration.alter(queue_manager.engine, QALIAS, "A1", {"TARGET": "Q2"})
     session.put("Q1", b"x")
     for call in (
         lambda: handle.put(b"y", PutRequest(V2)),
         lambda: take(handle),
         lambda: take(handle, c.MQGMO_BROWSE_NEXT),
-        lambda: inquire(queue_manager, handle, [s.MQCA_BASE_OBJECT_NAME]),
+        lambda: inquire(queue_manager.engine, handle, [s.MQCA_BASE_OBJECT_NAME]),
     ):
         with refused(rc.MQRC_OBJECT_CHANGED):
             call()
@@ -247,7 +247,7 @@ def test_C6_2041_ends_a_wait(queue_manager: QueueManager, session: Session) -> N
     waiter = waiting(
         queue_manager, "Q1", lambda: take(handle, c.MQGMO_WAIT, wait_ms=c.MQWI_UNLIMITED)
     )
-    administration.alter(queue_manager, QALIAS, "A1", {"TARGET": "Q2"})
+    administration.alter(queue_manager.engine, QALIAS, "A1", {"TARGET": "Q2"})
     waiter.finish()
     assert waiter.error is not None
     assert waiter.error.reason == rc.MQRC_OBJECT_CHANGED
@@ -273,8 +273,8 @@ def test_C6_other_changes_leave_a_handle_valid(
     alias(queue_manager, "A1", "Q1")
     handle = session.open("A1", INPUT | OUTPUT)
     alter(queue_manager, "Q1", MAXDEPTH=1, CAPEXPRY=600)
-    administration.alter(queue_manager, QALIAS, "A1", {"DESCR": "new", "TARGET": "GONE"})
-    administration.alter(queue_manager, QALIAS, "A1", {"TARGET": "Q1"})
+    administration.alter(queue_manager.engine, QALIAS, "A1", {"DESCR": "new", "TARGET": "GONE"})
+    administration.alter(queue_manager.engine, QALIAS, "A1", {"TARGET": "Q1"})
     handle.put(b"x", PutRequest(V2))
     with refused(rc.MQRC_Q_FULL):
         handle.put(b"x", PutRequest(V2))

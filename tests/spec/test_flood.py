@@ -16,7 +16,7 @@ def test_D12_a_flood_committed_when_due_is_released_at_once(
     """More than two batches, and nobody moves the clock any more."""
     count = 2 * BATCH + 1
     local(queue_manager, MAXDEPTH=count)
-    administration.alter(queue_manager, QMGR, "", {"MAXUMSGS": count})
+    administration.alter(queue_manager.engine, QMGR, "", {"MAXUMSGS": count})
     with queue_manager.session(transacted=True) as unit:
         for number in range(count):
             unit.put("Q1", b"%d" % number, delay_ms=1_000, persistent=number % 3 > 0)
@@ -33,7 +33,7 @@ def test_D17_a_flood_that_fell_due_while_closed_is_released_after_opening(
     count = 11 * BATCH + 1
     with QueueManager("QM1", tmp_path, clock) as qm:
         local(qm, MAXDEPTH=count)
-        administration.alter(qm, QMGR, "", {"MAXUMSGS": count})
+        administration.alter(qm.engine, QMGR, "", {"MAXUMSGS": count})
         with qm.session(transacted=True) as unit:
             for _ in range(count):
                 unit.put("Q1", b"", delay_ms=1_000, persistent=True)

@@ -60,7 +60,7 @@ def test_Q2_it_is_the_same_message_elsewhere(
     message = put_and_get(qm, session, descriptor=WHOLE._replace(msg_flags=flags))
     assert message.descriptor.msg_flags & flags == flags
     clock.advance(90_000_000)
-    forward(qm, session, "Q2", message)
+    forward(qm.engine, session, "Q2", message)
     session.commit()
     moved = session.get("Q2")
     assert moved is not None
@@ -80,9 +80,9 @@ def test_E21_its_life_runs_on_to_the_same_deadline(
     message = put_and_get(qm, session, life_ms=10_000)
     clock.advance(6_000)
     if by == "put_dead_letter":
-        put_dead_letter(qm, session, message, rc.MQRC_Q_FULL)
+        put_dead_letter(qm.engine, session, message, rc.MQRC_Q_FULL)
     else:
-        forward(qm, session, "Q2", message)
+        forward(qm.engine, session, "Q2", message)
     session.commit()
     clock.advance(4_000 + after_ms)
     with qm.session() as looking:
@@ -95,7 +95,7 @@ def test_E21_what_ends_at_this_very_moment_is_put_and_expires_a_millisecond_late
     """The get was in time, and a put takes no life of 0."""
     message = put_and_get(qm, session, life_ms=10_000)
     clock.advance(60_000)
-    forward(qm, session, "Q2", message)
+    forward(qm.engine, session, "Q2", message)
     session.commit()
     assert [moved.remaining_ms for moved in session.browse("Q2")] == [1]
     clock.advance(1)
@@ -107,8 +107,8 @@ def test_E21_unlimited_stays_so_and_a_cap_of_the_target_lowers(
 ) -> None:
     local(qm, "CAPPED", CAPEXPRY=50)
     message = put_and_get(qm, session)
-    forward(qm, session, "Q2", message)
-    forward(qm, session, "CAPPED", message)
+    forward(qm.engine, session, "Q2", message)
+    forward(qm.engine, session, "CAPPED", message)
     session.commit()
     ends = [m.expire_at_ms for name in ("Q2", "CAPPED") for m in session.browse(name)]
     assert ends == [None, START_MS + 5_000]
@@ -119,8 +119,8 @@ def test_a_message_without_context_gets_none(
 ) -> None:
     message = put_and_get(qm, session, descriptor=V2, options=c.MQPMO_NO_CONTEXT)
     clock.advance(5_000)
-    forward(qm, session, "Q2", message)
-    put_dead_letter(qm, session, message, rc.MQRC_Q_FULL)
+    forward(qm.engine, session, "Q2", message)
+    put_dead_letter(qm.engine, session, message, rc.MQRC_Q_FULL)
     for name in ("Q2", DEAD):
         moved = session.get(name)
         assert moved is not None
@@ -130,7 +130,7 @@ def test_a_message_without_context_gets_none(
 
 def test_no_correl_id_stays_none(qm: QueueManager, session: Session) -> None:
     message = put_and_get(qm, session, correl_id=b"")
-    forward(qm, session, "Q2", message)
+    forward(qm.engine, session, "Q2", message)
     assert session.get("Q2", correl_id=CORREL_ID) is None
     moved = session.get("Q2")
     assert moved is not None
@@ -139,9 +139,9 @@ def test_no_correl_id_stays_none(qm: QueueManager, session: Session) -> None:
 
 def test_G8_a_backout_leaves_it_where_it_was(qm: QueueManager, session: Session) -> None:
     message = put_and_get(qm, session, descriptor=WHOLE._replace(report=c.MQRO_EXCEPTION))
-    forward(qm, session, "Q2", message)
-    put_dead_letter(qm, session, message, rc.MQRC_Q_FULL)
-    assert report_exception(qm, session, message, rc.MQRC_Q_FULL)
+    forward(qm.engine, session, "Q2", message)
+    put_dead_letter(qm.engine, session, message, rc.MQRC_Q_FULL)
+    assert report_exception(qm.engine, session, message, rc.MQRC_Q_FULL)
     session.backout()
     assert [qm.curdepth(name) for name in ("Q1", "Q2", DEAD, REPLIES)] == [1, 0, 0, 0]
 
@@ -151,7 +151,7 @@ def test_Q1_a_dead_letter_says_why_from_where_and_by_whom(
 ) -> None:
     message = put_and_get(qm, session)
     clock.advance(5_000)
-    put_dead_letter(qm, session, message, c.MQFB_APPL_CANNOT_BE_STARTED)
+    put_dead_letter(qm.engine, session, message, c.MQFB_APPL_CANNOT_BE_STARTED)
     dead = session.get(DEAD)
     assert dead is not None
     header = DLH.unpack(dead.body)
@@ -173,7 +173,7 @@ def test_E23_to_another_queue_manager_it_travels_with_what_is_left(
     local(qm, "QM2", USAGE=1)
     message = put_and_get(qm, session, life_ms=10_000)
     clock.advance(6_000)
-    forward(qm, session, "FAR@QM2", message)
+    forward(qm.engine, session, "FAR@QM2", message)
     session.commit()
     (travelling,) = session.browse("QM2")
     header = XQH.unpack(travelling.body)
@@ -203,7 +203,7 @@ def test_what_cannot_be_forwarded_is_got_still(
     alter(qm, "Q2", PUT=c.MQQA_PUT_INHIBITED)
     message = put_and_get(qm, session)
     with refused(reason):
-        forward(qm, session, name, message)
+        forward(qm.engine, session, name, message)
     session.backout()
     assert qm.curdepth("Q1") == 1
 
@@ -212,7 +212,7 @@ def test_without_a_dead_letter_queue_nothing_is_buried(qm: QueueManager, session
     alter_manager(qm, DEADQ="")
     message = put_and_get(qm, session)
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
-        put_dead_letter(qm, session, message, rc.MQRC_Q_FULL)
+        put_dead_letter(qm.engine, session, message, rc.MQRC_Q_FULL)
 
 
 def test_an_exception_report_that_nobody_takes_is_told(qm: QueueManager, session: Session) -> None:
@@ -220,9 +220,9 @@ def test_an_exception_report_that_nobody_takes_is_told(qm: QueueManager, session
     alter(qm, REPLIES, PUT=c.MQQA_PUT_INHIBITED)
     owing = WHOLE._replace(report=c.MQRO_EXCEPTION)
     message = put_and_get(qm, session, descriptor=owing)
-    assert not report_exception(qm, session, message, rc.MQRC_Q_FULL)
+    assert not report_exception(qm.engine, session, message, rc.MQRC_Q_FULL)
     alter(qm, REPLIES, PUT=c.MQQA_PUT_ALLOWED)
-    assert report_exception(qm, session, message, rc.MQRC_Q_FULL)
+    assert report_exception(qm.engine, session, message, rc.MQRC_Q_FULL)
     report = session.get(REPLIES)
     assert report is not None
     assert (report.descriptor.feedback, report.correl_id) == (rc.MQRC_Q_FULL, MSG_ID)

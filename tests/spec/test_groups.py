@@ -270,13 +270,13 @@ def test_commit_that_a_full_disk_refuses_takes_the_order_back(tmp_path: Path) ->
             handle = session.open("Q1", INPUT | OUTPUT | BROWSE)
             first = ordered(handle, b"1", IN_GROUP, SYNCPOINT).descriptor
             session.commit()
-            qm.store.commit([statement("PRAGMA max_page_count = 1")])
+            qm.engine.store.commit([statement("PRAGMA max_page_count = 1")])
             for _ in range(2):
                 placed = ordered(handle, b"x" * 100_000, IN_GROUP, SYNCPOINT).descriptor
                 assert (placed.group_id, placed.msg_seq_number) == (first.group_id, 2)
                 with refused(rc.MQRC_STORAGE_MEDIUM_FULL):
                     session.commit()
-            qm.store.commit([statement("PRAGMA max_page_count = 1000000")])
+            qm.engine.store.commit([statement("PRAGMA max_page_count = 1000000")])
             placed = ordered(handle, b"2", LAST, SYNCPOINT).descriptor
             assert (placed.group_id, placed.msg_seq_number) == (first.group_id, 2)
             session.commit()

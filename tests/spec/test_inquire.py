@@ -104,7 +104,7 @@ def test_MQINQ_all_attributes_of_a_local_queue_in_one_call(
     local(queue_manager)
     session.put("Q1", b"x")
     handle = session.open("Q1", ASK | OUTPUT)
-    inquiry = inquire(queue_manager, handle, list(OF_LOCAL_QUEUE))
+    inquiry = inquire(queue_manager.engine, handle, list(OF_LOCAL_QUEUE))
     assert dict(zip(OF_LOCAL_QUEUE, inquiry.values, strict=True)) == OF_LOCAL_QUEUE
     assert inquiry.warning == rc.MQRC_NONE
 
@@ -116,11 +116,11 @@ def test_MQINQ_values_stand_in_the_order_of_the_selectors(
     local(queue_manager, MAXDEPTH=7)
     handle = session.open("Q1", ASK)
     asked = [s.MQIA_MAX_Q_DEPTH, s.MQCA_Q_NAME, s.MQIA_MAX_Q_DEPTH]
-    assert inquire(queue_manager, handle, asked).values == [7, "Q1", 7]
-    assert inquire(queue_manager, handle, []).values == []
-    assert inquire(queue_manager, handle, [s.MQIA_MAX_Q_DEPTH] * 256).values == [7] * 256
+    assert inquire(queue_manager.engine, handle, asked).values == [7, "Q1", 7]
+    assert inquire(queue_manager.engine, handle, []).values == []
+    assert inquire(queue_manager.engine, handle, [s.MQIA_MAX_Q_DEPTH] * 256).values == [7] * 256
     with refused(rc.MQRC_SELECTOR_LIMIT_EXCEEDED):
-        inquire(queue_manager, handle, [s.MQIA_MAX_Q_DEPTH] * 257)
+        inquire(queue_manager.engine, handle, [s.MQIA_MAX_Q_DEPTH] * 257)
 
 
 def test_MQINQ_of_an_alias_what_only_others_have_is_a_warning(
@@ -131,11 +131,11 @@ def test_MQINQ_of_an_alias_what_only_others_have_is_a_warning(
     alias(queue_manager, "A1", "Q1", CAPEXPRY=600)
     handle = session.open("A1", ASK)
     asked = [s.MQCA_BASE_OBJECT_NAME, s.MQIA_CURRENT_Q_DEPTH, s.MQIA_CAP_EXPIRY, s.MQIA_Q_TYPE]
-    inquiry = inquire(queue_manager, handle, asked)
+    inquiry = inquire(queue_manager.engine, handle, asked)
     assert inquiry.values == ["Q1", None, 600, s.MQQT_ALIAS]
     assert inquiry.warning == rc.MQRC_SELECTOR_NOT_FOR_TYPE
     with refused(rc.MQRC_SELECTOR_ERROR):
-        inquire(queue_manager, handle, [*asked, s.MQIA_COMMAND_LEVEL])
+        inquire(queue_manager.engine, handle, [*asked, s.MQIA_COMMAND_LEVEL])
 
 
 def test_MQINQ_of_a_remote_queue_its_definition_here_answers(
@@ -143,7 +143,7 @@ def test_MQINQ_of_a_remote_queue_its_definition_here_answers(
 ) -> None:
     local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION)
     there: dict[str, Value] = {"RNAME": "THERE", "RQMNAME": "QM2", "CAPEXPRY": 60}
-    administration.define(queue_manager, QREMOTE, "R1", there)
+    administration.define(queue_manager.engine, QREMOTE, "R1", there)
     handle = session.open("R1", ASK | c.MQOO_SET)
     asked = [
         s.MQIA_Q_TYPE,
@@ -153,13 +153,13 @@ def test_MQINQ_of_a_remote_queue_its_definition_here_answers(
         s.MQIA_CAP_EXPIRY,
         s.MQIA_INHIBIT_GET,
     ]
-    inquiry = inquire(queue_manager, handle, asked)
+    inquiry = inquire(queue_manager.engine, handle, asked)
     assert inquiry.values == [s.MQQT_REMOTE, "THERE", "QM2", "", 60, None]
-    set_attributes(queue_manager, handle, {s.MQIA_INHIBIT_PUT: s.MQQA_PUT_INHIBITED})
+    set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: s.MQQA_PUT_INHIBITED})
     with refused(rc.MQRC_PUT_INHIBITED):
         session.put("R1", b"x")
     with refused(rc.MQRC_SELECTOR_ERROR):
-        set_attributes(queue_manager, handle, {s.MQIA_INHIBIT_GET: s.MQQA_GET_INHIBITED})
+        set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_GET: s.MQQA_GET_INHIBITED})
 
 
 def test_MQINQ_every_attribute_with_a_selector_can_be_asked_for(
@@ -169,14 +169,14 @@ def test_MQINQ_every_attribute_with_a_selector_can_be_asked_for(
     local(queue_manager, "QM2", USAGE=s.MQUS_TRANSMISSION)
     alias(queue_manager, QALIAS, "QM2")
     local(queue_manager, QLOCAL)
-    administration.define(queue_manager, QREMOTE, QREMOTE, {"RNAME": "X", "RQMNAME": "QM2"})
+    administration.define(queue_manager.engine, QREMOTE, QREMOTE, {"RNAME": "X", "RQMNAME": "QM2"})
     for kind in (QLOCAL, QALIAS, QREMOTE):
         handle = session.open(kind, ASK)
-        definition = queue_manager.registry.find(kind)
+        definition = queue_manager.engine.registry.find(kind)
         assert definition is not None
         for attribute in attributes_of(kind).values():
             if attribute.selector is not None:
-                (value,) = inquire(queue_manager, handle, [attribute.selector]).values
+                (value,) = inquire(queue_manager.engine, handle, [attribute.selector]).values
                 assert value == definition.attributes[attribute.keyword]
     assert set(QUEUE_KINDS) - {QLOCAL, QALIAS, QREMOTE} == {QMODEL}
 
@@ -186,20 +186,20 @@ def test_MQINQ_of_the_queue_manager_through_a_handle_and_without(
 ) -> None:
     for name in ("", "QM1"):
         handle = session.open_definition(QMGR, name, ASK)
-        inquiry = inquire(queue_manager, handle, list(OF_MANAGER))
+        inquiry = inquire(queue_manager.engine, handle, list(OF_MANAGER))
         assert dict(zip(OF_MANAGER, inquiry.values, strict=True)) == OF_MANAGER
         handle.close()
         with refused(rc.MQRC_HOBJ_ERROR):
-            inquire(queue_manager, handle, [s.MQIA_PLATFORM])
+            inquire(queue_manager.engine, handle, [s.MQIA_PLATFORM])
         with refused(rc.MQRC_HOBJ_ERROR):
             handle.close()
-    assert inquire_manager(queue_manager, list(OF_MANAGER)) == list(OF_MANAGER.values())
+    assert inquire_manager(queue_manager.engine, list(OF_MANAGER)) == list(OF_MANAGER.values())
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
         session.open_definition(QMGR, "QM2", ASK)
 
 
 def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> None:
-    named_objects.define_named(queue_manager, PROCESS, "JOB", JOB)
+    named_objects.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     handle = session.open_definition(PROCESS, "JOB", ASK)
     asked = {
         s.MQCA_PROCESS_NAME: "JOB",
@@ -209,15 +209,15 @@ def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> No
         s.MQCA_ENV_DATA: "&",
         s.MQCA_USER_DATA: "fast",
     }
-    assert inquire(queue_manager, handle, list(asked)).values == list(asked.values())
-    named_objects.alter_named(queue_manager, PROCESS, "JOB", {"USERDATA": "slow"})
-    assert inquire(queue_manager, handle, [s.MQCA_USER_DATA]).values == ["slow"]
+    assert inquire(queue_manager.engine, handle, list(asked)).values == list(asked.values())
+    named_objects.alter_named(queue_manager.engine, PROCESS, "JOB", {"USERDATA": "slow"})
+    assert inquire(queue_manager.engine, handle, [s.MQCA_USER_DATA]).values == ["slow"]
     for selector in (s.MQCA_Q_NAME, s.MQIA_CURRENT_Q_DEPTH, 0):
         with refused(rc.MQRC_SELECTOR_ERROR):
-            inquire(queue_manager, handle, [s.MQCA_PROCESS_NAME, selector])
-    named_objects.delete_named(queue_manager, PROCESS, "JOB")
+            inquire(queue_manager.engine, handle, [s.MQCA_PROCESS_NAME, selector])
+    named_objects.delete_named(queue_manager.engine, PROCESS, "JOB")
     with refused(rc.MQRC_OBJECT_CHANGED):
-        inquire(queue_manager, handle, [s.MQCA_USER_DATA])
+        inquire(queue_manager.engine, handle, [s.MQCA_USER_DATA])
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
         session.open_definition(PROCESS, "JOB", ASK)
 
@@ -237,7 +237,7 @@ def test_MQINQ_of_a_process(queue_manager: QueueManager, session: Session) -> No
 def test_C8_a_process_and_the_queue_manager_can_only_be_inquired_about(
     queue_manager: QueueManager, session: Session, kind: str, options: int, reason: int
 ) -> None:
-    named_objects.define_named(queue_manager, PROCESS, "JOB", JOB)
+    named_objects.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     name = "JOB" if kind == PROCESS else ""
     with refused(reason):
         session.open_definition(kind, name, options)
@@ -250,7 +250,7 @@ def test_C8_a_process_and_the_queue_manager_can_only_be_inquired_about(
 def test_C8_handles_of_processes_count_and_end_with_their_session(
     queue_manager: QueueManager,
 ) -> None:
-    named_objects.define_named(queue_manager, PROCESS, "JOB", JOB)
+    named_objects.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     alter_manager(queue_manager, MAXHANDS=2)
     with queue_manager.session() as session:
         first = session.open_definition(PROCESS, "JOB", ASK)
@@ -263,7 +263,7 @@ def test_C8_handles_of_processes_count_and_end_with_their_session(
 
 
 def test_C7_inquiring_needs_INQ_on_the_object(queue_manager: QueueManager) -> None:
-    named_objects.define_named(queue_manager, PROCESS, "JOB", JOB)
+    named_objects.define_named(queue_manager.engine, PROCESS, "JOB", JOB)
     with connect(queue_manager) as session:
         for kind, name, profile in ((PROCESS, "JOB", "JOB"), (QMGR, "", SELF)):
             with refused(rc.MQRC_NOT_AUTHORIZED):
@@ -291,9 +291,11 @@ def test_MQSET_everything_that_can_be_set_in_one_call_and_durably(tmp_path: Path
     with QueueManager("QM1", tmp_path) as manager, manager.session() as session:
         local(manager)
         handle = session.open("Q1", c.MQOO_SET)
-        set_attributes(manager, handle, {n: value for n, (_key, value) in ALL_SETTABLE.items()})
+        set_attributes(
+            manager.engine, handle, {n: value for n, (_key, value) in ALL_SETTABLE.items()}
+        )
     with QueueManager("QM1", tmp_path) as manager, manager.session() as session:
-        values = inquire(manager, session.open("Q1", ASK), list(ALL_SETTABLE)).values
+        values = inquire(manager.engine, session.open("Q1", ASK), list(ALL_SETTABLE)).values
         assert values == [value for _key, value in ALL_SETTABLE.values()]
 
 
@@ -320,8 +322,8 @@ def test_MQSET_a_wrong_value_changes_nothing_of_the_call(
     handle = session.open("Q1", c.MQOO_SET)
     others = {s.MQIA_TRIGGER_DEPTH: 3, s.MQIA_INHIBIT_PUT: s.MQQA_PUT_INHIBITED}
     with refused(reason):
-        set_attributes(queue_manager, handle, {**others, selector: value})
-    definition = queue_manager.registry.find("Q1")
+        set_attributes(queue_manager.engine, handle, {**others, selector: value})
+    definition = queue_manager.engine.registry.find("Q1")
     assert definition is not None
     assert (definition.trigdpth, definition.put) == (1, s.MQQA_PUT_ALLOWED)
 
@@ -332,18 +334,18 @@ def test_MQSET_text_and_numbers_are_not_the_same(
     local(queue_manager)
     handle = session.open("Q1", c.MQOO_SET)
     with pytest.raises(TypeError, match="TRIGDATA takes text, not 1"):
-        set_attributes(queue_manager, handle, {s.MQCA_TRIGGER_DATA: 1})
+        set_attributes(queue_manager.engine, handle, {s.MQCA_TRIGGER_DATA: 1})
     with pytest.raises(TypeError, match="PUT takes a number, not '1'"):
-        set_attributes(queue_manager, handle, {s.MQIA_INHIBIT_PUT: "1"})
+        set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: "1"})
 
 
 def test_MQSET_on_an_alias_sets_the_alias(queue_manager: QueueManager, session: Session) -> None:
     local(queue_manager)
     alias(queue_manager, "A1", "Q1")
     handle = session.open("A1", c.MQOO_SET)
-    set_attributes(queue_manager, handle, {s.MQIA_INHIBIT_GET: s.MQQA_GET_INHIBITED})
+    set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_GET: s.MQQA_GET_INHIBITED})
     with refused(rc.MQRC_GET_INHIBITED):
         session.get("A1")
     assert session.get("Q1") is None
     with refused(rc.MQRC_SELECTOR_ERROR):
-        set_attributes(queue_manager, handle, {s.MQIA_TRIGGER_CONTROL: s.MQTC_ON})
+        set_attributes(queue_manager.engine, handle, {s.MQIA_TRIGGER_CONTROL: s.MQTC_ON})

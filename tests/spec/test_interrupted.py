@@ -103,7 +103,7 @@ def test_G8_a_unit_of_work_of_any_size_is_noted(tmp_path: Path) -> None:
         for _ in range(count):
             unit.put("Q1", b"x", persistent=True)
         unit.commit()
-        held = manager.store.held_gets
+        held = manager.engine.store.held_gets
         for _ in range(2):
             for _ in range(count):
                 unit.get("Q1")
@@ -119,4 +119,4 @@ def test_G8_without_a_folder_nothing_is_noted() -> None:
         unit.put("Q1", b"x", persistent=True)
         unit.commit()
         assert unit.get("Q1") is not None
-        assert manager.store.held_gets.left() == []
+        assert manager.engine.store.held_gets.left() == []

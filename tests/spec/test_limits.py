@@ -143,10 +143,10 @@ def test_C1_2017_for_what_is_one_more_than_MAXHANDS(
     first = session.open("Q1", OUTPUT)
     session.open_topic("news", OUTPUT)
     session.open(MODEL, INPUT)
-    before = len(queue_manager.registry.definitions())
+    before = len(queue_manager.engine.registry.definitions())
     with refused(rc.MQRC_HANDLE_NOT_AVAILABLE):
         opens[kind](session)
-    assert len(queue_manager.registry.definitions()) == before
+    assert len(queue_manager.engine.registry.definitions()) == before
     with queue_manager.session() as other:
         opens[kind](other)
     first.close()

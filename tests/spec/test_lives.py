@@ -148,7 +148,7 @@ def test_life_discarded_names_its_reason(
     local(any_manager)
     with any_manager.session() as session:
         session.put("Q1", b"x", delay_ms=1_000, report=c.MQRO_DISCARD_MSG, persistent=persistent)
-        administration.delete(any_manager, QLOCAL, "Q1")
+        administration.delete(any_manager.engine, QLOCAL, "Q1")
         clock.advance(1_000)
     assert ends(any_manager, STAGING) == [End("discarded", 1_000, rc.MQRC_UNKNOWN_OBJECT_NAME)]
 
@@ -178,9 +178,9 @@ def test_life_cleared(
             )
         clock.advance(500)
         if way == "clear":
-            assert administration.clear(any_manager, name) == 2
+            assert administration.clear(any_manager.engine, name) == 2
         elif way == "delete":
-            administration.delete(any_manager, QLOCAL, name, purge=True)
+            administration.delete(any_manager.engine, QLOCAL, name, purge=True)
         else:
             handle.close()
     assert ends(any_manager, name) == [End("cleared", 500)] * 2
@@ -193,7 +193,7 @@ def test_life_cleared_on_staging_is_no_longer_awaited(
     local(any_manager)
     with any_manager.session() as session:
         session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
-        assert administration.clear(any_manager, STAGING) == 1
+        assert administration.clear(any_manager.engine, STAGING) == 1
         assert any_manager.counts("Q1").staged == 0
         clock.advance(1_000)
         assert session.get("Q1") is None

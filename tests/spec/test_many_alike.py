@@ -27,7 +27,7 @@ def handle(queue_manager: QueueManager, session: Session, persistent: bool) -> H
     handle = session.open("Q1", INPUT | BROWSE)
     for number in range(TAKEN):
         assert get(handle) == b"%d" % number
-    assert queue_manager.registry.queue("Q1").starts is not None
+    assert queue_manager.engine.registry.queue("Q1").starts is not None
     return handle
 
 

@@ -82,7 +82,7 @@ def test_C2_names_of_queues_elsewhere_are_not_remembered_without_end(
     monkeypatch.setattr(registry, "_MOST_PATHS", 10)
     for number in range(25):
         session.put(f"REPLY.{number}@QM2", b"x")
-    assert len(queue_manager.registry._paths) <= 10
+    assert len(queue_manager.engine.registry._paths) <= 10
     assert queue_manager.curdepth("QM2") == 25
 
 
@@ -90,7 +90,7 @@ def test_C1_deleted_since_the_open(queue_manager: QueueManager, session: Session
     """A queue that takes the name later is another one."""
     local(queue_manager)
     handle = session.open("Q1", BROWSE)
-    administration.delete(queue_manager, QLOCAL, "Q1")
+    administration.delete(queue_manager.engine, QLOCAL, "Q1")
     with refused(rc.MQRC_Q_DELETED):
         take(handle, c.MQGMO_BROWSE_NEXT)
     local(queue_manager)
@@ -152,16 +152,16 @@ def test_C5_inhibits_are_checked_at_the_call(
     local(queue_manager)
     alias(queue_manager, "A1", "Q1")
     kind, name = (QALIAS, "A1") if on_alias else (QLOCAL, "Q1")
-    administration.alter(queue_manager, kind, name, {"PUT": c.MQQA_PUT_INHIBITED})
-    administration.alter(queue_manager, kind, name, {"GET": c.MQQA_GET_INHIBITED})
+    administration.alter(queue_manager.engine, kind, name, {"PUT": c.MQQA_PUT_INHIBITED})
+    administration.alter(queue_manager.engine, kind, name, {"GET": c.MQQA_GET_INHIBITED})
     handle = session.open("A1", INPUT | OUTPUT | BROWSE)
     with refused(rc.MQRC_PUT_INHIBITED):
         handle.put(b"x", PutRequest(V2))
     for options in (c.MQGMO_NONE, c.MQGMO_BROWSE_FIRST, c.MQGMO_MSG_UNDER_CURSOR):
         with refused(rc.MQRC_GET_INHIBITED):
             take(handle, options)
-    administration.alter(queue_manager, kind, name, {"PUT": c.MQQA_PUT_ALLOWED})
-    administration.alter(queue_manager, kind, name, {"GET": c.MQQA_GET_ALLOWED})
+    administration.alter(queue_manager.engine, kind, name, {"PUT": c.MQQA_PUT_ALLOWED})
+    administration.alter(queue_manager.engine, kind, name, {"GET": c.MQQA_GET_ALLOWED})
     handle.put(b"x", PutRequest(V2))
     assert take(handle).message.body == b"x"
     if on_alias:
@@ -201,7 +201,7 @@ def test_C8_closed_handle(queue_manager: QueueManager, session: Session) -> None
         take(handle)
     with refused(rc.MQRC_HOBJ_ERROR):
         handle.close()
-    assert queue_manager.registry.queue("Q1").is_open is False
+    assert queue_manager.engine.registry.queue("Q1").is_open is False
 
 
 @pytest.mark.parametrize("options", [0, INPUT | EXCLUSIVE, 0x40000000])
@@ -256,7 +256,7 @@ def test_C9_permanent_queue_goes_only_when_told_to(
     queue_manager: QueueManager, session: Session
 ) -> None:
     permanent = {"DEFTYPE": c.MQQDT_PERMANENT_DYNAMIC}
-    administration.define(queue_manager, QMODEL, "MODEL", permanent)
+    administration.define(queue_manager.engine, QMODEL, "MODEL", permanent)
     handle = session.open("MODEL", INPUT | OUTPUT, dynamic_name="MINE")
     session.put("MINE", b"x", persistent=True)
     handle.close()
@@ -309,17 +309,17 @@ def test_C9_queue_in_use_is_not_deleted_or_cleared(
     handle = session.open("Q1", INPUT)
     for change in (administration.clear, lambda qm, name: administration.delete(qm, QLOCAL, name)):
         with refused(rc.MQRC_OBJECT_IN_USE):
-            change(queue_manager, "Q1")
+            change(queue_manager.engine, "Q1")
     handle.close()
     unit.put("Q1", b"x", time_to_live_ms=1)
     with refused(rc.MQRC_OBJECT_IN_USE):
-        administration.delete(queue_manager, QLOCAL, "Q1", purge=True)
+        administration.delete(queue_manager.engine, QLOCAL, "Q1", purge=True)
     unit.commit()
     clock.advance(1)
     with refused(rc.MQRC_Q_NOT_EMPTY):
-        administration.delete(queue_manager, QLOCAL, "Q1")
-    assert administration.clear(queue_manager, "Q1") == 1
-    administration.delete(queue_manager, QLOCAL, "Q1")
+        administration.delete(queue_manager.engine, QLOCAL, "Q1")
+    assert administration.clear(queue_manager.engine, "Q1") == 1
+    administration.delete(queue_manager.engine, QLOCAL, "Q1")
 
 
 def test_C8_inquire_and_set_need_their_options(
@@ -328,9 +328,9 @@ def test_C8_inquire_and_set_need_their_options(
     local(queue_manager)
     handle = session.open("Q1", INPUT | OUTPUT | BROWSE)
     with refused(rc.MQRC_NOT_OPEN_FOR_INQUIRE):
-        inquire(queue_manager, handle, [s.MQIA_CURRENT_Q_DEPTH])
+        inquire(queue_manager.engine, handle, [s.MQIA_CURRENT_Q_DEPTH])
     with refused(rc.MQRC_NOT_OPEN_FOR_SET):
-        set_attributes(queue_manager, handle, {s.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
+        set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
     session.put("Q1", b"x")
 
 
@@ -341,7 +341,7 @@ def test_C8_E12_inquired_depth_counts_expired_messages(
     session.put("Q1", b"x", time_to_live_ms=1)
     clock.advance(1)
     handle = session.open("Q1", c.MQOO_INQUIRE | c.MQOO_SET)
-    assert inquire(queue_manager, handle, [s.MQIA_CURRENT_Q_DEPTH]).values == [1]
-    set_attributes(queue_manager, handle, {s.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
+    assert inquire(queue_manager.engine, handle, [s.MQIA_CURRENT_Q_DEPTH]).values == [1]
+    set_attributes(queue_manager.engine, handle, {s.MQIA_INHIBIT_PUT: c.MQQA_PUT_INHIBITED})
     with refused(rc.MQRC_PUT_INHIBITED):
         session.put("Q1", b"x")

@@ -206,7 +206,7 @@ def test_USEDLQ_a_copy_that_its_queue_refuses_is_dead_lettered(
     assert message is not None
     assert message.body.endswith(b"x")
     assert message.persistent == persistent
-    alter_topic(queue_manager, BASE, {"USEDLQ": 1})
+    alter_topic(queue_manager.engine, BASE, {"USEDLQ": 1})
     with refused(rc.MQRC_PUBLICATION_FAILURE):
         session.publish("a", b"x", persistent=persistent)
     assert queue_manager.curdepth(DEAD) == 0

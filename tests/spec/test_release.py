@@ -121,7 +121,7 @@ def test_D15_D20_target_deleted_meanwhile(
     alter_manager(any_manager, DEADQ=DEAD)
     with any_manager.session() as session:
         session.put("Q1", b"data", delay_ms=1_000, persistent=persistent)
-        administration.delete(any_manager, QLOCAL, "Q1")
+        administration.delete(any_manager.engine, QLOCAL, "Q1")
         clock.advance(1_000)
         dead = session.get(DEAD)
     assert dead is not None

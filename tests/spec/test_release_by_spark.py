@@ -11,6 +11,7 @@ from mayfly import QueueManager
 from mayfly.engine import Receipt, ScheduleFilter, Session
 from mayfly.engine.claims.consumer import CLAIM_ROWS_MAX
 from mayfly.engine.delay.delay_processor import RETRY_MS
+from mayfly.engine.due_work import DueWork
 from mayfly.engine.face.administration import QMGR
 from mayfly.engine.face.bulk import ClaimError
 from mayfly.engine.face.bulk import ClaimLimit as Limit
@@ -147,7 +148,7 @@ def test_D3_what_is_claimed_is_listed_and_counted_and_cannot_be_changed(
     assert session.get(STAGING) is not None, "the second one"
     assert session.get(STAGING) is None
     with refused(rc.MQRC_OBJECT_IN_USE):
-        administration.clear(any_manager, STAGING)
+        administration.clear(any_manager.engine, STAGING)
     reader.end(claimed.until)
     assert bodies(session, "Q1") == [b"first"]
     assert schedule.cancel(first) == Receipt.ALREADY_RELEASED
@@ -227,7 +228,7 @@ def test_D20_a_target_that_is_gone_makes_a_dead_letter(
     alter_manager(any_manager, DEADQ=DEAD)
     local(any_manager, "GONE")
     session.put("GONE", b"x", delay_ms=10)
-    administration.delete(any_manager, "QLOCAL", "GONE")
+    administration.delete(any_manager.engine, "QLOCAL", "GONE")
     clock.advance(10)
     assert releaser(any_manager).drain() == [b"x"]
     assert any_manager.curdepth(DEAD) == 1
@@ -371,7 +372,7 @@ class NotingClock(VirtualClock):
 
     def wake(self, driven: Driven) -> None:
         super().wake(driven)
-        assert isinstance(driven, QueueManager)
+        assert isinstance(driven, DueWork)
         self.lapse_ms = driven.claims.next_lapse_ms()
 
 
@@ -404,7 +405,7 @@ def test_DDELAY_embedded_again_leaves_what_is_claimed_to_the_pipeline_until_it_i
     clock.advance(10)
     releaser(any_manager).claim()
     clock.advance(10)
-    administration.alter(any_manager, QMGR, "", {"DDELAY": EMBEDDED})
+    administration.alter(any_manager.engine, QMGR, "", {"DDELAY": EMBEDDED})
     assert bodies(session, "Q1") == [b"free"]
     any_manager.claims.release("releaser")
     assert bodies(session, "Q1") == [b"claimed"]

@@ -186,7 +186,7 @@ def test_R5_an_exception_report_that_is_discarded_as_it_asks_holds_no_message_up
     put_md(unit, "Q1", b"x", descriptor, options=c.MQPMO_SET_ALL_CONTEXT)
     message = unit.get("Q1")
     assert message is not None
-    assert report_exception(manager, unit, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
+    assert report_exception(manager.engine, unit, message, rc.MQRC_BACKOUT_THRESHOLD_REACHED)
     unit.commit()
     assert manager.curdepth(REPLIES) == 0
 

@@ -88,7 +88,7 @@ def test_restart_keeps_order_ids_backout_counts_and_definitions(
         assert body(session.get("Q1", correl_id=b"5")) == b"5"
         session.put("Q1", b"new")
         assert [m.body for m in session.browse("Q1")] == [b"9", b"new", b"1"]
-        assert qm.registry.queue_manager.deadq == DEAD
+        assert qm.engine.registry.queue_manager.deadq == DEAD
         assert qm.verify().ok
 
 
@@ -269,15 +269,15 @@ def test_E4_idle_queue_manager_notes_the_time_every_ten_seconds(
         begin(qm)
         # The balance row of what was begun is written a second later.
         clock.advance(1_000)
-        noted_ms = qm.store.book.high_water_ms
+        noted_ms = qm.engine.store.book.high_water_ms
         assert noted_ms >= clock.now_ms() - 1_000
-        commits = qm.store.group.batch_count
+        commits = qm.engine.store.group.batch_count
         clock.advance(noted_ms + 9_999 - clock.now_ms())
-        assert qm.store.group.batch_count == commits
+        assert qm.engine.store.group.batch_count == commits
         with crashed(tmp_path / "alive", tmp_path / "early") as early:
             assert early.now_ms() == noted_ms
         clock.advance(1)
-        assert qm.store.group.batch_count == commits + 1
+        assert qm.engine.store.group.batch_count == commits + 1
         with crashed(tmp_path / "alive", tmp_path / "late") as late:
             assert late.now_ms() == noted_ms + 10_000
 
@@ -289,9 +289,9 @@ def test_E4_time_is_noted_once_at_the_end_of_a_long_advance(
         local(qm)
         qm.session().put("Q1", b"x", persistent=True, time_to_live_ms=1_000)
         clock.advance(1_000)
-        commits = qm.store.group.batch_count
+        commits = qm.engine.store.group.batch_count
         clock.advance(10**11)
-        assert qm.store.group.batch_count == commits + 1
+        assert qm.engine.store.group.batch_count == commits + 1
         with crashed(tmp_path / "alive", tmp_path / "late") as late:
             assert late.now_ms() == clock.now_ms()
             assert late.session().get("Q1") is None
@@ -305,10 +305,10 @@ def test_E4_idle_queue_manager_without_deadlines_and_delays_writes_nothing(
         qm.session().put("Q1", b"for ever", persistent=True)
         qm.session().put("Q1", b"in memory", time_to_live_ms=10_000_000, persistent=False)
         clock.advance(1_000)
-        commits = qm.store.group.batch_count
+        commits = qm.engine.store.group.batch_count
         for _ in range(20):
             clock.advance(10_000)
-        assert qm.store.group.batch_count == commits
+        assert qm.engine.store.group.batch_count == commits
 
 
 def test_E4_time_is_noted_by_the_thread_of_the_clock_of_the_machine(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_E4_time_is_noted_by_the_thread_of_the_clock_of_the_machine(tmp_path: Pa
         put_with_a_deadline(qm)
         elapsed_ms[0] = 59_000
         # Nobody wakes it: it looks by itself, at least every second.
-        wait_until(lambda: qm.store.book.high_water_ms == START_MS + 59_000)
+        wait_until(lambda: qm.engine.store.book.high_water_ms == START_MS + 59_000)
 
 
 def test_E4_time_that_a_full_disk_refused_is_noted_with_the_next_transaction(
@@ -356,8 +356,8 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
             session.put(name, name.encode(), persistent=True, delay_ms=10_000)
         # A kill takes it, and the totals are gone over for that.
         session.put("Q2", b"lost", persistent=False)
-    number = qm.registry.queue("Q1").number
-    administration.delete(qm, QLOCAL, "Q1")
+    number = qm.engine.registry.queue("Q1").number
+    administration.delete(qm.engine, QLOCAL, "Q1")
     if is_killed:
         subprocess.run(["cp", "-r", tmp_path / "alive", tmp_path / "copy"], check=True)
     qm.close()
@@ -365,11 +365,14 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
     for is_second in (False, True):
         with reopened(folder, clock) as qm, qm.session() as session:
             assert qm.curdepth(STAGING) == 3
-            assert (qm.counts("Q2").staged, qm.registry.departed[number].staged_for) == (1, 2)
+            assert (qm.counts("Q2").staged, qm.engine.registry.departed[number].staged_for) == (
+                1,
+                2,
+            )
             assert session.schedule.count("Q2") == 1
             if not is_second:
                 local(qm, "Q3")
-                assert qm.registry.queue("Q3").number != number
+                assert qm.engine.registry.queue("Q3").number != number
             assert qm.counts("Q3").staged == 0
             assert qm.verify().ok
     with reopened(folder, clock) as qm, qm.session() as session:
@@ -377,7 +380,7 @@ def test_D19_staged_counts_are_right_after_the_target_was_deleted_and_a_restart(
         assert bodies(session, "Q2") == [b"Q2"]
         assert qm.curdepth(DEAD) == 2
         assert (qm.curdepth(STAGING), qm.curdepth("Q3")) == (0, 0)
-        assert number not in {n for n, q in qm.registry.departed.items() if q.staged_for}
+        assert number not in {n for n, q in qm.engine.registry.departed.items() if q.staged_for}
         assert qm.verify().ok
 
 
@@ -403,7 +406,7 @@ def test_restart_in_the_same_process_shares_its_clock(clock: VirtualClock, tmp_p
     local(first)
     first.close()
     clock.advance(10_000)
-    assert first.next_due_ms() is None
+    assert first.engine.due_work.next_due_ms() is None
     with reopened(tmp_path, clock) as qm, qm.session() as session:
         session.put("Q1", b"x", delay_ms=10)
         clock.advance(10)
@@ -419,7 +422,7 @@ def test_D21_full_disk_postpones_the_release_and_nothing_is_lost(
         local(qm, "Q2")
         for _ in range(60):
             session.put("Q1", b"x" * 20_000, delay_ms=1_000, persistent=True)
-        writer = qm.store._database.writer
+        writer = qm.engine.store._database.writer
         pages = writer.execute("PRAGMA page_count").fetchall()[0][0]
         writer.execute(f"PRAGMA max_page_count = {pages}").fetchall()
         with qm.session() as getter:

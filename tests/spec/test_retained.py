@@ -253,10 +253,10 @@ def test_retained_after_a_crash_before_the_older_one_has_gone(
         work = Transaction()
         descriptor = Descriptor(persistence=1, priority=5 + (1 if is_newer_higher else -1))
         window = window_at_put(clock.now_ms(), None, 0, None)
-        message = OutgoingMessage(as_given(qm, descriptor), window, Ids(b"", b""), b"newer")
-        with qm.engine_lock:
-            retain(qm, work, "a", message)
-        qm.committer.run(work)
+        message = OutgoingMessage(as_given(qm.engine, descriptor), window, Ids(b"", b""), b"newer")
+        with qm.engine.engine_lock:
+            retain(qm.engine, work, "a", message)
+        qm.engine.committer.run(work)
         assert qm.curdepth(RETAINED) == 2
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
         assert body(session.subscribe("a").get()) == b"newer"

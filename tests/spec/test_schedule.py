@@ -194,7 +194,7 @@ def test_cleared(any_manager: QueueManager, persistent: bool) -> None:
     local(any_manager)
     with any_manager.session() as session:
         sent = session.put("Q1", b"x", delay_ms=1_000, persistent=persistent)
-        assert administration.clear(any_manager, STAGING) == 1
+        assert administration.clear(any_manager.engine, STAGING) == 1
         assert asked(session, sent) == {R.CLEARED}
         assert session.schedule.count("Q1") == 0
 

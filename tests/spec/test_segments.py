@@ -543,7 +543,7 @@ def test_segments_of_either_persistence_are_got_as_one_message(
     session.commit()
     found = queue_manager.verify()
     assert found.ok, found.problems
-    assert queue_manager.registry.queue("Q1").present == [0, 0]
+    assert queue_manager.engine.registry.queue("Q1").present == [0, 0]
     assert ends(queue_manager, "Q1") == [End("got", 0)] * 2
 
 

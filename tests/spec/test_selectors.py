@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.engine import GetRequest, Handle, Manager, Match, Message, Session
+from mayfly.engine import GetRequest, Handle, Match, Message, Session
 from mayfly.engine.finding import alive
 from mayfly.engine.queues import VOLATILE
 from mayfly.mqi import constants as c
@@ -71,7 +71,7 @@ def data(handle: Handle, options: int = 0, **more: object) -> bytes | None:
         return None
 
 
-def waiting(qm: Manager, call: Callable[[], object]) -> Running:
+def waiting(qm: QueueManager, call: Callable[[], object]) -> Running:
     """Start a call whose wait ends some time; return once it waits, as the first that does."""
     assert not is_waiting(qm)
     running = Running(call)
@@ -80,10 +80,10 @@ def waiting(qm: Manager, call: Callable[[], object]) -> Running:
     return running
 
 
-def is_waiting(qm: Manager) -> bool:
+def is_waiting(qm: QueueManager) -> bool:
     """Tell whether somebody waits until some time."""
-    with qm.engine_lock:
-        return qm.waits.next_end_ms() is not None
+    with qm.engine.engine_lock:
+        return qm.engine.waits.next_end_ms() is not None
 
 
 def fill(session: Session, count: int, colour: str = "blue", *, persistent: bool = False) -> None:
@@ -217,7 +217,7 @@ def test_a_blank_selection_string_selects_everything(
 def test_a_wrong_selection_string_is_refused_at_open(
     manager: QueueManager, session: Session, text: str, reason: int
 ) -> None:
-    queue = manager.registry.queue("Q1")
+    queue = manager.engine.registry.queue("Q1")
     for options in (INPUT, BROWSE, OUTPUT):
         with refused(reason):
             session.open("Q1", options, selector=text)
@@ -471,10 +471,10 @@ def test_G4_each_of_two_waits_is_served_by_its_own_message(
     local(any_manager)
     with any_manager.session() as session, any_manager.session() as getter:
         reds = waiting(any_manager, lambda: getter.get("Q1", wait_ms=5_000, selector=RED))
-        number = any_manager.registry.queue("Q1").number
+        number = any_manager.engine.registry.queue("Q1").number
         with any_manager.session() as second:
             blues = Running(lambda: second.get("Q1", wait_ms=6_000, selector="colour = 'blue'"))
-            while len(any_manager.waits._by_queue[number]) < 2:
+            while len(any_manager.engine.waits._by_queue[number]) < 2:
                 assert blues.is_under_way
             put(session, "blue", b"b", persistent=persistent)
             message = blues.finish()
@@ -622,11 +622,11 @@ def test_a_handle_does_not_ask_again_while_nothing_new_has_come(
     fill(session, 50)
     handle = session.open("Q1", INPUT, selector=RED)
     assert data(handle) is None
-    queue = manager.registry.queue("Q1")
+    queue = manager.engine.registry.queue("Q1")
     place = handle._place
     assert place is not None
     low = place.step_from(queue.low)
-    assert manager.messages(VOLATILE).in_order(low, queue.high, 100) == []
+    assert manager.engine.messages(VOLATILE).in_order(low, queue.high, 100) == []
     assert data(handle) is None
     put(session, "red", b"new")
     assert data(handle) == b"new"

@@ -95,7 +95,7 @@ def test_D14_STGCLASS_is_kept_and_shown(clock: VirtualClock, platform: str) -> N
         assert [row["STGCLASS"] for row in rows] == ["PS01", "DEFAULT"]
         assert not qm.mqsc("ALTER QLOCAL(Q1) STGCLASS(NINECHARS)").ok
         handle = session.open("Q1", c.MQOO_INQUIRE)
-        assert inquire(qm, handle, [c.MQCA_STORAGE_CLASS]).values == ["PS01"]
+        assert inquire(qm.engine, handle, [c.MQCA_STORAGE_CLASS]).values == ["PS01"]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_D31_the_error_names_the_topic_object_or_its_alias(
     available_only(queue_manager)
     topic(queue_manager, "A", "a", CAPEXPRY=50)
     topic(queue_manager, "LOW", "a/low", CAPEXPRY=20)
-    alter_topic(queue_manager, BASE, {"CAPEXPRY": 60})
+    alter_topic(queue_manager.engine, BASE, {"CAPEXPRY": 60})
     alias(queue_manager, "SLOW", "A", TARGTYPE=c.MQOT_TOPIC, CAPEXPRY=50)
     alias(queue_manager, "FAST", "A", TARGTYPE=c.MQOT_TOPIC, CAPEXPRY=10)
     send = partial(session.put, through) if through else partial(session.publish, string)

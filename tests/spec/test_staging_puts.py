@@ -66,7 +66,7 @@ def test_D14_application_s_put_with_a_valid_header_is_delayed(
         if due_in_ms > 0:
             assert any_manager.counts("Q1").staged == 1
             (seen,) = session.browse(STAGING, msg_id=staged_id)
-            number = any_manager.registry.queue("Q1").number
+            number = any_manager.engine.registry.queue("Q1").number
             assert seen.body[16:] == header[16:120] + seen.correl_id + header[144:] + b"data"
             assert DDH.unpack(seen.body)["TargetNumber"] == number
             assert (seen.correl_id == OWN) == (header_id == OWN)

@@ -56,7 +56,7 @@ def test_D2_header_and_data_are_exact_to_the_byte(
     any_manager: QueueManager, persistent: bool, way: str
 ) -> None:
     local(any_manager)
-    number = any_manager.registry.queue("Q1").number
+    number = any_manager.engine.registry.queue("Q1").number
     md = V2._replace(
         format="MQSTR", encoding=273, coded_char_set_id=1208, persistence=int(persistent)
     )

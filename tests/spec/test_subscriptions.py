@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Manager, PutRequest, Session
+from mayfly.engine import PutRequest, Session
 from mayfly.engine.face.administration import alter_subscription, delete_subscription
 from mayfly.engine.pubsub.subscriptions import PASSED_ON
 from mayfly.mqi import constants as c
@@ -22,9 +22,9 @@ from tests.spec.scene import START_MS, alter_manager, bodies, body, local, refus
 NON_DURABLE, DURABLE = "SYSTEM.MANAGED.NDURABLE.", "SYSTEM.MANAGED.DURABLE."
 
 
-def managed_queues(qm: Manager) -> list[str]:
+def managed_queues(qm: QueueManager) -> list[str]:
     """Return the managed queues there are."""
-    return [q.name for q in qm.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
+    return [q.name for q in qm.engine.registry.queues() if q.name.startswith("SYSTEM.MANAGED.")]
 
 
 def matched(session: Session, string: str = "a") -> int:
@@ -39,7 +39,7 @@ def test_a_managed_subscription_has_a_queue_of_its_own(any_manager: QueueManager
         assert first.queue.startswith(NON_DURABLE)
         session.publish("a", b"1")
         assert (body(first.get()), body(second.get())) == (b"1", b"1")
-        assert any_manager.registry.queue(first.queue).input_count == 1
+        assert any_manager.engine.registry.queue(first.queue).input_count == 1
         first.close()
         assert managed_queues(any_manager) == [second.queue]
         assert matched(session) == 1
@@ -89,7 +89,7 @@ def test_a_durable_subscription_survives_a_restart(tmp_path: Path, clock: Virtua
         assert drained(session, opened.queue) == [("a", b"2"), ("a", b"1")]
         got = [session.get(local_queue) for _ in range(3)]
         assert [(m.body, m.priority) for m in got if m] == [(b"1", 6), (b"2", 6), (b"3", 6)]
-        definition = qm.registry.subscriptions.named("D").definition
+        definition = qm.engine.registry.subscriptions.named("D").definition
         assert definition.subuser == "anna"
         assert definition.userdata == "u"
         assert qm.verify().ok
@@ -215,10 +215,10 @@ def test_SubExpiry_ends_a_subscription_at_its_moment(
         assert opened.expire_at_ms == START_MS + 5_000
         clock.advance(4_999)
         assert matched(session) == 1
-        assert any_manager.next_due_ms() == START_MS + 5_000
+        assert any_manager.engine.due_work.next_due_ms() == START_MS + 5_000
         clock.advance(1)
         assert matched(session) == 0
-        assert any_manager.registry.subscriptions.find("S") is None
+        assert any_manager.engine.registry.subscriptions.find("S") is None
         assert not opened.is_open
         clock.advance(1)
         # What came before can still be got while the queue is open.
@@ -235,10 +235,10 @@ def test_SubExpiry_passes_while_the_queue_manager_is_closed(
             session.subscribe("a", name=name, durable=True, time_to_live_ms=life_ms)
     clock.advance(5_000)
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
-        assert [s.name for s in qm.registry.subscriptions.all()] == ["long", "ever"]
+        assert [s.name for s in qm.engine.registry.subscriptions.all()] == ["long", "ever"]
         assert len(managed_queues(qm)) == 2
         clock.advance(1)
-        assert [s.name for s in qm.registry.subscriptions.all()] == ["ever"]
+        assert [s.name for s in qm.engine.registry.subscriptions.all()] == ["ever"]
         assert len(managed_queues(qm)) == 1
 
 
@@ -248,13 +248,13 @@ def test_SubExpiry_in_tenths_begins_again_when_altered(
     local(queue_manager)
     admin_sub(queue_manager, "S", "a", "Q1", EXPIRY=10)
     clock.advance(900)
-    alter_subscription(queue_manager, "S", {"EXPIRY": 10})
+    alter_subscription(queue_manager.engine, "S", {"EXPIRY": 10})
     clock.advance(999)
     assert matched(session) == 1
     clock.advance(1)
     assert matched(session) == 0
     admin_sub(queue_manager, "S", "a", "Q1", EXPIRY=10)
-    alter_subscription(queue_manager, "S", {"EXPIRY": c.MQEI_UNLIMITED})
+    alter_subscription(queue_manager.engine, "S", {"EXPIRY": c.MQEI_UNLIMITED})
     clock.advance(10_000_000)
     assert matched(session) == 1
 
@@ -292,7 +292,7 @@ def test_PUBPRTY_and_DESTCORL_are_the_subscriptions(
     admin_sub(queue_manager, "NINE", "a", "Q1", PUBPRTY=9)
     session.publish("a", b"x", priority=5, correl_id=own)
     got = [session.get("Q1") for _ in range(3)]
-    generated = queue_manager.registry.subscriptions.named("NINE").sub_id
+    generated = queue_manager.engine.registry.subscriptions.named("NINE").sub_id
     assert [(m.priority, m.correl_id) for m in got if m] == [
         (9, generated),
         (5, own),
@@ -314,7 +314,7 @@ def test_wrong_subscriptions_leave_nothing_behind(
     queue_manager: QueueManager, session: Session
 ) -> None:
     local(queue_manager)
-    before = {q.name for q in queue_manager.registry.queues()}
+    before = {q.name for q in queue_manager.engine.registry.queues()}
     for string in ("", "\0"):
         with refused(rc.MQRC_TOPIC_STRING_ERROR):
             session.subscribe(string)
@@ -328,8 +328,8 @@ def test_wrong_subscriptions_leave_nothing_behind(
     assert queue_manager.mqsc("DELETE QMODEL(SYSTEM.NDURABLE.MODEL.QUEUE)").ok
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
         session.subscribe("a")
-    assert len(queue_manager.registry.subscriptions) == 0
-    assert {q.name for q in queue_manager.registry.queues()} == before
+    assert len(queue_manager.engine.registry.subscriptions) == 0
+    assert {q.name for q in queue_manager.engine.registry.queues()} == before
 
 
 def test_2017_a_subscription_whose_queue_cannot_be_opened_is_not_made(
@@ -341,7 +341,7 @@ def test_2017_a_subscription_whose_queue_cannot_be_opened_is_not_made(
         for durable in (False, True):
             with refused(rc.MQRC_HANDLE_NOT_AVAILABLE):
                 session.subscribe("a", name="D", durable=durable)
-        assert len(any_manager.registry.subscriptions) == 1
+        assert len(any_manager.engine.registry.subscriptions) == 1
         assert len(managed_queues(any_manager)) == 1
         with refused(rc.MQRC_NO_SUBSCRIPTION):
             session.resume("D")
@@ -356,7 +356,7 @@ def test_a_closed_session_subscribes_to_nothing(queue_manager: QueueManager) -> 
         session.subscribe("a")
     with refused(rc.MQRC_HCONN_ERROR):
         session.publish("a", b"x")
-    assert len(queue_manager.registry.subscriptions) == 0
+    assert len(queue_manager.engine.registry.subscriptions) == 0
 
 
 def test_what_ALTER_may_not_change(queue_manager: QueueManager, session: Session) -> None:
@@ -372,12 +372,12 @@ def test_what_ALTER_may_not_change(queue_manager: QueueManager, session: Session
         ("M", {"DEST": "Q1"}),
     ):
         with refused(rc.MQRC_OPTIONS_ERROR):
-            alter_subscription(queue_manager, name, change)
+            alter_subscription(queue_manager.engine, name, change)
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
-        alter_subscription(queue_manager, "S", {"DEST": "NONE"})
+        alter_subscription(queue_manager.engine, "S", {"DEST": "NONE"})
     with refused(rc.MQRC_NO_SUBSCRIPTION):
-        alter_subscription(queue_manager, "T", {})
-    alter_subscription(queue_manager, "S", {"DEST": "Q2"})
+        alter_subscription(queue_manager.engine, "T", {})
+    alter_subscription(queue_manager.engine, "S", {"DEST": "Q2"})
     session.publish("a", b"x")
     assert (bodies(session, "Q1"), bodies(session, "Q2")) == ([], [b"x"])
 
@@ -388,10 +388,10 @@ def test_deleting_by_name_takes_the_managed_queue_along(
     with any_manager.session() as session:
         session.subscribe("a", name="M", durable=True).close()
         session.publish("a", b"x", persistent=persistent)
-        delete_subscription(any_manager, "M")
+        delete_subscription(any_manager.engine, "M")
         assert managed_queues(any_manager) == []
         with refused(rc.MQRC_NO_SUBSCRIPTION):
-            delete_subscription(any_manager, "M")
+            delete_subscription(any_manager.engine, "M")
 
 
 def test_a_thousand_subscriptions_match_in_the_order_they_were_made(

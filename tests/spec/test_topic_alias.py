@@ -143,7 +143,7 @@ def test_nothing_is_got_or_browsed_and_nobody_subscribes_with_it(
     with refused(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE):
         session.subscribe("a", queue=alias)
     assert not queue_manager.mqsc(f"DEFINE SUB(S) TOPICSTR('a') DEST({alias})").ok
-    assert queue_manager.registry.subscriptions.all() == []
+    assert queue_manager.engine.registry.subscriptions.all() == []
 
 
 def test_an_alias_of_no_topic_object_is_2082(queue_manager: QueueManager, session: Session) -> None:

@@ -154,7 +154,7 @@ def test_publish_and_subscribe_by_topic_object(
 
 
 def test_the_root_has_the_documented_values(queue_manager: QueueManager) -> None:
-    tree = queue_manager.registry.topics
+    tree = queue_manager.engine.registry.topics
     assert [d.name for d in tree.definitions()] == ["SYSTEM.BASE.TOPIC", "SYSTEM.DEFAULT.TOPIC"]
     for string in ("", "a", "a/b"):
         values = tree.values(string)
@@ -172,7 +172,7 @@ def test_the_root_has_the_documented_values(queue_manager: QueueManager) -> None
 def test_each_value_comes_from_the_nearest_object_that_gives_one(
     queue_manager: QueueManager,
 ) -> None:
-    tree = queue_manager.registry.topics
+    tree = queue_manager.engine.registry.topics
     topic(queue_manager, "A", "a", DEFPRTY=3, CAPEXPRY=100)
     topic(queue_manager, "ABC", "a/b/c", DEFPRTY=5, PUB=1)
     assert tree.values("a/b").default_priority == 3
@@ -181,12 +181,12 @@ def test_each_value_comes_from_the_nearest_object_that_gives_one(
     assert tree.values("a/b/c/d").publish_inhibited
     assert not tree.values("a/b").publish_inhibited
     assert tree.values("ab").default_priority == 0
-    alter_topic(queue_manager, "A", {"DEFPRTY": 4})
+    alter_topic(queue_manager.engine, "A", {"DEFPRTY": 4})
     assert tree.values("a/b").default_priority == 4
-    alter_topic(queue_manager, "ABC", {"CAPEXPRY": s.MQCEX_NOLIMIT})
+    alter_topic(queue_manager.engine, "ABC", {"CAPEXPRY": s.MQCEX_NOLIMIT})
     # An object's own value wins over its parent's, a higher one, too.
     assert tree.values("a/b/c").cap_ms is None
-    delete_topic(queue_manager, "ABC")
+    delete_topic(queue_manager.engine, "ABC")
     assert tree.values("a/b/c/d").default_priority == 4
     assert not tree.values("a/b/c/d").publish_inhibited
 
@@ -194,10 +194,10 @@ def test_each_value_comes_from_the_nearest_object_that_gives_one(
 def test_without_the_base_topic_its_documented_values_still_hold(
     queue_manager: QueueManager,
 ) -> None:
-    alter_topic(queue_manager, "SYSTEM.BASE.TOPIC", {"PMSGDLV": s.MQDLV_ALL})
-    assert queue_manager.registry.topics.values("a").persistent_delivery == s.MQDLV_ALL
-    delete_topic(queue_manager, "SYSTEM.BASE.TOPIC")
-    assert queue_manager.registry.topics.values("a").persistent_delivery == s.MQDLV_ALL_DUR
+    alter_topic(queue_manager.engine, "SYSTEM.BASE.TOPIC", {"PMSGDLV": s.MQDLV_ALL})
+    assert queue_manager.engine.registry.topics.values("a").persistent_delivery == s.MQDLV_ALL
+    delete_topic(queue_manager.engine, "SYSTEM.BASE.TOPIC")
+    assert queue_manager.engine.registry.topics.values("a").persistent_delivery == s.MQDLV_ALL_DUR
 
 
 def test_topic_objects_are_refused_with_their_reason(queue_manager: QueueManager) -> None:
@@ -210,17 +210,17 @@ def test_topic_objects_are_refused_with_their_reason(queue_manager: QueueManager
         ("B C", "b", rc.MQRC_OBJECT_NAME_ERROR),
     ):
         with refused(reason):
-            define_topic(queue_manager, name, {"TOPICSTR": string})
+            define_topic(queue_manager.engine, name, {"TOPICSTR": string})
     with refused(rc.MQRC_TOPIC_STRING_ERROR):
-        alter_topic(queue_manager, "A", {"TOPICSTR": "b"})
+        alter_topic(queue_manager.engine, "A", {"TOPICSTR": "b"})
     with refused(rc.MQRC_TOPIC_STRING_ERROR):
-        define_topic(queue_manager, "A", {"TOPICSTR": "b"}, replace=True)
+        define_topic(queue_manager.engine, "A", {"TOPICSTR": "b"}, replace=True)
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
-        alter_topic(queue_manager, "B", {})
+        alter_topic(queue_manager.engine, "B", {})
     with refused(rc.MQRC_UNKNOWN_OBJECT_NAME):
-        delete_topic(queue_manager, "B")
-    define_topic(queue_manager, "A", {"DEFPRTY": 2}, replace=True)
-    assert queue_manager.registry.topics.values("a").default_priority == 2
+        delete_topic(queue_manager.engine, "B")
+    define_topic(queue_manager.engine, "A", {"DEFPRTY": 2}, replace=True)
+    assert queue_manager.engine.registry.topics.values("a").default_priority == 2
 
 
 def test_PUB_and_SUB_inhibit_a_topic_and_what_is_below(
@@ -246,10 +246,10 @@ def test_topic_objects_survive_a_restart(tmp_path: Path, clock: VirtualClock) ->
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
         topic(qm, "A", "a", DEFPRTY=3, CAPEXPRY=100)
         topic(qm, "B", "b")
-        alter_topic(qm, "A", {"DEFPRTY": 8})
-        delete_topic(qm, "B")
+        alter_topic(qm.engine, "A", {"DEFPRTY": 8})
+        delete_topic(qm.engine, "B")
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
-        tree = qm.registry.topics
+        tree = qm.engine.registry.topics
         assert tree.values("a/b").default_priority == 8
         assert tree.values("a/b").cap_ms == 10_000
         assert tree.find("B") is None
@@ -259,10 +259,10 @@ def test_topic_objects_survive_a_restart(tmp_path: Path, clock: VirtualClock) ->
 def test_a_folder_from_before_topics_gets_their_root(tmp_path: Path, clock: VirtualClock) -> None:
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm:
         for name in ("SYSTEM.BASE.TOPIC", "SYSTEM.DEFAULT.TOPIC"):
-            delete_topic(qm, name)
+            delete_topic(qm.engine, name)
         assert qm.mqsc("DELETE QMODEL(SYSTEM.NDURABLE.MODEL.QUEUE)").ok
     with QueueManager("QM1", tmp_path / "QM1", clock=clock) as qm, qm.session() as session:
-        assert qm.registry.topics.find("SYSTEM.BASE.TOPIC") is not None
+        assert qm.engine.registry.topics.find("SYSTEM.BASE.TOPIC") is not None
         subscription = session.subscribe("a")
         session.publish("a", b"x")
         message = subscription.get()

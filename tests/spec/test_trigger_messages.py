@@ -44,7 +44,7 @@ from tests.spec.trigger_scene import (
 
 def test_T7_the_descriptor(queue_manager: QueueManager, session: Session) -> None:
     local(queue_manager, INITQ, DEFPRTY=6, DEFPSIST=c.MQPER_PERSISTENT)
-    define_named(queue_manager, PROCESS, PROGRAM, {})
+    define_named(queue_manager.engine, PROCESS, PROGRAM, {})
     triggering(queue_manager)
     monitor = Monitor(session)
     msg_id = session.put("Q1", b"x", priority=3, persistent=True, correl_id=b"c", report=c.MQRO_COA,
@@ -70,7 +70,7 @@ def test_E22_T7_unlimited_whatever_lives_how_long(
 ) -> None:
     """Neither the life of the message nor a cap of the initiation queue counts."""
     local(queue_manager, INITQ, CAPEXPRY=10)
-    define_named(queue_manager, PROCESS, PROGRAM, {})
+    define_named(queue_manager.engine, PROCESS, PROGRAM, {})
     triggering(queue_manager)
     monitor = Monitor(session)
     session.put("Q1", b"x", time_to_live_ms=500)
@@ -81,7 +81,7 @@ def test_E22_T7_unlimited_whatever_lives_how_long(
 
 def test_T8_the_data(queue_manager: QueueManager, session: Session) -> None:
     triggering(queue_manager, TRIGDATA="what the queue says")
-    alter_named(queue_manager, PROCESS, PROGRAM, {"ENVRDATA": "env", "USERDATA": "user"})
+    alter_named(queue_manager.engine, PROCESS, PROGRAM, {"ENVRDATA": "env", "USERDATA": "user"})
     monitor = Monitor(session)
     session.put("Q1", b"x")
     monitor.read()
@@ -117,7 +117,7 @@ def test_T8_texts_that_are_longer_in_bytes_are_cut(
     queue_manager: QueueManager, session: Session
 ) -> None:
     triggering(queue_manager, TRIGDATA="\u30a4" * 64)
-    alter_named(queue_manager, PROCESS, PROGRAM, {"USERDATA": "\u30a4" * 128})
+    alter_named(queue_manager.engine, PROCESS, PROGRAM, {"USERDATA": "\u30a4" * 128})
     monitor = Monitor(session)
     session.put("Q1", b"x")
     assert monitor.read() == ["Q1"]
@@ -290,7 +290,7 @@ def test_T7_no_trigger_message_in_a_put_that_fails(
 
 def test_T8_the_processes_of_two_queues(queue_manager: QueueManager, session: Session) -> None:
     triggering(queue_manager)
-    define_named(queue_manager, PROCESS, "OTHER", {"APPLICID": "another"})
+    define_named(queue_manager.engine, PROCESS, "OTHER", {"APPLICID": "another"})
     triggering(queue_manager, "Q2", PROCESS="OTHER")
     monitor = Monitor(session)
     with serving(session, "Q2"):

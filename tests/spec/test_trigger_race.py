@@ -31,10 +31,10 @@ class Race:
 
     def look(self) -> None:
         """Tell when what it takes to trigger is there, and nobody has been told of it."""
-        registry = self.manager.registry
-        with self.manager.engine_lock:
+        registry = self.manager.engine.registry
+        with self.manager.engine.engine_lock:
             queue, initiation_queue = registry.queue("Q1"), registry.queue(INITQ)
-            is_held = queue in self.manager.triggering._held
+            is_held = queue in self.manager.engine.triggering._held
             if queue.trigger is None or is_held or not initiation_queue.input_count:
                 return
             there = queue.depth - queue.uncommitted

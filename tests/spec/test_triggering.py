@@ -50,7 +50,7 @@ INTERVAL_MS = 10_000
 def monitor(queue_manager: QueueManager, session: Session) -> Monitor:
     """A monitor on the initiation queue of a queue manager where no queue triggers yet."""
     local(queue_manager, INITQ)
-    define_named(queue_manager, PROCESS, PROGRAM, {})
+    define_named(queue_manager.engine, PROCESS, PROGRAM, {})
     return Monitor(session)
 
 
@@ -173,11 +173,11 @@ def test_T1_a_process_that_comes_later(
 ) -> None:
     triggering(queue_manager, PROCESS="LATER", TRIGTYPE=trigger_type)
     session.put("Q1", b"x")
-    define_named(queue_manager, PROCESS, "LATER", {})
+    define_named(queue_manager.engine, PROCESS, "LATER", {})
     assert monitor.read() == ["Q1"]
-    define_named(queue_manager, PROCESS, "LATER", {"USERDATA": "u"}, replace=True)
+    define_named(queue_manager.engine, PROCESS, "LATER", {"USERDATA": "u"}, replace=True)
     assert monitor.read() == []
-    delete_named(queue_manager, PROCESS, "LATER")
+    delete_named(queue_manager.engine, PROCESS, "LATER")
     session.get("Q1")
     session.put("Q1", b"y")
     assert monitor.read() == []
@@ -345,7 +345,7 @@ def test_T2_the_interval_ends_with_nothing_to_do(
         assert queue_manager.mqsc("DELETE QLOCAL(Q1)").ok
     clock.advance(2 * INTERVAL_MS)
     assert monitor.read() == []
-    next_ms = queue_manager.next_due_ms()
+    next_ms = queue_manager.engine.due_work.next_due_ms()
     assert next_ms is None or next_ms > clock.now_ms()
 
 
@@ -488,7 +488,7 @@ def test_T4_the_program_itself_switches_it_on_again(
     for _ in range(3):
         session.put("Q1", b"x")
         take(program)
-    set_attributes(queue_manager, program, {c.MQIA_TRIGGER_CONTROL: ON})
+    set_attributes(queue_manager.engine, program, {c.MQIA_TRIGGER_CONTROL: ON})
     assert (monitor.read(), control(queue_manager)) == ([], ON)
     program.close()
     assert (monitor.read(), control(queue_manager)) == (["Q1"], OFF)
@@ -789,4 +789,4 @@ def test_T4_a_queue_that_is_deleted_is_forgotten_whether_or_not_it_still_trigger
             session.get("D")
         handle.close()
     assert monitor.read() == ["D"]
-    assert not any(queue_manager.triggering._by_initiation_queue.values())
+    assert not any(queue_manager.engine.triggering._by_initiation_queue.values())

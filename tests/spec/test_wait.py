@@ -129,7 +129,7 @@ def test_G4_get_inhibited_wakes_a_waiting_get(
     with queue_manager.session() as getter:
         call = waiting(queue_manager, "Q1", lambda: getter.get(name, wait_ms=-1))
         kind = "QALIAS" if on_alias else QLOCAL
-        administration.alter(queue_manager, kind, name, {"GET": c.MQQA_GET_INHIBITED})
+        administration.alter(queue_manager.engine, kind, name, {"GET": c.MQQA_GET_INHIBITED})
         call.finish()
         assert call.error is not None
         assert call.error.reason == rc.MQRC_GET_INHIBITED
@@ -179,8 +179,8 @@ def test_G4_endless_wait_does_not_swallow_a_wake_that_another_thread_owes() -> N
     with QueueManager("QM1", clock=clock) as qm, qm.session() as session:
         local(qm)
         before = clock.wake_count
-        with qm.engine_lock:
-            qm.must_wake = True
+        with qm.engine.engine_lock:
+            qm.engine.must_wake = True
         with qm.session() as getter:
             call = waiting(qm, "Q1", lambda: getter.get("Q1", wait_ms=-1))
             session.put("Q1", b"x")

@@ -10,7 +10,7 @@ import pytest
 
 from mayfly import MQError, QueueManager
 from mayfly.dead_letter import DeadLetterHandler, parse_rules
-from mayfly.engine import Manager, Receipt, Session, Whereabouts
+from mayfly.engine import Receipt, Session, Whereabouts
 from mayfly.engine.face.bulk import ClaimLimit as Limit
 from mayfly.engine.whereabouts.answer import MOST_STAYS
 from mayfly.lifetime.life import State
@@ -45,11 +45,11 @@ def on_disk(tmp_path: Path, clock: VirtualClock) -> Iterator[QueueManager]:
         yield manager
 
 
-def told(qm: Manager, identifier: bytes) -> str:
+def told(qm: QueueManager, identifier: bytes) -> str:
     """Return the sentence, and check that the question has changed nothing."""
-    before = [(queue.name, queue.depth, queue.present[:]) for queue in qm.registry.queues()]
+    before = [(queue.name, queue.depth, queue.present[:]) for queue in qm.engine.registry.queues()]
     first = qm.why(identifier)
-    assert [(q.name, q.depth, q.present[:]) for q in qm.registry.queues()] == before
+    assert [(q.name, q.depth, q.present[:]) for q in qm.engine.registry.queues()] == before
     assert qm.why(identifier) == first
     return first.sentence
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mayfly.engine import GetRequest, Handle, Manager, Message, Session, Value
+from mayfly import QueueManager
+from mayfly.engine import GetRequest, Handle, Message, Session, Value
 from mayfly.engine.face.administration import PROCESS, define_named
 from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi.errors import NoMessage
@@ -17,11 +18,11 @@ FIRST, EVERY, DEPTH = s.MQTT_FIRST, s.MQTT_EVERY, s.MQTT_DEPTH
 ON, OFF = s.MQTC_ON, s.MQTC_OFF
 
 
-def triggering(qm: Manager, name: str = "Q1", **attributes: Value) -> str:
+def triggering(qm: QueueManager, name: str = "Q1", **attributes: Value) -> str:
     """Define a queue that triggers, and what it needs; return its name."""
-    if qm.registry.find(INITQ) is None:
+    if qm.engine.registry.find(INITQ) is None:
         local(qm, INITQ)
-        define_named(qm, PROCESS, PROGRAM, {"APPLICID": "serve it"})
+        define_named(qm.engine, PROCESS, PROGRAM, {"APPLICID": "serve it"})
     given: dict[str, Value] = {"TRIGGER": ON, "INITQ": INITQ, "PROCESS": PROGRAM}
     return local(qm, name, **{**given, **attributes})
 
@@ -55,8 +56,8 @@ def serving(session: Session, queue: str = "Q1") -> Iterator[Handle]:
         handle.close()
 
 
-def control(qm: Manager, queue: str = "Q1") -> Value:
+def control(qm: QueueManager, queue: str = "Q1") -> Value:
     """Return what TRIGGER of a queue is now."""
-    definition = qm.registry.find(queue)
+    definition = qm.engine.registry.find(queue)
     assert definition is not None
     return definition.attributes["TRIGGER"]

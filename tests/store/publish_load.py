@@ -54,7 +54,7 @@ class Worker:
         self.transacted = manager.session(transacted=True)
         self.labels = (f"{seed}.{n}" for n in itertools.count())
         self.topics = [f"kill/{number}/{last}" for last in ("first", "second", "third")]
-        managed = manager.registry.subscriptions.named(MANAGED).destination
+        managed = manager.engine.registry.subscriptions.named(MANAGED).destination
         self.queues = [*DEFINED, managed]
 
     def run(self) -> None:

@@ -57,13 +57,13 @@ def comes_back(folder: Path, pages_less: int) -> bool:
 
 def put_large_unit(qm: QueueManager) -> int:
     """Put more in a unit of work than half of what the disk has free; return the reason code."""
-    assert qm.store.folder is not None
-    ballast, large = qm.store.folder / BALLAST_FILE, bytes(1_000_000)
+    assert qm.engine.store.folder is not None
+    ballast, large = qm.engine.store.folder / BALLAST_FILE, bytes(1_000_000)
     with qm.session() as session:
         while not ballast.exists() or not ballast.stat().st_size:
             session.put("Q1", BODY, persistent=True)
             session.get("Q1")
-    disk = os.statvfs(qm.store.folder)
+    disk = os.statvfs(qm.engine.store.folder)
     with qm.session(transacted=True) as session:
         for _ in range(disk.f_bavail * disk.f_frsize * 6 // 10 // len(large)):
             session.put("Q1", large, persistent=True)

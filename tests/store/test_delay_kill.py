@@ -154,9 +154,11 @@ def present_labels(manager: QueueManager) -> tuple[Counter[str], Counter[str]]:
     """Return the labels of all messages that survived: staged, and on other queues."""
     staged, present = Counter[str](), Counter[str]()
     targets = Counter[str]()
-    with manager.engine_lock:
-        for queue in manager.registry.queues():
-            for row in manager.messages(PERSISTENT).in_order(queue.low, queue.high, 10_000_000):
+    with manager.engine.engine_lock:
+        for queue in manager.engine.registry.queues():
+            for row in manager.engine.messages(PERSISTENT).in_order(
+                queue.low, queue.high, 10_000_000
+            ):
                 (staged if queue.is_staging else present)[label_of(row.msg_id)] += 1
                 targets.update([row.target] if queue.is_staging and row.target else [])
     for name in QUEUES:
@@ -168,7 +170,7 @@ def check_receipts(manager: QueueManager, fates: dict[str, Fate], random: Random
     """Ask again for what was told before: it still holds."""
     told = [label for label, fate in fates.items() if fate.persistent and fate.staged_ends]
     for label in random.sample(told, min(RECEIPTS_ASKED, len(told))):
-        receipt = receipt_from_ledger(manager, id_of(label))
+        receipt = receipt_from_ledger(manager.engine, id_of(label))
         is_released = fates[label].staged_ends == ["released"]
         assert receipt == (Receipt.ALREADY_RELEASED if is_released else Receipt.CANCELLED), label
 

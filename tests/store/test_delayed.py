@@ -44,7 +44,7 @@ def test_D3_a_message_that_is_rescheduled_between_two_reads_is_found() -> None:
             msg_id = session.put("Q1", b"x", delay_ms=60_000)
         key = key_of_delayed_id(msg_id)
         assert key is not None
-        messages = manager.store.volatile
+        messages = manager.engine.store.volatile
         messages.__class__ = MovedBetween
         cast("MovedBetween", messages).key = key
         found = messages.by_delayed_id(msg_id, key, (key, key + 2_000), 10)

@@ -32,7 +32,7 @@ FULL, ROOMY = 1, 1_000_000
 def pages(manager: QueueManager, limit: int) -> None:
     """Let the database of a queue manager grow to a number of pages."""
     # SQLite takes the present size for any limit below it.
-    manager.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
+    manager.engine.store.commit([statement(f"PRAGMA max_page_count = {limit}")])
 
 
 def test_who_comes_while_a_transaction_runs_shares_the_next_one(tmp_path: Path) -> None:

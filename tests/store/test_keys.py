@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayfly import QueueManager
-from mayfly.engine import Manager
 from mayfly.store.keys import (
     LARGEST_QUEUE_NUMBER,
     SEQUENCE_BITS,
@@ -78,7 +77,7 @@ def test_a_full_millisecond_of_staging_passes_on_to_the_next() -> None:
     with QueueManager("QM1", clock=clock) as manager, manager.session() as session:
         manager.mqsc("DEFINE QLOCAL(Q1)")
         due_ms = clock.now_ms() + 100
-        manager.staging.order._last[due_ms] = 2**STAGING_ORDER_BITS - 2
+        manager.engine.staging.order._last[due_ms] = 2**STAGING_ORDER_BITS - 2
         for body in (b"last place", b"next", b"next but one"):
             session.put("Q1", body, delay_ms=100)
         clock.advance(100)
@@ -90,8 +89,8 @@ def test_a_full_millisecond_of_staging_passes_on_to_the_next() -> None:
 def test_generated_ids_have_24_bytes_and_are_unique_over_reopening(tmp_path: Path) -> None:
     seen: set[bytes] = set()
     for _ in range(3):
-        with Manager("A.LONG.NAME.OF.A.QUEUE.MANAGER", tmp_path, VirtualClock()) as manager:
-            sequence = manager.store.sequence
+        with QueueManager("A.LONG.NAME.OF.A.QUEUE.MANAGER", tmp_path, VirtualClock()) as manager:
+            sequence = manager.engine.store.sequence
             new = [
                 generated_id(manager.name, sequence.instance, sequence.next()) for _ in range(1_000)
             ]

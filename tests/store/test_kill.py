@@ -105,11 +105,11 @@ def calls_of(journal: Path) -> list[tuple[list[tuple[str, bool]], list[str], lis
 def labels(manager: QueueManager) -> list[str]:
     """Return the labels of all messages, wherever they are."""
     found: list[str] = []
-    with manager.engine_lock:
-        for queue in manager.registry.queues():
+    with manager.engine.engine_lock:
+        for queue in manager.engine.registry.queues():
             rows: list[StoredMessage] = []
             for side in (VOLATILE, PERSISTENT):
-                rows += manager.messages(side).in_order(queue.low, queue.high, 10_000_000)
+                rows += manager.engine.messages(side).in_order(queue.low, queue.high, 10_000_000)
             found += [label_of(row.msg_id) for row in rows]
     return found
 
@@ -137,9 +137,9 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_kill_9(tmp_path: Path, round
                 auditor.check(manager)
             except AssertionError as failure:
                 raise AssertionError(f"round {number}: {failure}; {with_seed}") from failure
-            totals = manager.store.book.totals
+            totals = manager.engine.store.book.totals
             lost = sum(t.ended.get(State.LOST_AT_RESTART, 0) for _, t in totals.items())
-            assert all(balance.is_balanced() for balance in manager.store.book.balances())
+            assert all(balance.is_balanced() for balance in manager.engine.store.book.balances())
     for fate in auditor.fates.values():
         ended.update(fate.ends)
     # Enough has happened for all of this to mean something.

@@ -280,7 +280,7 @@ def test_a_folder_of_version_4_is_opened_and_may_have_channels(tmp_path: Path) -
         assert manager.claims.release("reader") == 1
         with manager.session() as session:
             assert [m.body for m in session.browse("Q1")] == [b"claimed", b"free"]
-        assert manager.shipments.states() == []
+        assert manager.engine.shipments.states() == []
         script = "DEFINE CHANNEL(C) CHLTYPE(SDR) CONNAME(QM2) XMITQ(QM2)\nSTART CHANNEL(C)"
         assert manager.mqsc(script).ok
         assert manager.verify().ok
@@ -296,7 +296,7 @@ def test_a_folder_of_version_5_keeps_its_totals(tmp_path: Path) -> None:
     for left in (3, 2):
         with QueueManager("OLD", folder, clock=VirtualClock(CLOSED_MS)) as manager:
             assert version_of(folder) == SCHEMA_VERSION
-            totals = manager.store.book.totals[manager.registry.queue("Q1").number]
+            totals = manager.engine.store.book.totals[manager.engine.registry.queue("Q1").number]
             assert (totals.puts, totals.present, sum(totals.ended.values())) == (5, left, 5 - left)
             assert manager.curdepth("Q2") == 0
             with manager.session() as session:

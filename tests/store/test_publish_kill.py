@@ -129,10 +129,12 @@ class Auditor:
         names, found = queues_of(manager), defaultdict[str, Copies](Counter)
         for label, got in self.got.items():
             found[label] += got
-        with manager.engine_lock:
-            by_id = {s.sub_id.hex(): s.name for s in manager.registry.subscriptions.all()}
-            for queue in manager.registry.queues():
-                for row in manager.messages(PERSISTENT).in_order(queue.low, queue.high, 10_000_000):
+        with manager.engine.engine_lock:
+            by_id = {s.sub_id.hex(): s.name for s in manager.engine.registry.subscriptions.all()}
+            for queue in manager.engine.registry.queues():
+                for row in manager.engine.messages(PERSISTENT).in_order(
+                    queue.low, queue.high, 10_000_000
+                ):
                     label = label_of(row.msg_id)
                     if queue.is_staging:
                         assert row.sub_id is not None
@@ -162,7 +164,7 @@ class Auditor:
 
 def queues_of(manager: QueueManager) -> dict[str, str]:
     """Return the subscriptions by their queues."""
-    managed = manager.registry.subscriptions.named(MANAGED).destination
+    managed = manager.engine.registry.subscriptions.named(MANAGED).destination
     return {managed: MANAGED, **{name: name for name in DEFINED}}
 
 

@@ -120,7 +120,7 @@ def test_a_folder_of_version_7_is_opened_and_goes_on(folder: Path) -> None:
 
 def test_balances_of_schema_7_and_of_now_say_the_same(folder: Path) -> None:
     with opened(folder) as qm, qm.session() as session:
-        before = {balance.queue: balance for balance in qm.store.book.balances()}
+        before = {balance.queue: balance for balance in qm.engine.store.book.balances()}
         assert before["Q1"].ended == {"got": 4, "expired": 1}
         assert before[STAGING_QUEUE].ended == {"cancelled": 1, "lost_at_restart": 1}
         assert all(balance.is_balanced() for balance in before.values())
@@ -141,7 +141,7 @@ def test_a_member_carries_out_what_its_group_has_written_down_under_schema_7(
         assert [m.body for m in session.browse("SHARED.Q")] == [b"decided"]
         assert [len(m.body) for m in session.browse("PRIVATE.Q")] == [30_000]
         assert [m.target for m in session.schedule.list()] == ["PRIVATE.Q"]
-        books = {balance.queue: balance for balance in qm.store.book.balances()}
+        books = {balance.queue: balance for balance in qm.engine.store.book.balances()}
         assert books["PRIVATE.Q"].ended == {"got": 1}
         clock.advance(60_000)
         assert [m.body for m in session.browse("PRIVATE.Q")][1:] == [b"delayed"]
@@ -169,7 +169,7 @@ def test_an_outcome_of_a_later_version_is_kept_and_shown(folder: Path, has_total
     connection.close()
     for _ in range(2):
         with opened(folder) as qm, qm.session() as session:
-            [balance] = [b for b in qm.store.book.balances() if b.queue == "Q1"]
+            [balance] = [b for b in qm.engine.store.book.balances() if b.queue == "Q1"]
             assert balance.ended["unheard_of"] == 1
             assert balance.is_balanced()
             answer = qm.why(unheard_of)

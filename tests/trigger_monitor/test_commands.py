@@ -44,7 +44,7 @@ def program(manager: QueueManager, tmp_path: Path) -> Callable[..., Path]:
         script.write_text(text)
         line = shlex.join([sys.executable, str(script)]) + arguments
         attributes = {"APPLICID": line, "USERDATA": str(told), **more}
-        alter_named(manager, PROCESS, PROGRAM, attributes)
+        alter_named(manager.engine, PROCESS, PROGRAM, attributes)
         return told
 
     return define
@@ -142,7 +142,7 @@ def test_a_command_that_hangs_holds_up_nobody_while_others_may_run_beside_it(
     script = tmp_path / "tell"
     script.write_text(TELL + "\nraise SystemExit(3)")
     line = shlex.join([sys.executable, str(script)])
-    define_named(manager, PROCESS, "TELL", {"APPLICID": line, "USERDATA": str(told)})
+    define_named(manager.engine, PROCESS, "TELL", {"APPLICID": line, "USERDATA": str(told)})
     triggering(manager, "Q2", PROCESS="TELL", TRIGTYPE=EVERY)
     monitor = TriggerMonitor(manager, INITQ, runs_commands=True, commands_at_once=2)
     for name in ("Q1", "Q2", "Q2"):

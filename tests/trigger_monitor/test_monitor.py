@@ -52,7 +52,7 @@ def test_T8_a_callable_gets_the_fields_of_the_trigger_message(
     manager: QueueManager, session: Session
 ) -> None:
     alter(manager, "Q1", TRIGDATA="data of the queue")
-    alter_named(manager, PROCESS, PROGRAM, {"ENVRDATA": "env", "USERDATA": "user"})
+    alter_named(manager.engine, PROCESS, PROGRAM, {"ENVRDATA": "env", "USERDATA": "user"})
     found: list[TriggerMessage] = []
     with TriggerMonitor(manager, INITQ, {"serve it": found.append}) as monitor:
         assert monitor.run_once() == done()
@@ -221,7 +221,7 @@ def test_T9_what_cannot_be_started_is_dead_lettered(
     program: dict[str, int | str],
     feedback: int,
 ) -> None:
-    define_named(manager, PROCESS, PROGRAM, {"APPLICID": "another", **program}, replace=True)
+    define_named(manager.engine, PROCESS, PROGRAM, {"APPLICID": "another", **program}, replace=True)
     with TriggerMonitor(
         manager, INITQ, {"serve it": print}, runs_commands=runs_commands
     ) as monitor:
@@ -293,7 +293,7 @@ def test_it_ends_with_its_queue_manager() -> None:
         triggering(manager)
         monitor = TriggerMonitor(manager, INITQ)
         running = Running(monitor.run)
-        while not manager.waits.is_waited_on(manager.registry.queue(INITQ).number):
+        while not manager.engine.waits.is_waited_on(manager.engine.registry.queue(INITQ).number):
             assert running.is_under_way
     running.finish()
     assert running.error is not None

@@ -25,7 +25,7 @@ class Receipt(StrEnum):
     #: An open unit of work has it, to cancel or reschedule it; its end decides.
     LOCKED = "locked"
     #: Nothing was ever delayed under this id, or the ledger has forgotten it (retention). Of what
-    #: was put without a delay the ledger has no index: ``Manager.why`` searches it.
+    #: was put without a delay the ledger has no index: ``QueueManager.why`` searches it.
     UNKNOWN = "unknown"
 
 

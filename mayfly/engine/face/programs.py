@@ -12,7 +12,6 @@ from mayfly.engine.finding.search import ANY
 from mayfly.engine.forwarding import got_in
 from mayfly.engine.get import GetResult, Handed
 from mayfly.engine.home import HOME_VARIABLE
-from mayfly.engine.manager import managers_here
 from mayfly.engine.message import row_of, token_of
 from mayfly.engine.objects.handle import DEFINITION_KINDS, DefinitionHandle
 from mayfly.engine.objects.inquire import Inquiry, inquire, inquire_itself, text_length
@@ -39,8 +38,6 @@ __all__ = [
     # An open queue manager: what it is made with, where it lives, what it says of itself.
     "Counts",
     "HOME_VARIABLE",
-    # What is defined, and who may put.
-    "managers_here",
     # Programs: a session, its open queues, what is put and got.
     "ANY",
     "DEFINITION_KINDS",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mayfly.engine.core import Core
 from mayfly.engine.delay.given_ids import of_given_id
 from mayfly.engine.delivery import Identifier, stored_id
+from mayfly.engine.engine import Engine
 from mayfly.engine.session import Session
 from mayfly.engine.whereabouts.answer import MOST_STAYS, Relation, Stay, Whereabouts
 from mayfly.engine.whereabouts.past import ended_stays, is_report_of
@@ -26,35 +27,37 @@ _LOST = State.LOST_AT_RESTART.value
 
 
 class Surroundings(NamedTuple):
-    """What a look needs of the queue manager beside its core: sessions, and how releases go."""
+    """What a look needs of the engine beside its core: sessions, and how releases go."""
 
     sessions: Iterable[Session]
     processor_status: str
 
 
-def whereabouts(core: Core, around: Surroundings, identifier: Identifier) -> Whereabouts:
+def whereabouts(engine: Engine, identifier: Identifier) -> Whereabouts:
     """Return where the messages with a MsgId or CorrelId are, and what became of them.
 
     Nothing is changed: an expired message that is still there stays until a get, browse or scan
     meets it. A message on its way to another queue manager is found by its MsgId. Call it without
     the lock. Raises MQRC_MD_ERROR for an id of zeros, of more than 24 bytes, or that is none.
     """
+    engine.check_running()
+    around = Surroundings(engine.sessions, engine.delay_processor.status())
     wanted = stored_id(identifier)
     if not wanted:
         raise mq_error(rc.MQRC_MD_ERROR, "the id has no byte but zeros: no message has that MsgId")
-    asked_id = _sender_id(core, wanted)
-    stays, is_cut = _look(core, around, asked_id)
+    asked_id = _sender_id(engine, wanted)
+    stays, is_cut = _look(engine, around, asked_id)
     msg_ids = _msg_ids(stays, Relation.MESSAGE) or _msg_ids(stays, Relation.CORRELATED)
     if len(msg_ids) == 1 and asked_id not in msg_ids:
         # A CorrelId, or the MsgId that another queue shows: its sender's leads to all the rest.
-        stays, is_cut = _look(core, around, msg_ids.pop())
-    now_ms, oldest = core.now_ms(), core.store.ledger.oldest()
+        stays, is_cut = _look(engine, around, msg_ids.pop())
+    now_ms, oldest = engine.now_ms(), engine.store.ledger.oldest()
     if stays:
         sentence = sentence_of(stays, now_ms, is_cut=is_cut)
     else:
-        totals = core.store.book.totals.items()
+        totals = engine.store.book.totals.items()
         lost_count = sum(each.ended.get(_LOST, 0) for _number, each in totals)
-        sentence = sentence_of_nothing(core.name, wanted, oldest, lost_count)
+        sentence = sentence_of_nothing(engine.name, wanted, oldest, lost_count)
     position, oldest_ms = (None, None) if oldest is None else oldest
     steps = tuple(steps_of(stays, now_ms))
     return Whereabouts(wanted, now_ms, sentence, steps, stays, is_cut, position, oldest_ms)

@@ -150,7 +150,7 @@ class WireServer:
     def _count(self, change: int) -> None:
         """Let the queue managers know that calls may come from other processes, or no longer."""
         for manager in self._exchange.managers.values():
-            manager.server_count += change
+            manager.engine.server_count += change
 
     def _new_link(self) -> Link:
         self._last_number += 1

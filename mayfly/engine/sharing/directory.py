@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mayfly.engine import Manager
 from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.engine import Engine
 from mayfly.engine.objects.registry import Path, Registry
 from mayfly.engine.queues import LocalQueue
 from mayfly.mqi import reasons as rc
@@ -27,13 +27,13 @@ class MemberStatus(NamedTuple):
 class GroupDirectory:
     """The shared queues of a group and its open members; guarded by the lock they share."""
 
-    def __init__(self, group: Manager, done_counts: Callable[[], Counter[str]]) -> None:
+    def __init__(self, group: Engine, done_counts: Callable[[], Counter[str]]) -> None:
         """Begin without members; ``done_counts`` tells what each has done of what was decided."""
         self._done_counts = done_counts
         self.group = group
-        self.members: dict[str, Manager] = {}
+        self.members: dict[str, Engine] = {}
 
-    def admit(self, member: Manager) -> None:
+    def admit(self, member: Engine) -> None:
         """Let the names of a member lead to it."""
         registries = [self.group.registry, *(m.registry for m in self.members.values())]
         for registry in registries:
@@ -43,7 +43,7 @@ class GroupDirectory:
         self.group.committer.followers.append(member.committer)
         self.group.registry.changed()
 
-    def dismiss(self, member: Manager) -> None:
+    def dismiss(self, member: Engine) -> None:
         """Forget a member that has ended."""
         if self.members.get(member.name) is member:
             del self.members[member.name]
@@ -53,11 +53,9 @@ class GroupDirectory:
             self.group.registry.changed()
 
     def status(self) -> list[MemberStatus]:
-        """Return the members that are open, and those that something decided waits for, by name.
-
-        Call it with the lock held.
-        """
+        """Return the members that are open, and those that something decided waits for, by name."""
         group = self.group
+        assert group.engine_lock.is_held()
         counts = Counter(intent_counts(group.store.persistent)) - self._done_counts()
         is_open = {name for name, member in self.members.items() if member.is_usable}
         return [MemberStatus(n, n in is_open, counts[n]) for n in sorted(is_open | set(counts))]

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
-from mayfly.engine import Manager
+from mayfly.engine.core import Core
 from mayfly.engine.transaction import Transaction
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, mq_error
@@ -26,13 +26,13 @@ _LOG = logging.getLogger("mayfly.sharing")
 class Joint:
     """Runs the works of one group; what it keeps is guarded by the lock that all of them share."""
 
-    def __init__(self, group: Manager) -> None:
+    def __init__(self, group: Core) -> None:
         """Begin with nothing under way."""
         self._group = group
         #: Intents that were carried out, durably, and whose: the group may forget them.
         self._carried_out: dict[int, Participant] = {}
 
-    def run(self, core: Manager, transactions: Sequence[Transaction]) -> None:
+    def run(self, core: Core, transactions: Sequence[Transaction]) -> None:
         """Run works one after the other, each whole or not at all; raises the first failure.
 
         Raises as ``Committer.run``; a failure of one leaves the others alone.
@@ -78,8 +78,9 @@ class Joint:
                 self._carried_out.update(done)
 
     def done_counts(self) -> Counter[str]:
-        """Return how many intents of members need only be forgotten; lock held."""
-        return Counter(member.manager.name for member in self._carried_out.values())
+        """Return how many intents of members need only be forgotten."""
+        assert self._group.engine_lock.is_held()
+        return Counter(member.core.name for member in self._carried_out.values())
 
     def clean_up(self) -> None:
         """Remove the intents that were carried out."""
@@ -95,9 +96,9 @@ class Joint:
 class Participant:
     """A member, or the group, as one of those whose stores change together."""
 
-    def __init__(self, joint: Joint, manager: Manager) -> None:
+    def __init__(self, joint: Joint, core: Core) -> None:
         """Begin with nothing decided."""
-        self._joint, self.manager = joint, manager
+        self._joint, self.core = joint, core
         #: Decided transactions that a full disk keeps from being carried out, with their intents.
         self.unfinished: list[tuple[Transaction, int]] = []
         #: Intents it need not remember any longer to have carried out.
@@ -105,11 +106,11 @@ class Participant:
 
     def run(self, transactions: Sequence[Transaction]) -> None:
         """Run transactions of its queue manager; see :meth:`Joint.run`."""
-        self._joint.run(self.manager, transactions)
+        self._joint.run(self.core, transactions)
 
     def take_back(self, home: object, part: Transaction) -> None:
         """Undo the part of a transaction that was to change another store."""
-        assert isinstance(home, Manager)
+        assert isinstance(home, Core)
         home.committer.take_back(part)
 
     def follow(self, part: Transaction, number: int) -> None:
@@ -117,41 +118,41 @@ class Participant:
 
         A member whose store fails stops, and carries the intent out when it is opened again.
         """
-        manager, unit = self.manager, part.unit
+        core, unit = self.core, part.unit
         statements = list(unit.statements)
-        with manager.engine_lock:
+        with core.engine_lock:
             remembered, self.remembered = self.remembered, []
         unit.statements.append(carry_out(number))
         if remembered:
             unit.statements.append(forget_carried_out(remembered))
         try:
-            manager.store.commit([unit])
+            core.store.commit([unit])
         except MQError as error:
-            _LOG.error("%s is to carry out intent %d later: %s", manager.name, number, error)
+            _LOG.error("%s is to carry out intent %d later: %s", core.name, number, error)
         finally:
             if unit.is_safe:
                 self._joint.note_carried_out(number, self)
-                _settle(manager, part)
+                _settle(core, part)
             else:
                 unit.statements = statements
-                with manager.engine_lock:
+                with core.engine_lock:
                     self.remembered += remembered
                     self.unfinished.append((part, number))
-                manager.committer.leave([part])
+                core.committer.leave([part])
 
     def finish(self) -> None:
         """Carry out what a full disk has kept from being so; MQRC_STORAGE_MEDIUM_FULL again."""
         if not self.unfinished:
             return
-        manager = self.manager
-        with manager.engine_lock:
+        core = self.core
+        with core.engine_lock:
             unfinished, self.unfinished = self.unfinished, []
         for part, number in unfinished:
-            with manager.engine_lock:
-                manager.committer.enter([part])
+            with core.engine_lock:
+                core.committer.enter([part])
             part.unit.error = None
             self.follow(part, number)
-        if self.unfinished and not manager.is_stopped:
+        if self.unfinished and not core.is_stopped:
             said = f"{len(self.unfinished)} units are waiting"
             raise mq_error(rc.MQRC_STORAGE_MEDIUM_FULL, said)
 
@@ -159,15 +160,15 @@ class Participant:
 class _JointWork:
     """One transaction on its way: its parts by whose store they change, the group first."""
 
-    def __init__(self, group: Manager, core: Manager, transaction: Transaction) -> None:
+    def __init__(self, group: Core, core: Core, transaction: Transaction) -> None:
         """Take a transaction of ``core`` apart. The group takes part in whatever its members do."""
         self._group = group
-        others = cast("dict[Manager, Transaction]", transaction.parts)
+        others = cast("dict[Core, Transaction]", transaction.parts)
         ordered = sorted({**others, core: transaction}.items(), key=lambda part: part[0].name)
-        self._parts: dict[Manager, Transaction] = {group: Transaction(), **dict(ordered)}
+        self._parts: dict[Core, Transaction] = {group: Transaction(), **dict(ordered)}
         transaction.parts = {}
         #: The intent of each member, when there are any.
-        self._numbers: dict[Manager, int] = {}
+        self._numbers: dict[Core, int] = {}
 
     def run(self, joint: Joint) -> None:
         """Make all parts effective and return when they are durable."""
@@ -190,7 +191,7 @@ class _JointWork:
         self._follow()
 
     def _enter(self) -> None:
-        entered: list[Manager] = []
+        entered: list[Core] = []
         with self._group.engine_lock:
             try:
                 for sharer, part in self._parts.items():
@@ -203,7 +204,7 @@ class _JointWork:
                     sharer.committer.leave([self._parts[sharer]])
                 raise
 
-    def _decide(self, joint: Joint, durable: list[Manager], unit: Unit) -> None:
+    def _decide(self, joint: Joint, durable: list[Core], unit: Unit) -> None:
         """Commit the group's part with the intents of all others that are durable."""
         group = self._group
         with group.engine_lock:
@@ -243,14 +244,14 @@ class _JointWork:
             sharer.committer.leave([part])
 
 
-def _settle(sharer: Manager, part: Transaction) -> None:
+def _settle(sharer: Core, part: Transaction) -> None:
     """Let a transaction that is durable take effect, and run what that leads to."""
     led_to = sharer.committer.settle([part])
     if led_to:
         sharer.committer.follow(led_to)
 
 
-def _participant(manager: Manager) -> Participant:
-    across = manager.committer.across
+def _participant(core: Core) -> Participant:
+    across = core.committer.across
     assert isinstance(across, Participant)
     return across

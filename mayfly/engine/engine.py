@@ -1,0 +1,223 @@
+"""One open engine: the core with its features, opened from a store and closed again."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path as FilePath
+
+from mayfly.engine.attributes.attribute import QLOCAL, QMGR
+from mayfly.engine.attributes.of_authority import AuthorityDefinition
+from mayfly.engine.attributes.of_manager import ManagerDefinition
+from mayfly.engine.attributes.of_queues import QueueDefinition
+from mayfly.engine.attributes.of_topics import SubscriptionDefinition, TopicDefinition
+from mayfly.engine.authority.records import USER_CHARACTERS, record_of
+from mayfly.engine.bulk.stages import Stages
+from mayfly.engine.claims.consumers import Claims
+from mayfly.engine.configuration import Configuration, checked_configuration, configure
+from mayfly.engine.core import Core
+from mayfly.engine.delay.delay_processor import DelayProcessor
+from mayfly.engine.due_work import DueWork
+from mayfly.engine.end_non_persistent import end_non_persistent
+from mayfly.engine.forks import stop_in_children
+from mayfly.engine.home import check_manager_name
+from mayfly.engine.interrupted import count_interrupted
+from mayfly.engine.membership import Membership
+from mayfly.engine.objects.administration import set_up
+from mayfly.engine.objects.client_objects import set_up_client_objects
+from mayfly.engine.objects.definitions import stored_definitions
+from mayfly.engine.open_handles import drop_ownerless
+from mayfly.engine.own_time import say_when_ahead
+from mayfly.engine.pubsub.retained import load_retained
+from mayfly.engine.pubsub.subscription_administration import load_subscriptions
+from mayfly.engine.pubsub.topic_administration import set_up_topics
+from mayfly.engine.recovery import recover_totals
+from mayfly.engine.session import Session
+from mayfly.engine.settings import SettingValue
+from mayfly.engine.shipments import Shipments
+from mayfly.engine.triggering.triggering import Triggering
+from mayfly.lifetime.times import Clock
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+from mayfly.runtime import Runtime, SystemClock
+from mayfly.store.store import Store
+
+_LOG = logging.getLogger("mayfly")
+_BATCHES_BEFORE_OPEN = 10
+
+
+class Engine(Core):
+    """The engine of a queue manager, or of a queue-sharing group for the queues that it shares.
+
+    Functions of the engine take it as their core. Users have it in a ``mayfly.QueueManager``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str | FilePath | None = None,
+        clock: Clock | None = None,
+        *,
+        platform: str | None = None,
+        command_level: int | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
+        user: str = "",
+        runtime: Runtime | None = None,
+        membership: Membership[Engine] | None = None,
+    ) -> None:
+        """Open the engine of a folder, made when missing, or one in memory without it.
+
+        Parameters and errors are those of ``mayfly.QueueManager``.
+        """
+        given = checked_configuration(platform, command_level, settings)
+        check_manager_name(name)
+        runtime = Runtime() if runtime is None else runtime
+        clock = SystemClock(runtime=runtime) if clock is None else clock
+        self._membership = Membership[Engine]() if membership is None else membership
+        super().__init__(name, self._membership.lock(runtime), clock, runtime)
+        self.registry.authority.opener = user[:USER_CHARACTERS]
+        folder = None if path is None else FilePath(path)
+        self.store = Store(folder, self.engine_lock, self.now_ms, runtime)
+        #: Where it keeps everything, None in memory; and its record of ended lives.
+        self.folder, self.ledger = folder, self.store.ledger
+        self.ahead_ms = max(0, self.store.high_water_ms - self.clock.now_ms())
+        say_when_ahead(self)
+        self.triggering = self.committer.arrival_hook = Triggering(self)
+        self.delay_processor = DelayProcessor(self)
+        #: What pipelines read from queues, and write to them, in bulk and exactly once.
+        self.claims, self.stages = Claims(self, self.delay_processor), Stages(self)
+        self.shipments = Shipments(self)
+        self.due_work = DueWork(self, self.delay_processor, self.claims, self._membership)
+        #: Those that are connected.
+        self.sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        #: What is to end before the engine does, in this order.
+        self.before_close: list[Callable[[], None]] = []
+        self._is_closed = False
+        try:
+            self._start(given)
+        except BaseException:
+            self.store.close()
+            raise
+        stop_in_children(self)
+        self.due_work.begin()
+        self._membership.admit()
+
+    def _start(self, given: Configuration) -> None:
+        self.store.claim(self.name)
+        configure(self, given)
+        self._load()
+        count_interrupted(self)
+        # What fell due while it was closed is there when it is open; a flood follows.
+        for _ in range(_BATCHES_BEFORE_OPEN):
+            if not self.due_work.run_pass():
+                break
+
+    @property
+    def label(self) -> str:
+        """Its name, where it lives, and whether it has stopped."""
+        place = "in memory" if self.folder is None else f"in {self.folder}"
+        return f"{self.name} {place}{', stopped' if self.is_stopped else ''}"
+
+    def session(
+        self,
+        user: str | None = None,
+        transacted: bool = False,
+        program: str = "mayfly",
+        *,
+        groups: Sequence[str] = (),
+    ) -> Session:
+        """Connect; see ``mayfly.QueueManager.session``."""
+        session = Session(self, user, transacted=transacted, program=program, groups=groups)
+        with self.engine_lock:
+            self.check_running()
+            self.sessions.add(session)
+        return session
+
+    def close(self) -> None:
+        """End: backs out open units of work, records what a restart loses, closes the store."""
+        for end in self.before_close:
+            end()
+        with self.engine_lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self.due_work.end()
+        try:
+            if not self.is_stopped:
+                self._wind_up()
+        finally:
+            # Somebody may be doing due work without the clock.
+            with self.due_work.lock:
+                self.is_stopped = True
+                self.store.close()
+        self._membership.end()
+
+    def crash(self) -> None:
+        """End as ``kill -9`` ends its process; see ``mayfly.QueueManager.crash``."""
+        with self.engine_lock:
+            self.store.group.is_broken = True
+            if not self.is_stopped:
+                self.break_off("crash() was called")
+        self.close()
+
+    def stop_in_child(self) -> None:
+        """Stop for good in a forked child; there is nothing to close either."""
+        self._is_closed = True
+        super().stop_in_child()
+
+    def _wind_up(self) -> None:
+        with self.engine_lock:
+            self.is_closing = True
+            self.committer.pause()
+            # Who took a message before this and comes to run it later is refused.
+            self.committer.closer = self.runtime.thread_id()
+            self.committer.resume()
+            self.waits.fail(mq_error(rc.MQRC_Q_MGR_STOPPING, f"{self.name} is closing"))
+            steps: list[Callable[[], None]] = [
+                partial(session.close, commit=False) for session in self.sessions
+            ]
+        # Sessions that were dropped just before are backed out like the others.
+        steps.insert(0, partial(drop_ownerless, self))
+        steps += [self.triggering.close, partial(end_non_persistent, self)]
+        steps += [self.store.write_balances, self.due_work.books.stored_time.write]
+        for step in steps:
+            try:
+                step()
+            except MQError as error:
+                # A full disk: what is on it is whole, the rest counts as lost at the next start.
+                _LOG.error("while %s ends: %s", self.name, error)
+
+    def _load(self) -> None:
+        self._membership.join(self)
+        stored, subscriptions = stored_definitions(self.store), list[SubscriptionDefinition]()
+        for definition, number in stored:
+            kind, name = definition.kind, definition.name
+            if isinstance(definition, ManagerDefinition):
+                self.registry.queue_manager = definition
+            elif isinstance(definition, TopicDefinition):
+                self.registry.topics.add(definition)
+            elif isinstance(definition, AuthorityDefinition):
+                self.registry.authority.enter(*record_of(definition))
+            elif isinstance(definition, SubscriptionDefinition):
+                subscriptions.append(definition)
+            elif not isinstance(definition, QueueDefinition):
+                self.registry.named[kind, name] = definition
+            else:
+                queue = self.registry.add(definition, number if kind == QLOCAL else None)
+                if queue is not None:
+                    self.triggering.restore(queue)
+                    self.store.book.totals.open_queue(queue.number, name)
+                    self.store.book.totals.open_queue(-queue.number, name)
+        self._membership.recover()
+        recover_totals(self)
+        self.claims.load()
+        self.shipments.load()
+        self.delay_processor.look_ahead()
+        if not any(definition.kind == QMGR for definition, _number in stored):
+            set_up(self, self.platform)
+        set_up_topics(self)
+        set_up_client_objects(self)
+        load_subscriptions(self, subscriptions)
+        load_retained(self)
