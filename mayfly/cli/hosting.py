@@ -16,10 +16,11 @@ from typing import NamedTuple
 import typer
 
 from mayfly.cli.acting_user import acting_user
+from mayfly.cli.developing import developed, own_certificate, run_script
 from mayfly.cli.managers import folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
+from mayfly.cli.ready_line import ReadyLine
 from mayfly.cli.served import Served, Serving
-from mayfly.cli.show import print_json
 from mayfly.cli.signals import arriving_signals
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
 from mayfly.engine import manager_definition, scan_every, volatile_count
@@ -31,10 +32,15 @@ from mayfly.runtime import SystemClock
 from mayfly.runtime.files import Files
 from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.security.admission import Admission
+from mayfly.security.refreshing import refreshes_of
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import FlightListener, FolderListener, Listener, MqListener
 from mayfly.servers.logs import log_to
-from mayfly.servers.settings import ServedFolder, ServeSettings, check_settings
+from mayfly.servers.settings import (
+    ServedFolder,
+    ServeSettings,
+    check_settings,
+)
 from mayfly.store.database import DATABASE_FILE
 
 TOKEN_FILE = "token"
@@ -85,17 +91,28 @@ def run_server(
         arrived = stack.enter_context(arriving_signals(*signals))
         held = stack.enter_context(_held(settings))
         _prepare(held, settings.queue_managers)
-        token, token_file = _token(settings.token_file, next(iter(held.folders.values())))
-        listeners = _listeners(settings, held, token)
-        host = Host(held.managers, listeners)
+        first_folder = next(iter(held.folders.values()))
+        development = settings.development
+        credentials = developed(held.managers, held.folders) if development.is_on else None
+        tls = settings.tls
+        if development.has_tls:
+            tls = own_certificate(first_folder, settings.listen)
+        token, token_file = _token(settings.token_file, first_folder)
+        admission = Admission([manager.engine for manager in held.managers], token=token)
+        stack.callback(admission.close)
+        listeners = _listeners(settings._replace(tls=tls), held, token, admission)
+        host = Host(held.managers, listeners, admission)
+        for manager in held.managers:
+            # REFRESH SECURITY and SIGHUP read the files of TLS again.
+            refreshes_of(manager.engine).tell(host.reload)
         addresses = _started(host)
         stack.callback(host.stop)
         served = Served(
-            addresses.get("flight", ""), _absolute(token_file), _absolute(settings.tls.certificate)
+            addresses.get("flight", ""), _absolute(token_file), _absolute(tls.certificate)
         )
         for serving in held.servings:
             stack.enter_context(serving.announced(served))
-        _say_ready(list(held.folders), addresses, served, as_json=as_json)
+        ReadyLine(list(held.folders), addresses, credentials, served).say(as_json=as_json)
         _serve(host, settings, read, arrived)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):
         # All is closed and on the disk.
@@ -214,11 +231,7 @@ def _prepare(held: _Held, queue_managers: Sequence[ServedFolder]) -> None:
     for manager, served in zip(held.managers, queue_managers, strict=True):
         set_scan(manager, served.expiry_interval_seconds)
         for script in served.mqsc:
-            result = manager.mqsc(_text(script))
-            wrong = next((command for command in result.commands if not command.ok), None)
-            if wrong is not None:
-                said = "; ".join(map(str, wrong.messages))
-                raise CommandFailed(ExitCode.MQ, f"{script}: {wrong.command}: {said}")
+            run_script(manager, _text(script), str(script))
 
 
 def set_scan(manager: QueueManager, seconds: int | None) -> None:
@@ -229,13 +242,14 @@ def set_scan(manager: QueueManager, seconds: int | None) -> None:
         scan_every(manager.engine, seconds)
 
 
-def _listeners(settings: ServeSettings, held: _Held, token: str) -> list[Listener]:
+def _listeners(
+    settings: ServeSettings, held: _Held, token: str, admission: Admission
+) -> list[Listener]:
     """Return the listeners in the order of their start: the slowest of a network comes last.
 
     The sockets in the folders follow: a program that finds one may use all the rest.
     """
     tls = settings.tls
-    admission = Admission([manager.engine for manager in held.managers], token=token)
     mq = MqListener(held.managers, admission, settings.listen.mq, tls=tls, limits=settings.limits)
     listeners: list[Listener] = [mq]
     if settings.listen.flight is not None:
@@ -283,20 +297,6 @@ def _text(file: Path) -> str:
         raise CommandFailed(ExitCode.FILE, f"{file}: is not text: {error}") from error
     except OSError as error:
         raise CommandFailed(ExitCode.FILE, f"{error.filename}: {error.strerror}") from error
-
-
-def _say_ready(
-    names: Sequence[str], addresses: dict[str, str], served: Served, *, as_json: bool
-) -> None:
-    if as_json:
-        line = {"ready": True, "queue_managers": names, **addresses}
-        line |= {"token_file": served.token_file, "tls_certificate": served.tls_certificate}
-        print_json(line, indent=None)
-    else:
-        with_token = served.token_file or "the one in MAYFLY_TOKEN"
-        places = ", ".join(f"{name} {address}" for name, address in addresses.items())
-        print(f"serving {', '.join(names)} at {places}; token: {with_token}")
-    typer.get_text_stream("stdout").flush()
 
 
 def _say_lost(managers: Sequence[QueueManager]) -> None:

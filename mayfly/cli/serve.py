@@ -113,6 +113,12 @@ DevOption = Annotated[
         "passwords. On the loopback interface, or with TLS.",
     ),
 ]
+TlsOption = Annotated[
+    bool,
+    typer.Option(
+        "--tls", help="With --dev: TLS, with a certificate made for it, which the first line names."
+    ),
+]
 VirtualClockOption = Annotated[
     bool,
     typer.Option(
@@ -151,6 +157,7 @@ def serve(
     path: FolderOption = None,
     dev: DevOption = False,
     virtual_clock: VirtualClockOption = False,
+    tls: TlsOption = False,
     log: LogOption = None,
     check: CheckOption = False,
     as_json: JsonOption = False,
@@ -169,10 +176,10 @@ def serve(
     configuration = configuration_of(platform, command_level, setting)
     scripts = tuple(mqsc or ())
     served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds)
-    tls = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
+    tls_files = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
     listen = Listen(_address("--mq", mq), _address("--flight", flight))
-    development = Development(dev, virtual_clock)
-    given = _Given(names, served, listen, tls, token_file, log, development)
+    development = Development(dev, virtual_clock, tls)
+    given = _Given(names, served, listen, tls_files, token_file, log, development)
     _run(given, check=check, as_json=as_json)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from mayfly.queue_manager import QueueManager
+from mayfly.security.admission import Admission
 from mayfly.servers.listeners import Listener
 from mayfly.servers.service_manager import notify
 
@@ -29,8 +30,14 @@ class Host:
     One thread starts it, reloads it and ends it.
     """
 
-    def __init__(self, managers: Sequence[QueueManager], listeners: Sequence[Listener]) -> None:
+    def __init__(
+        self,
+        managers: Sequence[QueueManager],
+        listeners: Sequence[Listener],
+        admission: Admission,
+    ) -> None:
         """Take open queue managers, and listeners in the order of their start."""
+        self._admission = admission
         self.managers = list(managers)
         self._listeners = list(listeners)
         self._started: list[Listener] = []
@@ -65,8 +72,9 @@ class Host:
         return addresses
 
     def reload(self) -> None:
-        """Let each listener read its files again; one that cannot goes on as before."""
+        """Let admission and listeners read their files again; one that cannot goes on as before."""
         notify("RELOADING=1")
+        self._admission.refresh()
         for listener in self._started:
             try:
                 listener.reload()

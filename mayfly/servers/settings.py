@@ -73,11 +73,12 @@ class Development(NamedTuple):
     """What is for developers alone, and no file can say.
 
     ``is_on`` defines what a program needs to begin with. With ``has_virtual_clock`` time stands
-    still until an operator moves it on.
+    still until an operator moves it on. With ``has_tls`` a certificate is made for the server.
     """
 
     is_on: bool = False
     has_virtual_clock: bool = False
+    has_tls: bool = False
 
 
 class ServeSettings(NamedTuple):
@@ -104,15 +105,7 @@ def check_settings(settings: ServeSettings) -> None:
     tls = settings.tls
     if (tls.certificate is None) != (tls.key is None):
         raise ValueError("certificate and key go together (--tls-certificate, --tls-key)")
-    if settings.development.has_virtual_clock and not settings.development.is_on:
-        raise ValueError("--virtual-clock is for development: it needs --dev")
-    if settings.development.is_on and tls.certificate is None:
-        for address in settings.listen:
-            if address is not None and not address.is_loopback:
-                raise ValueError(
-                    f"--dev listens on {address}, beyond the loopback interface, with TLS alone: "
-                    "--tls-certificate and --tls-key"
-                )
+    _check_development(settings)
     if settings.listen.flight is not None:
         check_clients(
             settings.listen.flight.host,
@@ -120,3 +113,25 @@ def check_settings(settings: ServeSettings) -> None:
             has_roots=tls.client_roots is not None,
             is_open=tls.without_client_certificates,
         )
+
+
+def _check_development(settings: ServeSettings) -> None:
+    development, certificate = settings.development, settings.tls.certificate
+    if not development.is_on:
+        for option, is_given in (
+            ("--virtual-clock", development.has_virtual_clock),
+            ("--tls", development.has_tls),
+        ):
+            if is_given:
+                raise ValueError(f"{option} is for development: it needs --dev")
+        return
+    if development.has_tls and certificate is not None:
+        raise ValueError("--tls makes a certificate, and --tls-certificate names one")
+    if development.has_tls or certificate is not None:
+        return
+    for address in settings.listen:
+        if address is not None and not address.is_loopback:
+            raise ValueError(
+                f"--dev listens on {address}, beyond the loopback interface, with TLS alone: "
+                "--tls makes a certificate"
+            )

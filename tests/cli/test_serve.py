@@ -17,6 +17,7 @@ from mayfly.connection.endpoint import Address, Endpoint, Tls
 from mayfly.connection.remote import connect
 from mayfly.mqi import constants as c
 from mayfly.mqi.descriptor import Descriptor
+from mayfly.mqi.errors import MQError
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.facts import PATIENCE_SECONDS
 from tests.servers.certificates import certificate
@@ -193,7 +194,7 @@ def test_a_script_with_a_wrong_command_ends_the_start(mayfly: Invoke, home: Path
 @pytest.mark.slow
 def test_time_stands_still_until_an_operator_moves_it(home: Path, mayfly: Invoke) -> None:
     """The delayed message is there when the command ends, and gone when its life has ended."""
-    words = ("QM1", "--dev", "--virtual-clock", "--mq", "127.0.0.1:0", "--json")
+    words = ("QM1", "--dev", "--tls", "--virtual-clock", "--mq", "127.0.0.1:0", "--json")
     with subprocess.Popen(
         [*COMMAND, "serve", *words],
         env=environment(home),
@@ -205,9 +206,23 @@ def test_time_stands_still_until_an_operator_moves_it(home: Path, mayfly: Invoke
             ready = json.loads(process.stdout.readline())
             token = Path(ready["token_file"]).read_text().strip()
             host, port = ready["mq"].split(":")
-            endpoint = Endpoint((Address(host, int(port)),), "", "QM1")
-            program = connect(endpoint, "anna", token)
+            keys = "ready queue_managers mq user password token_file tls_certificate"
+            assert list(ready) == keys.split()
+            endpoint = Endpoint(
+                (Address(host, int(port)),),
+                "DEV.APP.SVRCONN",
+                "QM1",
+                Tls(authorities=Path(ready["tls_certificate"])),
+            )
+            program = connect(endpoint._replace(channel=""), "anna", token)
             assert program.admin.mqsc("DEFINE QLOCAL(LATER)").ok
+            app = connect(endpoint, ready["user"], ready["password"])
+            app.open("DEV.QUEUE.1", c.MQOO_OUTPUT)
+            with pytest.raises(MQError, match="MQRC_NOT_AUTHORIZED"):
+                app.open("LATER", c.MQOO_OUTPUT)
+            with pytest.raises(MQError, match="MQRC_NOT_AUTHORIZED"):
+                connect(endpoint, ready["user"], "guessed")
+            app.close()
             queue = program.open("LATER", c.MQOO_OUTPUT | c.MQOO_INPUT_SHARED).handle
             program.put(queue, b"x", Descriptor(), time_to_live_ms=90_000, delay_ms=60_000)
             for step, live in (("59999ms", 0), ("1ms", 1), ("29999ms", 1), ("1ms", 0)):
@@ -227,10 +242,11 @@ def test_what_is_for_developers_needs_dev_and_the_loopback_interface(
 ) -> None:
     for words, said in (
         (["--virtual-clock"], "--virtual-clock is for development: it needs --dev"),
+        (["--tls"], "--tls is for development: it needs --dev"),
         (["--dev", "--mq", "0.0.0.0:0"], "--dev listens on 0.0.0.0:0, beyond the loopback"),
     ):
         for place in ("QM1", str(config)):
-            if place == "QM1" or "--mq" not in words:
+            if place == "QM1" or "--dev" not in words:
                 answer = mayfly("serve", place, *words)
                 assert (answer.exit_code, said in answer.stderr) == (ExitCode.USAGE, True)
 

@@ -43,6 +43,8 @@ class Link(asyncio.Protocol):
         """Wait for the first bytes of a client."""
         self._exchange, self.number = exchange, number
         self._transport: asyncio.Transport | None = None
+        #: The transport once the end was written: over TLS nothing can be written behind it.
+        self._closing: asyncio.Transport | None = None
         self._peer = Peer("", has_tls=False)
         self._frames = Frames(self._begin, self._take, FIRST_FRAME_BYTES)
         #: By the numbers that the client gives them; None while admission is asked.
@@ -133,9 +135,10 @@ class Link(asyncio.Protocol):
 
     def end(self, error: MQError) -> None:
         """Tell the client why, and end the connection."""
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._write(framed(0, ENDED, packed([ENDED, *failure_of(error)])))
-            self._transport.close()
+            self._closing, self._transport = self._transport, None
+            self._closing.close()
 
     def quiesce(self) -> None:
         """End the connection with MQRC_Q_MGR_QUIESCING unless a conversation has work left."""
@@ -147,8 +150,9 @@ class Link(asyncio.Protocol):
 
     def abort(self) -> None:
         """End the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
+        transport = self._transport or self._closing
+        if transport is not None:
+            transport.abort()
 
     def status(self) -> list[ConnectionStatus]:
         """Return what is known of its conversations."""
