@@ -14,6 +14,7 @@ import pytest
 import mayfly.connection
 from mayfly import QueueManager
 from mayfly.connection import Connection, by_name
+from mayfly.connection.choose import NOTHING_WANTED, Wanted
 from mayfly.connection.remote import connect
 from mayfly.queue_manager import managers_here
 from tests.connection.serving import Served, serving
@@ -35,14 +36,22 @@ class Servers:
         self._stack = stack
         self._served: dict[int, tuple[QueueManager, Served]] = {}
 
-    def connect(self, name: str, user: str | None = None, *, program: str = "mayfly") -> Connection:
+    def connect(
+        self,
+        name: str,
+        user: str | None = None,
+        *,
+        password: str | None = None,
+        program: str = "mayfly",
+        wanted: Wanted = NOTHING_WANTED,
+    ) -> Connection:
         """Connect by name as ``mayfly.connection.connect``, over a socket where it is open here."""
         here = {n: m for n, m in managers_here().items() if not m.is_stopped}
         if not name and len(here) == 1:
             (name,) = here
         manager = here.get(name)
-        if manager is None:
-            return by_name.connect(name, user, program=program)
+        if wanted.endpoint is not None or manager is None:
+            return by_name.connect(name, user, password=password, program=program, wanted=wanted)
         return self.to(manager, user, program)
 
     def to(self, manager: QueueManager, user: str | None, program: str = "mayfly") -> Connection:

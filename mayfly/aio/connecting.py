@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from types import TracebackType
 from typing import Any
 
-from mayfly import connection
 from mayfly.aio.client import AsyncClient
+from mayfly.client.connecting import TlsWanted, connected
+from mayfly.connection import Connection
 
 
-def connect(name: str, *, user: str | None = None, transacted: bool = False) -> Connecting:
+def connect(
+    name: str,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    tls: TlsWanted = None,
+    transacted: bool = False,
+) -> Connecting:
     """Connect to a queue manager: ``async with connect("QM1") as client``, or ``await`` it.
 
     Parameters and errors are those of ``mayfly.connect``. The connection belongs to the loop in
     which it is entered.
     """
-    return Connecting(name, user, transacted=transacted)
+    made = partial(connected, name, user=user, password=password, tls=tls)
+    return Connecting(made, transacted=transacted)
 
 
 class Connecting:
     """A client that is not connected yet."""
 
-    def __init__(self, name: str, user: str | None, *, transacted: bool) -> None:
-        """Note what ``connect`` was given."""
-        self._connect = partial(connection.connect, name, user)
-        self._transacted = transacted
+    def __init__(self, connect: Callable[[], Connection], *, transacted: bool) -> None:
+        """Note how to connect."""
+        self._connect, self._transacted = connect, transacted
         self._client: AsyncClient | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncClient]:

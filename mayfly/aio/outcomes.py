@@ -14,6 +14,8 @@ from mayfly.connection import Connection, Delivery, Settlement, UnderWay
 from mayfly.mqi.errors import MQError
 
 _T = TypeVar("_T")
+#: A get that was cancelled waits so long for its end: a server that is stuck holds up no timeout.
+_CANCEL_SECONDS = 1.0
 #: Begins a verb that ends with the callback it is given.
 Begin: TypeAlias = Callable[[Callable[[_T | MQError], object]], UnderWay]
 
@@ -61,7 +63,8 @@ class Outcomes:
         except asyncio.CancelledError:
             if future.cancelled():
                 # Whoever has won: with False the callback comes and finds nobody.
-                under_way.cancel()
+                ending = self._loop.run_in_executor(self._thread, under_way.cancel)
+                await asyncio.wait((ending,), timeout=_CANCEL_SECONDS)
             else:
                 self._give_back(future.result())
             raise

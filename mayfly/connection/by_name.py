@@ -1,31 +1,93 @@
-"""A connection by the name of a queue manager: open in this process, else in MAYFLY_HOME."""
+"""A connection by the name of a queue manager, wherever that is."""
 
 from __future__ import annotations
 
+import getpass
 import threading
+from collections.abc import Iterator
 from functools import partial
 
+from mayfly.connection.choose import NOTHING_WANTED, Route, Wanted, routes
+from mayfly.connection.interface import Connection
 from mayfly.connection.local import LocalConnection
+from mayfly.connection.served_folder import connect_to_server_of
 from mayfly.engine import folder_in_home
 from mayfly.engine.face.programs import HOME_VARIABLE
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError, mq_error
 from mayfly.queue_manager import QueueManager, managers_here
 
+#: With these the next channel of a table may be tried.
+_TRY_NEXT = frozenset(
+    {
+        rc.MQRC_CHANNEL_NOT_AVAILABLE,
+        rc.MQRC_CONNECTION_BROKEN,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_NAME_ERROR,
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_Q_MGR_QUIESCING,
+        rc.MQRC_Q_MGR_STOPPING,
+        rc.MQRC_SSL_INITIALIZATION_ERROR,
+        rc.MQRC_UNKNOWN_CHANNEL_NAME,
+    }
+)
 #: Reentrant: a connection may be collected, and closed, while its thread holds it.
 _lock = threading.RLock()
 #: Queue managers opened here, with the number of connections that keep them open.
 _opened: dict[str, tuple[QueueManager, int]] = {}
 
 
-def connect(name: str, user: str | None = None, *, program: str = "mayfly") -> LocalConnection:
-    """Connect to the running queue manager of a name; blank means the only one open here.
+def connect(
+    name: str,
+    user: str | None = None,
+    *,
+    password: str | None = None,
+    program: str = "mayfly",
+    wanted: Wanted = NOTHING_WANTED,
+) -> Connection:
+    """Connect to a queue manager by its name, over a network if that is where it is.
 
-    One that is not open in this process is opened from its folder, for as long as somebody is
-    connected to it. ``user`` None is who opened it; ``program`` becomes PutApplName. Raises
-    MQRC_Q_MGR_NAME_ERROR when there is neither, MQRC_Q_MGR_NOT_AVAILABLE when its folder cannot be
-    opened, MQRC_NOT_AUTHORIZED.
+    The channel that is ``wanted`` comes first, then MQSERVER, MQCCDTURL, and MQCHLLIB with
+    MQCHLTAB (``choose.routes``). Without any the queue manager is on this machine: the one that is
+    open in this process, through its server the one that another process serves, else its folder,
+    open for as long as somebody is connected; a blank name means the only one open here. ``user``
+    None is who runs the program; in this process a user is taken at its word. ``program`` becomes
+    PutApplName. Raises MQRC_Q_MGR_NAME_ERROR when there is none, MQRC_Q_MGR_NOT_AVAILABLE when its
+    folder cannot be opened, and as ``choose.routes`` and ``remote.connect``.
     """
+    ways = routes(name, wanted)
+    if ways is not None:
+        return _connect_by(ways, user, password, program)
+    return _connect_here(name, user, program)
+
+
+def _connect_by(
+    ways: Iterator[Route], user: str | None, password: str | None, program: str
+) -> Connection:
+    from mayfly.connection.remote import connect as connect_remote
+
+    failure: MQError | None = None
+    for way in ways:
+        try:
+            return connect_remote(
+                way.endpoint,
+                getpass.getuser() if user is None else user,
+                password or "",
+                application=program,
+            )
+        except MQError as error:
+            if error.reason not in _TRY_NEXT:
+                raise
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+def _connect_here(name: str, user: str | None, program: str) -> Connection:
+    if not _is_open_here(name):
+        served = _through_server(name, user, program)
+        if served is not None:
+            return served
     manager = _acquire(name)
     try:
         session = manager.session(user, program=program)
@@ -35,9 +97,25 @@ def connect(name: str, user: str | None = None, *, program: str = "mayfly") -> L
     return LocalConnection(session, manager, partial(_release, manager))
 
 
+def _through_server(name: str, user: str | None, program: str) -> Connection | None:
+    try:
+        folder = folder_in_home(name)
+    except MQError:
+        return None
+    return connect_to_server_of(folder, name, user, program)
+
+
+def _is_open_here(name: str) -> bool:
+    return not name or name in _running()
+
+
+def _running() -> dict[str, QueueManager]:
+    return {n: m for n, m in managers_here().items() if not m.is_stopped}
+
+
 def _acquire(name: str) -> QueueManager:
     with _lock:
-        running = {n: m for n, m in managers_here().items() if not m.is_stopped}
+        running = _running()
         if not name and len(running) == 1:
             (name,) = running
         manager = running.get(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -34,15 +35,25 @@ class Route(NamedTuple):
     reconnect: Reconnect = Reconnect.NO
 
 
-class Wanted(NamedTuple):
-    """What a program says beside the name: a channel, and where its keys are.
+class Binding(Enum):
+    """Where a program wants its queue manager to be."""
 
-    ``key_repository`` empty is that of MQSSLKEYR.
+    ANY = "as the environment says"
+    LOCAL = "on this machine"
+    CLIENT = "over a network"
+
+
+class Wanted(NamedTuple):
+    """What a program says beside the name: a channel, where its keys are, how it connects.
+
+    ``key_repository`` empty is that of MQSSLKEYR; ``reconnect`` None is what the channel says.
     """
 
     endpoint: Endpoint | None = None
     key_repository: str = ""
     certificate_label: str = ""
+    binding: Binding = Binding.ANY
+    reconnect: Reconnect | None = None
 
 
 NOTHING_WANTED = Wanted()
@@ -62,6 +73,8 @@ def routes(
     MQRC_Q_MGR_NAME_ERROR for a name that no channel is for, MQRC_HOST_NOT_AVAILABLE for a wrong
     connection name and MQRC_KEY_REPOSITORY_ERROR.
     """
+    if wanted.binding is Binding.LOCAL:
+        return None
     keys = wanted.key_repository or environment.get("MQSSLKEYR", "")
     if wanted.endpoint is not None:
         endpoint = _named(wanted.endpoint, name)
@@ -69,6 +82,9 @@ def routes(
     if server := environment.get("MQSERVER"):
         return iter([Route(_named(endpoint_of_mqserver(server), name))])
     path = _table_path(environment)
+    if path is None and wanted.binding is Binding.CLIENT:
+        said = f"no channel leads to {name!r}: set MQSERVER or MQCCDTURL"
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
     if path is None:
         return None
     source = Runtime().random_bytes if random_bytes is None else random_bytes

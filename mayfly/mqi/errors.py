@@ -219,6 +219,7 @@ _REASONS_BY_CLASS: dict[type[MQError], tuple[int, ...]] = {
         rc.MQRC_PROPERTY_NAME_LENGTH_ERR,
         rc.MQRC_ACTION_ERROR,
         rc.MQRC_CD_ERROR,
+        rc.MQRC_CLIENT_EXIT_LOAD_ERROR,
         rc.MQRC_CLIENT_CONN_ERROR,
         rc.MQRC_KEY_REPOSITORY_ERROR,
         rc.MQRC_SSL_PEER_NAME_ERROR,

@@ -218,6 +218,7 @@ FAILURES = {
     "JSSE_ERROR": "The TLS connection of a JMS program failed.",
     "SSL_PEER_NAME_MISMATCH": "The certificate of the other side has not the name that is wanted.",
     "SSL_PEER_NAME_ERROR": "The wanted name of a certificate is not valid.",
+    "CLIENT_EXIT_LOAD_ERROR": "An exit of the channel cannot be run in this client.",
     "CHANNEL_NOT_AVAILABLE": "The channel is stopped or has no instance left.",
     "RECONNECT_QMID_MISMATCH": "The queue manager that answers is another one than before.",
     "RECONNECT_INCOMPATIBLE": "A connection that reconnects does not take this option.",

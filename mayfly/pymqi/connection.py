@@ -13,7 +13,8 @@ from mayfly.connection import Connection, Status, text_length
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
-from mayfly.pymqi.connection_options import CD
+from mayfly.pymqi import CMQC
+from mayfly.pymqi.connection_options import CD, wanted_of
 from mayfly.pymqi.errors import MQMIError, PYIFError, mqmi_error
 from mayfly.pymqi.opening import DEFINITIONS, body_and_options, od_of, open_object, text_of
 from mayfly.pymqi.structures import OD, STS
@@ -54,17 +55,43 @@ class QueueManager:
             self.connect(name)
 
     def connect(self, name: str | bytes) -> None:
-        """MQCONN; raises MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE."""
-        self._connect(name, None)
+        """MQCONN: by MQSERVER or a channel table, or on this machine (docs/CLIENTS.md).
 
-    def connect_with_options(self, name: str | bytes, *args: object, **kwargs: Any) -> None:
-        """MQCONNX; ``user`` is taken at its word, ``opts``, ``cd``, ``sco`` change nothing here."""
+        Raises MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE and as ``connect_with_options``.
+        """
+        self.connect_with_options(name)
+
+    def connect_with_options(self, name: str | bytes, *args: Any, **kwargs: Any) -> None:
+        """MQCONNX with ``opts`` (MQCNO options), ``cd``, ``sco``, ``user`` and ``password``.
+
+        ``cd`` and ``sco`` may follow the name. On this machine a user is taken at its word. Raises
+        MQRC_HOST_NOT_AVAILABLE, MQRC_UNKNOWN_CHANNEL_NAME, MQRC_CHANNEL_NOT_AVAILABLE,
+        MQRC_NOT_AUTHORIZED, MQRC_SSL_INITIALIZATION_ERROR, MQRC_KEY_REPOSITORY_ERROR,
+        MQRC_CD_ERROR, MQRC_CLIENT_EXIT_LOAD_ERROR, MQRC_OPTIONS_ERROR.
+        """
         if len(args) > 2:
             raise TypeError(f"cd and sco may follow the name, not {len(args)} arguments")
-        unknown = kwargs.keys() - {"opts", "cd", "sco", "user", "password"}
+        given = dict(zip(("cd", "sco"), args, strict=False)) | kwargs
+        unknown = given.keys() - {"opts", "cd", "sco", "user", "password"}
         if unknown:
             raise TypeError(f"connect_with_options does not take {', '.join(sorted(unknown))}")
-        self._connect(name, kwargs.get("user"))
+        cd = given.get("cd")
+        user, password = given.get("user"), given.get("password")
+        if cd is not None:
+            user, password = user or cd.UserIdentifier, password or text_of(cd.Password)
+        try:
+            mq = connection.connect(
+                _plain(name),
+                _plain(user) or None,
+                password=password.decode() if isinstance(password, bytes) else password,
+                program=_program(),
+                wanted=wanted_of(cd, given.get("sco"), given.get("opts") or CMQC.MQCNO_NONE),
+            )
+        except MQError as error:
+            raise mqmi_error(error) from error
+        if self._mq is not None:
+            self.disconnect()
+        self._mq = mq
 
     def connect_tcp_client(
         self,
@@ -75,7 +102,7 @@ class QueueManager:
         user: str | bytes | None = None,
         password: str | bytes | None = None,
     ) -> None:
-        """Connect by channel and host, which are noted in ``cd``: the name alone says to whom."""
+        """Connect by channel and ``host(port)``, or a list of hosts; ``cd`` is filled in."""
         cd.ChannelName = channel
         cd.ConnectionName = conn_name
         self.connect_with_options(name, cd=cd, user=user, password=password)
@@ -195,16 +222,6 @@ class QueueManager:
         with contextlib.suppress(MQMIError, PYIFError):
             self.disconnect()
 
-    def _connect(self, name: str | bytes, user: str | bytes | None) -> None:
-        user_name = text_of(user) if user else None
-        try:
-            mq = connection.connect(text_of(name).rstrip(" \0"), user_name, program=_program())
-        except MQError as error:
-            raise mqmi_error(error) from error
-        if self._mq is not None:
-            self.disconnect()
-        self._mq = mq
-
 
 def connect(
     queue_manager: str | bytes,
@@ -216,10 +233,10 @@ def connect(
     bytes_encoding: str = DEFAULT_ENCODING,
     default_ccsid: int = DEFAULT_CCSID,
 ) -> QueueManager:
-    """Return a connection to the queue manager of a name; it need not say by which channel.
+    """Return a connection to a queue manager: over a network by a channel, else by its name.
 
-    Raises MQMIError MQRC_Q_MGR_NAME_ERROR, MQRC_Q_MGR_NOT_AVAILABLE; TypeError for a channel
-    without a host or a host without a channel.
+    Raises as ``QueueManager.connect_with_options``; TypeError for a channel without a host or a
+    host without a channel.
     """
     if (channel is None) != (conn_info is None):
         raise TypeError("channel and conn_info go together")
@@ -244,6 +261,10 @@ def _sts_of(status: Status, manager_name: str) -> STS:
         ResolvedObjectName=padded_name(status.queue),
         ResolvedQMgrName=padded_name(status.manager),
     )
+
+
+def _plain(text: str | bytes | None) -> str:
+    return text_of(text or "").rstrip(" \0")
 
 
 def _program() -> str:

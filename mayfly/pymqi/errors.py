@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQCC_WARNING
 from mayfly.mqi.errors import MQError
-from mayfly.mqi.reasons import MQRC_Q_MGR_NOT_AVAILABLE, REASONS
+from mayfly.mqi.reasons import REASONS
 from mayfly.pymqi import CMQC
+
+#: Why there is no connection; the text of pymqi's errors has no place for it.
+_EXPLAINED = frozenset(
+    {
+        rc.MQRC_CCDT_URL_ERROR,
+        rc.MQRC_CD_ERROR,
+        rc.MQRC_CHANNEL_CONFIG_ERROR,
+        rc.MQRC_CHANNEL_NOT_AVAILABLE,
+        rc.MQRC_CLIENT_CONN_ERROR,
+        rc.MQRC_CLIENT_EXIT_LOAD_ERROR,
+        rc.MQRC_HOST_NOT_AVAILABLE,
+        rc.MQRC_KEY_REPOSITORY_ERROR,
+        rc.MQRC_Q_MGR_NOT_AVAILABLE,
+        rc.MQRC_SSL_INITIALIZATION_ERROR,
+        rc.MQRC_UNKNOWN_CHANNEL_NAME,
+    }
+)
 
 
 class Error(Exception):
@@ -72,7 +90,7 @@ def mqmi_error(error: MQError) -> MQMIError:
     to do, stands below it in a traceback.
     """
     shown = MQMIError(error.comp, error.reason)
-    if error.reason == MQRC_Q_MGR_NOT_AVAILABLE:
+    if error.reason in _EXPLAINED:
         shown.add_note(error.detail)
     return shown
 

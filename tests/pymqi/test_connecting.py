@@ -26,29 +26,15 @@ def test_connect_finds_the_open_queue_manager(
     assert not connection.is_connected
 
 
-def test_connect_by_channel_and_host_finds_it_by_name(queue_manager: QueueManager) -> None:
+def test_what_a_cd_without_a_channel_says_changes_nothing(queue_manager: QueueManager) -> None:
     queue_manager.mqsc("DEFINE QLOCAL(Q1)")
-    connection = pymqi.connect("QM1", "DEV.APP.SVRCONN", "localhost(1414)", "ann", "secret")
-    md = pymqi.MD()
-    connection.put1("Q1", b"x", md)
-    assert md.UserIdentifier == b"ann".ljust(12)
-    cd = pymqi.CD()
-    other = pymqi.QueueManager(None)
-    other.connect_tcp_client("QM1", cd, "C", "localhost(1414)", "bob", "secret")
-    assert (cd.ChannelName, cd.ConnectionName) == (b"C", b"localhost(1414)")
-    for field in ("SecurityExit", "SendUserData", "SSLCipherSpec", "LocalAddress"):
-        cd[field] = b"taken"
-    cd.set(DefReconnect=1, ConnectionAffinity=0, ClientChannelWeight=5)
-    sco = pymqi.SCO(FipsRequired=CMQC.MQSSL_FIPS_YES, CertificateValPolicy=0)
-    secure = pymqi.QueueManager(None)
-    secure.connect_with_options("QM1", cd, sco)
-    assert secure.is_connected
-    older = pymqi.QueueManager(None)
-    older.connectWithOptions(
+    connection = pymqi.QueueManager(None)
+    connection.connectWithOptions(
         "QM1", pymqi.cd(), pymqi.sco(), opts=CMQC.MQCNO_HANDLE_SHARE_BLOCK, user="eve"
     )
-    assert other.is_connected
-    assert older.is_connected
+    md = pymqi.MD()
+    connection.put1("Q1", b"x", md)
+    assert md.UserIdentifier == b"eve".ljust(12)
 
 
 def test_connect_refuses_half_a_channel_and_unknown_options(queue_manager: QueueManager) -> None:

@@ -17,7 +17,7 @@ import pymqi
 import topics
 from pymqi import CMQC
 
-qmgr = pymqi.connect("QM1", "APP.SVRCONN", "localhost(1414)")
+qmgr = pymqi.connect("QM1")
 sd = pymqi.SD()
 sd["Options"] = (
     CMQC.MQSO_CREATE + CMQC.MQSO_RESUME + CMQC.MQSO_DURABLE + CMQC.MQSO_MANAGED

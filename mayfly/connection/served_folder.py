@@ -1,0 +1,55 @@
+"""A queue manager of this machine that a server has open: reached by the socket in its folder."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from mayfly.connection.endpoint import Endpoint
+from mayfly.connection.interface import Connection
+from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE, FolderSocket
+from mayfly.contracts.tokens import TokenMissing, read_token
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
+
+#: What the server writes beside it; ``mayfly.cli.served`` has the whole of it.
+_SERVED_FILE = "served.json"
+
+
+def connect_to_server_of(
+    folder: Path, name: str, user: str | None, program: str
+) -> Connection | None:
+    """Connect through the server that has a folder open, None when none has.
+
+    The program is the operator, as who opens the folder is: it can read the token there. Raises as
+    ``remote.connect``; MQRC_NOT_AUTHORIZED when the token cannot be read.
+    """
+    if not (folder / MQ_SOCKET_FILE).is_socket():
+        return None
+    from mayfly.connection.remote import connect as connect_remote
+
+    socket = FolderSocket(folder)
+    try:
+        endpoint = Endpoint((socket.path,), "", name)
+        account = user or getpass.getuser()
+        return connect_remote(endpoint, account, _token(folder), application=program)
+    except MQError as error:
+        # A server that was killed has left its socket, which nobody answers.
+        if error.reason in (rc.MQRC_Q_MGR_NOT_AVAILABLE, rc.MQRC_HOST_NOT_AVAILABLE):
+            return None
+        raise
+    finally:
+        socket.close()
+
+
+def _token(folder: Path) -> str:
+    token_file = None
+    with suppress(OSError, ValueError, AttributeError):
+        token_file = json.loads((folder / _SERVED_FILE).read_bytes()).get("token_file")
+    try:
+        return read_token(token_file)
+    except TokenMissing as error:
+        said = f"the server of {folder} is reached by the operator's token: {error}"
+        raise mq_error(rc.MQRC_NOT_AUTHORIZED, said) from error
