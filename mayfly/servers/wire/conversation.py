@@ -25,19 +25,37 @@ _LOG = logging.getLogger("mayfly.wire")
 _UNDER_CURSOR = c.MQGMO_BROWSE_MSG_UNDER_CURSOR | c.MQGMO_MSG_UNDER_CURSOR
 
 
-class Carrier(Protocol):
-    """The connection of a client, as a conversation on it needs it."""
+_WAITING = frozenset({Verb.GET, Verb.GET_ANY})
+#: Where the wait interval stands in the fields of both.
+_WAIT_FIELD = 2
+#: So many requests may wait behind one that blocks before no more are read.
+_LONG_QUEUE = 64
 
-    number: int
 
-    def tell(self, conversation: int, request: int, payload: bytes) -> None:
-        """Send an answer; any thread may."""
+class Threads(Protocol):
+    """The loop of the server, and threads beside it."""
+
+    def is_in_loop(self) -> bool:
+        """Tell whether the calling thread runs the loop."""
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """Let the loop call something; any thread may."""
 
     def run_blocking(self, work: Callable[[], None]) -> None:
         """Run what may block on another thread."""
+
+
+class Carrier(Protocol):
+    """The connection of a client, as a conversation on it needs it."""
+
+    number: int
+    threads: Threads
+
+    def tell(self, conversation: int, request: int, payload: bytes) -> None:
+        """Send an answer; in the loop."""
+
+    def regulate(self) -> None:
+        """Read from the client as long as neither its requests nor its answers pile up."""
 
     def has_conversation(self, number: int) -> bool:
         """Tell whether a conversation, by its number on its queue manager, is one of these."""
@@ -59,8 +77,11 @@ class Conversation:
         "_link",
         "_queued",
         "_request_count",
+        "_suspended",
+        "_threads",
         "_under_way",
         "_unit_of_work_ms",
+        "_waits",
         "admitted",
         "applicant",
         "connection",
@@ -79,6 +100,7 @@ class Conversation:
     ) -> None:
         """Serve a connection under a number that the client has chosen."""
         self._link, self.number, self.connection = link, number, connection
+        self._threads = link.threads
         self.applicant, self.admitted = applicant, admitted
         self.streams = Streams()
         self.is_ended = False
@@ -87,6 +109,10 @@ class Conversation:
         self._request_count = 0
         #: What was begun and is not answered, by the number of its request.
         self._under_way: dict[int, UnderWay | None] = {}
+        #: Those of them that wait for a message: verb, fields, the end of the wait, None for never.
+        self._waits: dict[int, tuple[int, list[Any], int | None]] = {}
+        #: And those that wait no more while the client does not read.
+        self._suspended: set[int] = set()
         #: Requests that came while a verb blocks.
         self._queued: deque[tuple[int, int, list[Any]]] = deque()
         self._is_blocked = False
@@ -94,10 +120,12 @@ class Conversation:
     def take(self, request: int, values: list[Any]) -> None:
         """Take a request; raises WrongFrame for one that cannot be answered."""
         self._request_count += 1
+        if request in self._under_way:
+            raise WrongFrame(f"request: {request} is under way already")
         verb = values[0]
         form = FORMS.get(verb) if type(verb) is int else None
-        if form is None:
-            said = f"verb: {verb!r} is not known here"
+        if form is None or verb == Verb.CONNECT:
+            said = f"verb: {verb!r} is not known on an open conversation"
             self._fail(request, mq_error(rc.MQRC_FUNCTION_NOT_SUPPORTED, said))
             return
         try:
@@ -108,10 +136,32 @@ class Conversation:
         if verb == Verb.CANCEL:
             self._cancel(request, *fields)
         elif self._is_blocked:
-            if len(self._queued) >= MOST_REQUESTS:
-                raise WrongFrame(f"{MOST_REQUESTS} requests wait behind one that blocks")
             self._queued.append((request, verb, fields))
+            if self.has_queue:
+                self._link.regulate()
         else:
+            self._run(request, verb, fields)
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether so many requests wait behind one that blocks that no more are to be read."""
+        return len(self._queued) >= _LONG_QUEUE
+
+    def suspend(self) -> None:
+        """Take no messages for gets that wait: the client does not read what it has."""
+        for request in list(self._waits):
+            under_way = self._under_way.get(request)
+            if under_way is not None and under_way.cancel():
+                self._suspended.add(request)
+                self._under_way[request] = None
+
+    def resume(self) -> None:
+        """Let gets wait again, for the rest of their time."""
+        suspended, self._suspended = sorted(self._suspended), set()
+        for request in suspended:
+            verb, fields, until_ms = self._waits[request]
+            if until_ms is not None:
+                fields[_WAIT_FIELD] = max(0, until_ms - self.connection.now_ms())
             self._run(request, verb, fields)
 
     def begin_unit_of_work(self) -> None:
@@ -156,7 +206,7 @@ class Conversation:
         """
         for request, under_way in list(self._under_way.items()):
             if under_way is not None and under_way.cancel():
-                self._under_way.pop(request, None)
+                self._forget(request)
                 self._fail(request, mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server ends"))
         has_verbs = self._under_way or self._is_blocked or self._queued
         is_open = self._unit_of_work_ms is not None or self.connection.holdings.delivery_count
@@ -189,28 +239,48 @@ class Conversation:
             said = f"{MOST_REQUESTS} requests of this conversation are under way"
             raise mq_error(rc.MQRC_RESOURCE_PROBLEM, said)
         self._under_way[request] = None
-        under_way = BEGUN[verb](self, fields, _Told(self, request))
+        if verb in _WAITING and fields[1] & c.MQGMO_WAIT and request not in self._waits:
+            wait_ms = fields[_WAIT_FIELD]
+            until_ms = None if wait_ms < 0 else self.connection.now_ms() + wait_ms
+            self._waits[request] = verb, fields, until_ms
+        try:
+            under_way = BEGUN[verb](self, fields, _Told(self, request))
+        except MQError:
+            self._forget(request)
+            raise
         if request in self._under_way:
             self._under_way[request] = under_way
 
     def met(self, request: int, handle: int, error: MQError) -> None:
         """Say that a request under way has met a queue that refuses it; any thread calls it."""
-        if request in self._under_way:
-            self._link.tell(0, MET, packed([MET, request, handle, failure_of(error)]))
+        payload = packed([MET, request, handle, failure_of(error)])
+        self._threads.call_soon(partial(self._link.tell, 0, MET, payload))
 
     def done(self, request: int, outcome: Any) -> None:
         """Answer what was begun; any thread calls it."""
-        self._under_way.pop(request, None)
-        if isinstance(outcome, MQError):
-            self._fail(request, outcome)
+        payload = _failed(outcome) if isinstance(outcome, MQError) else _answered(outcome)
+        if self._threads.is_in_loop():
+            self._finish(request, payload)
         else:
-            self._answer(request, outcome)
+            self._threads.call_soon(partial(self._finish, request, payload))
+
+    def _finish(self, request: int, payload: bytes) -> None:
+        self._forget(request)
+        self._link.tell(self.number, request, payload)
+
+    def _forget(self, request: int) -> None:
+        self._under_way.pop(request, None)
+        self._waits.pop(request, None)
 
     def _cancel(self, request: int, cancelled: int) -> None:
         under_way = self._under_way.get(cancelled)
-        is_cancelled = under_way is not None and under_way.cancel()
+        is_cancelled = cancelled in self._suspended
         if is_cancelled:
-            self._under_way.pop(cancelled, None)
+            self._suspended.discard(cancelled)
+        elif under_way is not None:
+            is_cancelled = under_way.cancel()
+        if is_cancelled:
+            self._forget(cancelled)
         self._answer(request, is_cancelled)
 
     def _block(self, request: int, verb: int, fields: list[Any]) -> None:
@@ -219,7 +289,7 @@ class Conversation:
             work = partial(self._disconnect, *fields)
         else:
             work = partial(BLOCKING[verb], self, fields)
-        self._link.run_blocking(partial(self._blocked, request, work))
+        self._threads.run_blocking(partial(self._blocked, request, work))
 
     def _blocked(self, request: int, work: partial[Any]) -> None:
         """Run a verb that blocks, on a thread that may."""
@@ -230,21 +300,24 @@ class Conversation:
         except Exception as error:  # noqa: BLE001 - a mistake here must not let the client wait
             _LOG.exception("a verb of conversation %d has failed", self.connection.number)
             payload = _failed(mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__))
-        self._link.call_soon(partial(self._unblock, request, payload))
+        self._threads.call_soon(partial(self._unblock, request, payload))
 
     def _disconnect(self, commit: bool) -> None:
         self.is_ended = True
         try:
             self.connection.close(commit=commit)
         finally:
-            self._link.call_soon(partial(self._link.forget, self.number))
+            self._threads.call_soon(partial(self._link.forget, self.number))
 
     def _unblock(self, request: int, payload: bytes) -> None:
         """Answer, then run what has queued up, up to the next verb that blocks."""
         self._link.tell(self.number, request, payload)
         self._is_blocked = False
+        had_queue = self.has_queue
         while self._queued and not self._is_blocked and not self.is_ended:
             self._run(*self._queued.popleft())
+        if had_queue:
+            self._link.regulate()
 
     def _answer(self, request: int, value: Any) -> None:
         self._link.tell(self.number, request, _answered(value))

@@ -221,4 +221,7 @@ class Exchange:
         self._is_woken = False
         calls = self._calls
         while calls:
-            calls.popleft()()
+            try:
+                calls.popleft()()
+            except Exception:  # noqa: BLE001 - one connection's mistake is not the others'
+                _LOG.exception("a call in the loop has failed")

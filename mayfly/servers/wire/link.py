@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,7 @@ from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, failure_of, mq_error
 from mayfly.security.applicant import Admitted, Applicant
-from mayfly.servers.wire.conversation import Conversation
+from mayfly.servers.wire.conversation import Conversation, Threads
 from mayfly.servers.wire.exchange import Exchange, Outcome
 from mayfly.servers.wire.peer import Peer
 from mayfly.servers.wire.status import ConnectionStatus
@@ -34,6 +33,10 @@ _ALIVE = framed(0, ALIVE, packed([ALIVE]))
 #: Ticks without a byte from the client after which it is taken for gone: a tick is half an
 #: interval of heartbeats, and a client that lives sends something in each interval.
 _SILENT_TICKS = 3
+#: The time to be let in has so many ticks.
+_TICKS_TO_ADMISSION = 2
+#: Longer requests are counted until they are answered.
+_LONG_BYTES = 1_024
 
 
 class Link(asyncio.Protocol):
@@ -42,6 +45,7 @@ class Link(asyncio.Protocol):
     def __init__(self, exchange: Exchange, number: int) -> None:
         """Wait for the first bytes of a client."""
         self._exchange, self.number = exchange, number
+        self.threads: Threads = exchange
         self._transport: asyncio.Transport | None = None
         #: The transport once the end was written: over TLS nothing can be written behind it.
         self._closing: asyncio.Transport | None = None
@@ -51,10 +55,13 @@ class Link(asyncio.Protocol):
         self._conversations: dict[int, Conversation | None] = {}
         self._tick_seconds = exchange.limits.admission_ms / 2_000
         self._tick: asyncio.TimerHandle | None = None
-        self._silent_ticks = 0
+        self._silent_ticks = self._waited_ticks = 0
         self._is_quiet = True
         self._is_admitted = False
-        self._is_writable = True
+        self._is_writable = self._is_reading = True
+        #: Long requests that are not answered, with their lengths, and the sum of these.
+        self._held: dict[tuple[int, int], int] = {}
+        self._held_bytes = 0
         self.channel = ""
         #: Queue manager and channel of its first conversation.
         self.instance: tuple[str, str] | None = None
@@ -83,16 +90,18 @@ class Link(asyncio.Protocol):
             self._refuse(str(wrong))
 
     def pause_writing(self) -> None:
-        """Read no more from a client that does not read."""
+        """Read no more from a client that does not read, and take no messages for it."""
         self._is_writable = False
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self.regulate()
+        for conversation in self._open_conversations():
+            conversation.suspend()
 
     def resume_writing(self) -> None:
         """Go on: the client has read."""
         self._is_writable = True
-        if self._transport is not None:
-            self._transport.resume_reading()
+        for conversation in self._open_conversations():
+            conversation.resume()
+        self.regulate()
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Back out and close all that the client has begun."""
@@ -100,27 +109,36 @@ class Link(asyncio.Protocol):
         if self._tick is not None:
             self._tick.cancel()
         self._frames.end()
-        conversations = [each for each in self._conversations.values() if each is not None]
+        conversations = self._open_conversations()
         self._conversations.clear()
         self._exchange.leave(self, conversations)
 
     # What conversations and the server call.
 
     def tell(self, conversation: int, request: int, payload: bytes) -> None:
-        """Send an answer; any thread may."""
+        """Send an answer."""
         frame = framed(conversation, request, payload)
-        if self._exchange.is_in_loop():
-            self._write(frame)
+        if self._held:
+            length = self._held.pop((conversation, request), None)
+            if length is not None:
+                self._held_bytes -= length
+                self.regulate()
+        self._write(frame)
+
+    def regulate(self) -> None:
+        """Read from the client as long as neither its requests nor its answers pile up."""
+        reads = (
+            self._is_writable
+            and self._held_bytes <= self._exchange.limits.outstanding_bytes
+            and not any(each.has_queue for each in self._open_conversations())
+        )
+        if reads == self._is_reading or self._transport is None:
+            return
+        self._is_reading = reads
+        if reads:
+            self._transport.resume_reading()
         else:
-            self._exchange.call_soon(partial(self._write, frame))
-
-    def call_soon(self, call: Callable[[], object]) -> None:
-        """Let the loop call something; any thread may."""
-        self._exchange.call_soon(call)
-
-    def run_blocking(self, work: Callable[[], None]) -> None:
-        """Run what may block on another thread."""
-        self._exchange.run_blocking(work)
+            self._transport.pause_reading()
 
     def has_conversation(self, number: int) -> bool:
         """Tell whether a conversation, by its number on its queue manager, is one of these."""
@@ -154,6 +172,9 @@ class Link(asyncio.Protocol):
         if transport is not None:
             transport.abort()
 
+    def _open_conversations(self) -> list[Conversation]:
+        return [each for each in self._conversations.values() if each is not None]
+
     def status(self) -> list[ConnectionStatus]:
         """Return what is known of its conversations."""
         return [each.status() for each in self._conversations.values() if each is not None]
@@ -185,6 +206,10 @@ class Link(asyncio.Protocol):
         values = unpacked(payload)
         conversation = self._conversations.get(number)
         if conversation is not None:
+            if len(payload) > _LONG_BYTES:
+                self._held[number, request] = len(payload)
+                self._held_bytes += len(payload)
+                self.regulate()
             conversation.take(request, values)
         elif values[0] == Verb.CONNECT and number not in self._conversations:
             self._connect(number, request, FORMS[Verb.CONNECT].request.of(values[1:]))
@@ -273,18 +298,17 @@ class Link(asyncio.Protocol):
 
     def _tick_over(self) -> None:
         """End a connection that is silent, or has not been let in; show that this side lives."""
-        self._silent_ticks += 1
-        if self._is_admitted and self._silent_ticks < _SILENT_TICKS:
-            if self._is_quiet and self._is_writable:
+        if self._is_admitted:
+            self._silent_ticks += 1
+            is_over = self._silent_ticks >= _SILENT_TICKS
+            if self._is_quiet and self._is_writable and not is_over:
                 self._write(_ALIVE)
             self._is_quiet = True
-            self._start_ticking()
-            return
-        if not self._is_admitted and self._silent_ticks < 2 and not self._conversations:
-            self._start_ticking()
-            return
-        if self._conversations and not self._is_admitted:
-            # Admission takes its time.
+        else:
+            # Admission may take its time, a client may not.
+            self._waited_ticks += 1
+            is_over = self._waited_ticks >= _TICKS_TO_ADMISSION and not self._conversations
+        if not is_over:
             self._start_ticking()
             return
         said = "sent nothing for two heartbeats" if self._is_admitted else "has not connected"
