@@ -103,23 +103,6 @@ class Admission:
             self._refuse(answer, applicant, refused.refusal)
         return answer
 
-    def check_instances(
-        self, applicant: Applicant, admitted: Admitted, *, of_channel: int, of_client: int
-    ) -> None:
-        """Check the limits of a channel; the counts are of its other connections.
-
-        Raises MQRC_CHANNEL_NOT_AVAILABLE for one too many (MAXINST, MAXINSTC), which is logged.
-        """
-        for amq, keyword, count, most in (
-            ("AMQ9489E", "MAXINST", of_channel, admitted.max_instances),
-            ("AMQ9490E", "MAXINSTC", of_client, admitted.max_instances_per_client),
-        ):
-            if count >= most:
-                refusal = Refusal(
-                    rc.MQRC_CHANNEL_NOT_AVAILABLE, amq, f"{keyword}({most}) is reached"
-                )
-                raise refusal.noted(self._log, applicant)
-
     def refresh(self) -> None:
         """Forget the passwords that were right, and read the files of users again."""
         self._authenticator.memory.forget()

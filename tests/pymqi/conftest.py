@@ -16,6 +16,7 @@ from mayfly import QueueManager, pymqi
 from mayfly.pymqi import CMQC
 from mayfly.security.applicant import Admitted, Applicant
 from mayfly.servers.wire import WireServer
+from tests.connection.serving import DecidesAtOnce
 from tests.over_wire import IN_PROCESS, IS_ASKED_FOR
 
 HOST = "127.0.0.1"
@@ -28,7 +29,7 @@ Fails = Callable[..., pymqi.MQMIError]
 BOTH_WAYS = CMQC.MQOO_INPUT_SHARED | CMQC.MQOO_OUTPUT | CMQC.MQOO_BROWSE
 
 
-class AsInProcess:
+class AsInProcess(DecidesAtOnce):
     """Lets everybody in as it is within a process: who runs the test may do everything."""
 
     def admit(self, applicant: Applicant) -> Admitted:

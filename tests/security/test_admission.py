@@ -163,19 +163,6 @@ def test_a_channel_that_is_not_there_is_2540_and_a_stopped_one_2537(
     assert admission.admit(anna).user == "anna"
 
 
-def test_MAXINST_and_MAXINSTC_are_2537(
-    admission: Admission, anna: Applicant, caplog: pytest.LogCaptureFixture
-) -> None:
-    admitted = admission.admit(anna)
-    admission.check_instances(anna, admitted, of_channel=3, of_client=1)
-    for of_channel, of_client, amq in ((4, 0, "AMQ9489E"), (3, 2, "AMQ9490E")):
-        caplog.clear()
-        with pytest.raises(MQError) as caught:
-            admission.check_instances(anna, admitted, of_channel=of_channel, of_client=of_client)
-        assert caught.value.reason == rc.MQRC_CHANNEL_NOT_AVAILABLE
-        assert [vars(record)["amq"] for record in caplog.records] == [amq]
-
-
 def test_a_TLS_channel_asks_for_TLS_and_a_certificate_of_its_SSLPEER(
     qm: mayfly.QueueManager, admission: Admission, anna: Applicant, refused: Refuses
 ) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -20,7 +21,7 @@ from mayfly.servers.wire.conversation import Conversation
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.status import ConnectionStatus
 
-#: Threads for verbs that may block, and for admission, which may wait for a password.
+#: Threads for verbs that may block, and for admission, which connects.
 _BLOCKING_THREADS, _ADMISSION_THREADS = 8, 4
 _LOG = logging.getLogger("mayfly.wire")
 #: What admission ends with: a connection and its terms, or why there is none.
@@ -30,8 +31,8 @@ Outcome: TypeAlias = tuple[LocalConnection, Admitted] | MQError
 class Admits(Protocol):
     """Lets programs in; ``security.Admission`` does."""
 
-    def admit(self, applicant: Applicant) -> Admitted:
-        """Return the terms, or raise MQError; it may block."""
+    def submit(self, applicant: Applicant) -> Future[Admitted]:
+        """Begin to decide; the terms, or an MQError, may come long after, and hold no thread."""
 
 
 class Member(Protocol):
@@ -149,25 +150,51 @@ class Exchange:
         member: Member,
         on_done: Callable[[Outcome], None],
     ) -> None:
-        """Ask admission on another thread; ``on_done`` is called in the loop."""
+        """Ask admission on another thread; ``on_done`` is called in the loop.
 
-        def work() -> None:
-            outcome: Outcome
-            try:
-                outcome = self._connected(applicant)
-            except MQError as error:
-                outcome = error
-            except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
-                _LOG.exception("admission has failed")
-                outcome = mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__)
+        No thread waits for the answer, which is kept back when the password is wrong: guessers
+        would keep everybody else out.
+        """
+
+        def finish(answer: Future[Admitted]) -> None:
+            self._decide(lambda: self._connected(applicant, answer.result()), decided)
+
+        def decided(outcome: Outcome) -> None:
             self.call_soon(partial(self._admitted, member, on_done, outcome))
 
-        self._admitting.submit(work)
+        def ask() -> None:
+            try:
+                answer = self._admission.submit(applicant)
+            except MQError as error:
+                decided(error)
+            else:
+                answer.add_done_callback(lambda answer: self._on_thread(partial(finish, answer)))
 
-    def _connected(self, applicant: Applicant) -> tuple[LocalConnection, Admitted]:
+        self._on_thread(ask)
+
+    def _on_thread(self, work: Callable[[], None]) -> None:
+        """Let a thread of admission do something; nobody waits for it once the server has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._admitting.submit(work)
+
+    def _decide(self, connect: Callable[[], Outcome], decided: Callable[[Outcome], None]) -> None:
+        outcome: Outcome
+        try:
+            outcome = connect()
+        except MQError as error:
+            outcome = error
+        except CancelledError:
+            outcome = mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server stops")
+        except Exception as error:  # noqa: BLE001 - a mistake must not let the client wait
+            _LOG.exception("admission has failed")
+            outcome = mq_error(rc.MQRC_UNEXPECTED_ERROR, type(error).__name__)
+        decided(outcome)
+
+    def _connected(
+        self, applicant: Applicant, admitted: Admitted
+    ) -> tuple[LocalConnection, Admitted]:
         if self.is_draining:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server stops")
-        admitted = self._admission.admit(applicant)
         manager = self.managers.get(applicant.queue_manager)
         if manager is None:
             said = f"queue manager {applicant.queue_manager!r} is not served here"
