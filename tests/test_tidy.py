@@ -81,7 +81,7 @@ ENGINE_FACES = {
     "mayfly.engine.face.administration": frozenset({"admin"}),
     "mayfly.engine.face.admission": frozenset({"security"}),
     "mayfly.engine.face.bulk": frozenset({"cli", "connection", "servers"}),
-    "mayfly.engine.face.jms": frozenset({"jms", "listener"}),
+    "mayfly.engine.face.jms": frozenset({"listener"}),
     "mayfly.engine.face.operating": frozenset({"mayfly", "queue_manager"}),
     "mayfly.engine.face.programs": frozenset({"connection"}),
     "mayfly.engine.face.transit": frozenset({"channel", "everyplace", "hierarchy"}),
@@ -111,7 +111,7 @@ CLOCK_EXCEPTIONS = {
 
 #: What these packages need of the machine comes from the Runtime of their queue manager.
 GIVEN_A_RUNTIME = frozenset(
-    "channel connection contracts engine hierarchy lifetime listener store".split()
+    "channel connection contracts engine hierarchy jms lifetime listener store".split()
 )
 MACHINE = frozenset(
     "_thread threading time random secrets uuid multiprocessing concurrent asyncio"

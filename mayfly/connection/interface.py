@@ -14,6 +14,7 @@ from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import (
+    BackoutRule,
     Delivery,
     GetResult,
     Inquiry,
@@ -231,6 +232,15 @@ class Objects(Protocol):
         A value that an attribute does not take has a reason code of its own.
         """
 
+    def backout_rule(self, handle: int) -> BackoutRule:
+        """Return what the queue behind a handle says of messages backed out too often.
+
+        Raises MQRC_HOBJ_ERROR.
+        """
+
+    def command_level(self) -> int:
+        """Return which verbs and options the queue manager knows; anybody may ask."""
+
     def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
         """Tell whether lives begin at the release on an open queue: TTLFROM(RELEASE).
 
@@ -316,10 +326,11 @@ class Asynchronous(Protocol):
         the queue can be got from.
         """
 
-    def wait_until(self, moment_ms: int, *, on_done: OnDone[None]) -> UnderWay:
+    def wait_until(self, moment_ms: int | None, *, on_done: OnDone[None]) -> UnderWay:
         """Wait until the queue manager's time is a moment: ms since 1970; one that is past is now.
 
-        Ends with MQRC_HCONN_ERROR when the connection is closed before.
+        None never comes. Ends with MQRC_HCONN_ERROR when the connection is closed before, and with
+        MQRC_CONNECTION_BROKEN or MQRC_Q_MGR_STOPPING at the end of the queue manager.
         """
 
     def await_definitions(self, *, on_done: OnDone[None]) -> UnderWay:

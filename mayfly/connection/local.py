@@ -14,7 +14,7 @@ from mayfly.connection.local_calls import LocalCalls, LocalHeld
 from mayfly.connection.local_claims import LocalClaims
 from mayfly.connection.local_onward import LocalOnward
 from mayfly.connection.local_topics import LocalTopics
-from mayfly.connection.objects import OpenObjects, not_open_here
+from mayfly.connection.objects import AnyHandle, OpenObjects, not_open_here
 from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
@@ -23,6 +23,7 @@ from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session, full_n
 from mayfly.engine.face.programs import (
     ANY,
     DEFINITION_KINDS,
+    DefinitionHandle,
     TopicHandle,
     check_get_options,
     with_properties,
@@ -36,10 +37,13 @@ from mayfly.queue_manager import QueueManager
 
 #: With MQPUT1 nothing is open whose context could be passed on.
 _NOT_FOR_PUT1 = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_PASS_IDENTITY_CONTEXT | c.MQPMO_PASS_ALL_CONTEXT
-_SETS_CONTEXT = {
-    c.MQPMO_SET_IDENTITY_CONTEXT: c.MQOO_SET_IDENTITY_CONTEXT,
-    c.MQPMO_SET_ALL_CONTEXT: c.MQOO_SET_ALL_CONTEXT,
+#: With these alone a publication needs no open topic.
+_OF_PLAIN_PUBLISHING = {
+    syncpoint | retain
+    for syncpoint in (c.MQPMO_NONE, c.MQPMO_SYNCPOINT, c.MQPMO_NO_SYNCPOINT)
+    for retain in (c.MQPMO_NONE, c.MQPMO_RETAIN)
 }
+_SETS_CONTEXT = c.MQPMO_SET_IDENTITY_CONTEXT | c.MQPMO_SET_ALL_CONTEXT
 
 
 class Holdings(NamedTuple):
@@ -92,38 +96,63 @@ class LocalConnection:
         alternate_user: str = "",
     ) -> Opened:
         """MQOPEN."""
-        session = self._session
-        if kind in DEFINITION_KINDS:
-            if manager not in ("", self.name):
-                said = f"{name} of {manager} is not to be opened here"
-                raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
-            of_kind = DEFINITION_KINDS[kind]
-            handle = session.open_definition(of_kind, name, options, alternate_user=alternate_user)
+        handle = self._open(
+            name,
+            options,
+            kind,
+            manager,
+            topic=topic,
+            dynamic_name=dynamic_name,
+            selector=selector,
+            alternate_user=alternate_user,
+        )
+        if isinstance(handle, DefinitionHandle):
             return Opened(self._objects.enter(handle), kind, "", self.name)
-        if kind == c.MQOT_TOPIC:
-            if manager not in ("", self.name):
-                said = f"topics of {manager!r} are not known here"
-                raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, said)
-            return self._opened_topic(
-                session.open_topic(topic, options, topic_object=name, alternate_user=alternate_user)
-            )
-        if kind != c.MQOT_Q:
-            said = f"ObjectType {kind} is no queue and no topic"
-            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, said)
-        name = full_name(name, manager, self.name)
-        if session.leads_to_topic(name):
-            return self._opened_topic(
-                session.open_topic("", options, alias=name, alternate_user=alternate_user)
-            )
-        return self._opened_queue(
-            session.open(
+        if isinstance(handle, TopicHandle):
+            return self._opened_topic(handle)
+        return self._opened_queue(handle)
+
+    def _open(
+        self,
+        name: str,
+        options: int,
+        kind: int,
+        manager: str,
+        *,
+        topic: str = "",
+        dynamic_name: str = "AMQ.*",
+        selector: str | None = None,
+        alternate_user: str = "",
+    ) -> AnyHandle:
+        """Open what a name of a kind leads to; it has no number here yet."""
+        session = self._session
+        if kind == c.MQOT_Q:
+            name = full_name(name, manager, self.name)
+            if session.leads_to_topic(name):
+                return session.open_topic("", options, alias=name, alternate_user=alternate_user)
+            return session.open(
                 name,
                 options,
                 dynamic_name=dynamic_name,
                 selector=selector,
                 alternate_user=alternate_user,
             )
-        )
+        is_here = manager in ("", self.name)
+        if kind == c.MQOT_TOPIC:
+            if not is_here:
+                said = f"topics of {manager!r} are not known here"
+                raise mq_error(rc.MQRC_UNKNOWN_REMOTE_Q_MGR, said)
+            return session.open_topic(
+                topic, options, topic_object=name, alternate_user=alternate_user
+            )
+        if kind not in DEFINITION_KINDS:
+            said = f"ObjectType {kind} is no queue and no topic"
+            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, said)
+        if not is_here:
+            said = f"{name} of {manager} is not to be opened here"
+            raise mq_error(rc.MQRC_OPTION_NOT_VALID_FOR_TYPE, said)
+        of_kind = DEFINITION_KINDS[kind]
+        return session.open_definition(of_kind, name, options, alternate_user=alternate_user)
 
     def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
         """MQCLOSE."""
@@ -183,17 +212,40 @@ class LocalConnection:
         """MQPUT1."""
         if options & _NOT_FOR_PUT1:
             raise mq_error(rc.MQRC_OPTIONS_ERROR, f"PMO.Options {options:#x} of MQPUT1")
+        request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
+        if kind == c.MQOT_TOPIC and not name and not manager and options in _OF_PLAIN_PUBLISHING:
+            return self._publish(topic, body, request, options)
         opens = c.MQOO_OUTPUT
-        for put_option, open_option in _SETS_CONTEXT.items():
-            opens |= open_option if options & put_option else 0
-        opened = self.open(name, opens, kind=kind, manager=manager, topic=topic)
+        if options & _SETS_CONTEXT:
+            opens |= c.MQOO_SET_ALL_CONTEXT if options & c.MQPMO_SET_ALL_CONTEXT else 0
+            opens |= c.MQOO_SET_IDENTITY_CONTEXT if options & c.MQPMO_SET_IDENTITY_CONTEXT else 0
+        handle = self._open(name, opens, kind, manager, topic=topic)
+        if not isinstance(handle, (Handle, TopicHandle)):
+            handle.close()
+            raise mq_error(rc.MQRC_OBJECT_TYPE_ERROR, f"ObjectType {kind} of MQPUT1")
         try:
-            target = self._handles[opened.handle]
-            assert isinstance(target, (Handle, TopicHandle))
-            request = PutRequest(descriptor, msg_id, correl_id, time_to_live_ms, delay_ms)
-            return target.put(body, request, options)
+            return handle.put(body, request, options)
         finally:
-            self.close_object(opened.handle)
+            handle.close()
+
+    def _publish(self, topic: str, body: bytes, request: PutRequest, options: int) -> PutResult:
+        """Publish as through a handle, which nothing needs that is left out here."""
+        result = self._session.publish_as(
+            topic,
+            body,
+            request,
+            syncpoint=bool(options & c.MQPMO_SYNCPOINT),
+            retain=bool(options & c.MQPMO_RETAIN),
+        )
+        return PutResult(
+            result.msg_id,
+            request.correl_id,
+            result.descriptor,
+            result.window,
+            result.warning,
+            "",
+            self.name,
+        )
 
     def get(
         self,

@@ -186,7 +186,7 @@ class LocalCalls:
             return self._tell(on_done, error)
         return self._end(completion, on_done, None)
 
-    def wait_until(self, moment_ms: int, *, on_done: OnDone[None]) -> UnderWay:
+    def wait_until(self, moment_ms: int | None, *, on_done: OnDone[None]) -> UnderWay:
         """Wait for a moment."""
         return self._waits.until(moment_ms, on_done)
 
@@ -208,7 +208,7 @@ class LocalCalls:
         on_done: OnDone[None] | None = None,
     ) -> UnderWay:
         """Settle deliveries."""
-        completion = Completion()
+        completion = None if on_done is None else Completion()
         try:
             if within:
                 self._move(deliveries, settlement, within)
@@ -217,13 +217,15 @@ class LocalCalls:
                     deliveries,
                     settlement,
                     put_dead_letter=partial(self._put_dead_letter, reason),
-                    completion=None if on_done is None else completion,
+                    completion=completion,
                 )
         except MQError as error:
             if on_done is None:
                 raise
             return self._tell(on_done, error)
-        return _DECIDED if on_done is None else self._end(completion, on_done, None)
+        if on_done is None or completion is None:
+            return _DECIDED
+        return self._end(completion, on_done, None)
 
     def _move(self, deliveries: Iterable[int], settlement: Settlement, within: int) -> None:
         session = _sessions.get(within)

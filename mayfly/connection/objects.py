@@ -7,7 +7,7 @@ from operator import index
 from typing import SupportsIndex, TypeAlias
 
 from mayfly.connection.dropped import end_dropped
-from mayfly.connection.values import Inquiry, Value
+from mayfly.connection.values import BackoutRule, Inquiry, Value
 from mayfly.engine import Handle, Session
 from mayfly.engine.face.programs import (
     DefinitionHandle,
@@ -66,6 +66,15 @@ class OpenObjects:
         if isinstance(found, TopicHandle):
             raise mq_error(rc.MQRC_NOT_OPEN_FOR_INQUIRE, f"handle {handle} is that of a topic")
         return inquire(self._session.core, found, selectors)
+
+    def backout_rule(self, handle: int) -> BackoutRule:
+        """Return BOTHRESH and BOQNAME, as ``Objects.backout_rule``."""
+        definition = self.queue(handle, rc.MQRC_HOBJ_ERROR).queue.definition
+        return BackoutRule(definition.bothresh, definition.boqname)
+
+    def command_level(self) -> int:
+        """Return the command level, as ``Objects.command_level``."""
+        return self._session.core.command_level
 
     def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
         """Tell of TTLFROM(RELEASE), as ``Objects.lives_from_release``."""

@@ -5,6 +5,8 @@
 text of an attribute is, padded.
 """
 
+from typing import NamedTuple
+
 from mayfly.contracts.claims import ConsumerState
 from mayfly.engine import (
     AuditEntry,
@@ -17,6 +19,8 @@ from mayfly.engine import (
     Value,
     Verification,
     Whereabouts,
+    check_name,
+    check_topic_string,
     stored_id,
 )
 from mayfly.engine.face.programs import (
@@ -38,6 +42,7 @@ from mayfly.properties.folders import Property
 
 __all__ = [
     "AuditEntry",
+    "BackoutRule",
     "ConsumerState",
     "Counts",
     "Delivery",
@@ -60,7 +65,16 @@ __all__ = [
     "Whereabouts",
     "bytes_of",
     "plain_descriptor",
+    "check_name",
+    "check_topic_string",
     "stored_id",
     "text_length",
     "token_of",
 ]
+
+
+class BackoutRule(NamedTuple):
+    """BOTHRESH and BOQNAME of a queue; a threshold of 0 is none."""
+
+    threshold: int
+    queue_name: str

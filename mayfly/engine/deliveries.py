@@ -186,7 +186,8 @@ class Deliveries:
         with self._core.engine_lock:
             self._is_ended = True
             held, self._held = self._held, {}
-        self._joined(held.values()).backout()
+        if held:
+            self._joined(held.values()).backout()
 
     def _hold_again(self, taken: Mapping[int, UnitOfWork]) -> None:
         with self._core.engine_lock:

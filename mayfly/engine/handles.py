@@ -54,6 +54,7 @@ from mayfly.mqi.errors import (
 from mayfly.selectors import Selector
 from mayfly.store.keys import key_of_token
 
+_PROPERTIES = sum(PROPERTY_OPTIONS)
 #: What a get that ends with a callback may ask for.
 _WITH_CALLBACK = (
     c.MQGMO_WAIT
@@ -63,7 +64,7 @@ _WITH_CALLBACK = (
     | c.MQGMO_FAIL_IF_QUIESCING
     | c.MQGMO_ACCEPT_TRUNCATED_MSG
     | c.MQGMO_CONVERT
-    | sum(PROPERTY_OPTIONS)
+    | _PROPERTIES
 )
 _UNDER_CURSOR = c.MQGMO_MSG_UNDER_CURSOR | c.MQGMO_BROWSE_MSG_UNDER_CURSOR
 
@@ -139,6 +140,13 @@ class Handle:
         """What the name resolves to, with its definitions as they stand now."""
         self._path = self._core.registry.refreshed(self._path)
         return self._path
+
+    def _last_path(self) -> Path:
+        """Return the path as it was when its name still led somewhere; a get finds that out."""
+        try:
+            return self.path
+        except ObjectError:
+            return self._path
 
     def __index__(self) -> int:
         """Return the number of the handle, MQHOBJ."""
@@ -298,7 +306,10 @@ class Handle:
         PROPCTL is that of the name that was opened: of an alias, not of its target.
         """
         self._check_open()
-        return view_of(options, self.path.property_control, has_handle=has_handle)
+        if options & _PROPERTIES:
+            # Where the get itself says it, the queue is not asked.
+            return view_of(options, c.MQPROP_COMPATIBILITY, has_handle=has_handle)
+        return view_of(options, self._last_path().property_control, has_handle=has_handle)
 
     def _with_groups(self) -> GroupGets:
         owner, requester = self._owner, self.opened.requester
@@ -362,7 +373,7 @@ class Handle:
             accept_truncated=bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
         )
         # Several may wait on one handle, each with a place of its own.
-        path, requester, last = self.path, self.opened.requester, self._standing
+        path, requester, last = self._last_path(), self.opened.requester, self._standing
         place = last.place if last is not None and last.is_over else None
         place = place_for(place, self._core, path.queue, request.match)
         self._standing = Getter(

@@ -290,8 +290,7 @@ class Session(TopicVerbs):
                 return
             self._opened.end_waits(self.end_error, is_backed_out=not commit)
             try:
-                if len(self.deliveries):
-                    self.deliveries.end()
+                self.deliveries.end()
             finally:
                 self._end_unit(commit=commit)
         finally:

@@ -26,8 +26,8 @@ class StandingWaits:
         self._core = core
         self._requester = Requester(core)
 
-    def until(self, moment_ms: int, on_end: OnEnd) -> StandingWait:
-        """Wait until the queue manager's time is a moment; it may be there already."""
+    def until(self, moment_ms: int | None, on_end: OnEnd) -> StandingWait:
+        """Wait until the queue manager's time is a moment, maybe now; None is never."""
         return self._begun(next(_numbers), lambda: None, moment_ms, on_end)
 
     def for_definitions(self, on_end: OnEnd) -> StandingWait:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -17,6 +16,7 @@ from mayfly.jms.errors import (
 )
 from mayfly.jms.messages import Message
 from mayfly.mqi.errors import MQError
+from mayfly.runtime import Runtime, Thread
 
 if TYPE_CHECKING:
     from mayfly.jms.exception_reports import ExceptionReports
@@ -51,18 +51,19 @@ class Completions:
     life begins at that moment. What is asynchronous is the outcome.
     """
 
-    def __init__(self, reports: ExceptionReports) -> None:
+    def __init__(self, reports: ExceptionReports, runtime: Runtime) -> None:
         """Begin without a thread."""
-        self._reports = reports
-        self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
-        self._thread: threading.Thread | None = None
-        self._is_calling = False
+        self._reports, self._runtime = reports, runtime
+        self._changed = runtime.condition()
+        #: What is to be called, in this order.
+        self._calls: deque[Callable[[], None]] = deque()
+        self._thread: Thread | None = None
+        self._is_calling = self._is_ending = False
 
     @property
     def is_calling_here(self) -> bool:
         """Whether the present thread is inside of a completion listener."""
-        return self._is_calling and threading.current_thread() is self._thread
+        return self._is_calling and self._is_own_thread()
 
     def send(
         self,
@@ -88,7 +89,7 @@ class Completions:
             call = partial(listener.on_exception, message, error_of(translated))
         else:
             call = partial(listener.on_completion, message)
-        self._started_pool().submit(self._call, call)
+        self._add(call)
 
     def check_not_called_back(self, call: str) -> None:
         """Raise IllegalStateException inside of a listener, which the call would wait for."""
@@ -97,25 +98,47 @@ class Completions:
 
     def wait_until_told(self) -> None:
         """Wait until the listeners have been told of all sends up to now."""
-        if self._pool is not None:
-            self._pool.submit(lambda: None).result()
+        if self._thread is None:
+            return
+        told = self._runtime.event()
+        self._add(told.set)
+        told.wait()
 
     def end(self) -> None:
         """Wait likewise, and end the thread."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            # What a listener has raised may make an exception listener close the session.
-            pool.shutdown(wait=threading.current_thread() is not self._thread)
+        with self._changed:
+            self._is_ending = True
+            thread = self._thread
+            self._changed.notify_all()
+        # What a listener has raised may make an exception listener close the session.
+        if thread is not None and thread.ident != self._runtime.thread_id():
+            thread.join()
 
-    def _started_pool(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(1, "mayfly-jms-completions", self._note_thread)
-            return self._pool
+    def _add(self, call: Callable[[], None]) -> None:
+        with self._changed:
+            self._calls.append(call)
+            is_new = self._thread is None
+            if is_new:
+                self._is_ending = False
+                self._thread = self._runtime.thread(self._run, "mayfly-jms-completions")
+            thread = self._thread
+            self._changed.notify_all()
+        if is_new and thread is not None:
+            thread.start()
 
-    def _note_thread(self) -> None:
-        self._thread = threading.current_thread()
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._calls and not self._is_ending:
+                    self._changed.wait()
+                if not self._calls:
+                    self._thread = None
+                    return
+                call = self._calls.popleft()
+            self._call(call)
+
+    def _is_own_thread(self) -> bool:
+        return self._thread is not None and self._thread.ident == self._runtime.thread_id()
 
     def _call(self, call: Callable[[], None]) -> None:
         self._is_calling = True

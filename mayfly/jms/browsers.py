@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mayfly.engine import GetRequest, Handle
 from mayfly.jms.destinations import Destination, Queue
 from mayfly.jms.errors import classic, refuse
 from mayfly.jms.feeds import selector_text
 from mayfly.jms.messages import Message
 from mayfly.jms.reading import incoming
 from mayfly.jms.roles import OwningSession
-from mayfly.jms.sending import queue_name_in, queue_to_use
+from mayfly.jms.sending import queue_to_use
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage
+
+#: The MQRFH2 is read here, whatever PROPCTL of the queue says.
+_BROWSE_NEXT = c.MQGMO_BROWSE_NEXT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 
 
 class QueueBrowser:
@@ -32,7 +34,7 @@ class QueueBrowser:
         self._session = session
         self._queue = queue_to_use(queue)
         self._is_open = True
-        self._handles: list[Handle] = []
+        self._handles: list[int] = []
         session.close_handle(self._open())
 
     @property
@@ -68,18 +70,20 @@ class QueueBrowser:
             self._session.close_handle(handle)
 
     @classic
-    def _next(self, handle: Handle) -> Message | None:
+    def _next(self, handle: int) -> Message | None:
         self._check_open()
         try:
-            message = handle.get(GetRequest(), c.MQGMO_BROWSE_NEXT).message
+            message = self._session.mq.get(handle, _BROWSE_NEXT).message
         except NoMessage:
             return None
-        return incoming(message, self._session.manager.name, None)
+        return incoming(message, self._session.mq.name, None)
 
     @classic
-    def _open(self) -> Handle:
-        name = queue_name_in(self._session, self._queue)
-        return self._session.mq.open(name, c.MQOO_BROWSE, selector=self._selector)
+    def _open(self) -> int:
+        queue = self._queue
+        return self._session.mq.open(
+            queue.queue_name, c.MQOO_BROWSE, manager=queue.queue_manager, selector=self._selector
+        ).handle
 
     def _check_open(self) -> None:
         self._session.check_open()

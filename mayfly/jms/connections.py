@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn, Self
 
-from mayfly.engine import Handle, Manager, Signal
-from mayfly.engine import Session as EngineSession
-from mayfly.engine.face.jms import Wait
-from mayfly.jms import client_ids
+from mayfly.connection import Connection as QueueConnection
+from mayfly.connection import Opened
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination, TemporaryQueue, TemporaryTopic
 from mayfly.jms.errors import (
     IllegalStateException,
+    InvalidClientIDException,
     JMSException,
     classic,
     refuse,
@@ -25,9 +23,9 @@ from mayfly.jms.sessions import Session
 from mayfly.jms.temporary_topics import TemporaryTopics
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, ObjectError
 
 _MODEL_QUEUE = "SYSTEM.DEFAULT.MODEL.QUEUE"
-_PROGRAM = "jms"
 
 
 class Connection:
@@ -35,32 +33,32 @@ class Connection:
 
     def __init__(
         self,
-        manager: Manager,
-        user_name: str | None = None,
+        connect: Callable[[], QueueConnection],
         client_id: str | None = None,
         lifetime_ms: int = 0,
     ) -> None:
-        """Connect; the factory makes connections.
+        """Connect by ``connect``, as each session will; the factory makes connections.
 
         Transactions may last ``lifetime_ms``, 0 for ever. Raises MQRC_CONNECTION_BROKEN,
         InvalidClientIDException.
         """
-        self.manager = manager
         self.lifetime_ms = lifetime_ms
-        self._user_name = user_name
+        self._connect = connect
         self._client_id: str | None = None
-        #: Whose publications are the connection's own, as long as it has no client id.
-        self._identity = object()
         self._is_begun = False
-        #: Sent when it is started or closed, for those who wait for that.
-        self._signal = Signal(manager)
-        self._lock = threading.RLock()
+        #: Has the client id, and holds temporary queues and topics, which go when it closes.
+        self.mq = connect()
+        self.mq.topics.belong_to(self.mq.number)
+        runtime = self.mq.runtime
+        #: Told when it is started or closed, for those who wait for that.
+        self._changed = runtime.condition()
+        #: How many do.
+        self.waiting_count = 0
+        self._lock = runtime.reentrant_lock("jms connection")
         self._sessions: list[Session] = []
-        #: Holds the temporary queues, which go when it closes.
-        self._mq: EngineSession = self.connect()
-        self._temporary: dict[str, Handle] = {}
-        self.topics = TemporaryTopics(manager)
-        self.reports = ExceptionReports()
+        self._temporary: dict[str, Opened] = {}
+        self.topics = TemporaryTopics(self.mq)
+        self.reports = ExceptionReports(runtime)
         self.is_open = True
         self.is_started = False
         if client_id is not None:
@@ -83,13 +81,13 @@ class Connection:
         """
         with self._lock:
             self._check_open()
-            client_id = client_ids.checked(client_id)
+            _check_client_id(client_id)
             if self._client_id is not None or self._is_begun:
                 raise IllegalStateException("the client id cannot be changed any more")
-            client_ids.claim(self, client_id)
+            self._claim(client_id)
             self._client_id = client_id
             for session in self._sessions:
-                session.mq.belong_to(client_id)
+                session.mq.topics.belong_to(client_id)
 
     def begin(self) -> None:
         """Let the client id stay as it is: the connection is being used."""
@@ -175,19 +173,16 @@ class Connection:
         for session in self.sessions():
             session.close()
         self.wake()
-        if self._client_id is not None:
-            client_ids.release(self, self._client_id)
         try:
-            self.topics.clear()
+            self.mq.close(commit=False)
         finally:
-            self._mq.close(commit=False)
             self._temporary.clear()
 
-    def connect(self) -> EngineSession:
-        """Return a new engine session of the connection's user."""
-        session = self.manager.session(self._user_name, program=_PROGRAM)
-        session.belong_to(self._identity if self._client_id is None else self._client_id)
-        return session
+    def connect(self) -> QueueConnection:
+        """Return a new conversation of the connection's user."""
+        mq = self._connect()
+        mq.topics.belong_to(self.mq.number if self._client_id is None else self._client_id)
+        return mq
 
     def sessions(self) -> list[Session]:
         """Return the open sessions."""
@@ -205,9 +200,9 @@ class Connection:
         with self._lock:
             self._check_open()
             self.begin()
-            handle = self._mq.open(_MODEL_QUEUE, c.MQOO_INQUIRE)
-            self._temporary[handle.queue_name] = handle
-        return TemporaryQueue(handle.queue_name, _delete=self._delete_temporary)
+            opened = self.mq.open(_MODEL_QUEUE, c.MQOO_INQUIRE)
+            self._temporary[opened.made] = opened
+        return TemporaryQueue(opened.made, _delete=self._delete_temporary)
 
     def create_temporary_topic(self) -> TemporaryTopic:
         """Make a topic that only the connection subscribes to."""
@@ -224,31 +219,57 @@ class Connection:
         """Wait until the connection is started; False when the time is over, or who waits closed.
 
         ``until_ms`` is the queue manager's time, None for ever. It returns at once when started.
+        Raises MQRC_CONNECTION_BROKEN, MQRC_Q_MGR_STOPPING at the end of the queue manager.
         """
         if self.is_started:
             return True
-        wait = Wait(self.manager)
-        is_over = wait.until(
-            lambda _is_own_thread: self.is_started or not is_open() or None,
-            (self._signal.number,),
-            until_ms,
-        )
-        return is_over is not None and is_open()
+        ends: list[MQError | None] = []
+
+        def end(error: MQError | None) -> None:
+            ends.append(error)
+            self.wake()
+
+        limit = self.mq.asynchronous.wait_until(until_ms, on_done=end)
+        with self._changed:
+            self.waiting_count += 1
+            while not (ends or self._has_started()) and is_open():
+                self._changed.wait()
+            self.waiting_count -= 1
+        limit.cancel()
+        if not self._has_started() and is_open() and ends and ends[0] is not None:
+            raise ends[0]
+        return self._has_started() and is_open()
+
+    def _has_started(self) -> bool:
+        return self.is_started
 
     def wake(self) -> None:
         """Let those who wait for the start look again."""
-        self._signal.send()
+        with self._changed:
+            self._changed.notify_all()
+
+    @classic
+    def _claim(self, client_id: str) -> None:
+        try:
+            self.mq.topics.claim(client_id)
+        except ObjectError as error:
+            if error.reason != rc.MQRC_OBJECT_IN_USE:
+                raise
+            raise InvalidClientIDException(
+                f"client id {client_id!r} is in use by another connection to {self.mq.name}"
+            ) from error
 
     @classic
     def _delete_temporary(self, name: str) -> None:
         with self._lock:
-            handle = self._temporary.get(name)
-            if handle is None:
+            opened = self._temporary.get(name)
+            if opened is None:
                 refuse(rc.MQRC_UNKNOWN_OBJECT_NAME, f"{name} is no temporary queue of this one")
-            if handle.queue.input_count:
+            [input_count] = self.mq.objects.inquire(opened.handle, [c.MQIA_OPEN_INPUT_COUNT]).values
+            if input_count:
                 refuse(rc.MQRC_OBJECT_IN_USE, f"{name} is open for input")
             del self._temporary[name]
-            handle.close(c.MQCO_DELETE_PURGE)
+            self.mq.close_object(opened.handle, c.MQCO_DELETE_PURGE)
 
     def _check_open(self) -> None:
         if not self.is_open:
@@ -266,3 +287,8 @@ class Connection:
     ) -> None:
         """Close."""
         self.close()
+
+
+def _check_client_id(client_id: object) -> None:
+    if not isinstance(client_id, str) or not client_id.strip():
+        raise InvalidClientIDException(f"client id {client_id!r} is empty or no text")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mayfly.engine import GetRequest, Handle
-from mayfly.engine import Message as QueueMessage
-from mayfly.engine import Session as EngineSession
+from mayfly.connection import Delivery, Settlement
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE
 from mayfly.jms.destinations import Destination
 from mayfly.jms.errors import (
@@ -26,16 +24,19 @@ from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import ConnectionBroken, MQError, NoMessage
 
 _CLOSED_MEANWHILE = (rc.MQRC_HCONN_ERROR, rc.MQRC_HOBJ_ERROR)
-_GET_OPTIONS = c.MQGMO_SYNCPOINT | c.MQGMO_WAIT
-_FOREVER = -1
+#: The MQRFH2 is read here, whatever PROPCTL of the queue says.
+_HELD = c.MQGMO_WAIT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+_IN_UNIT = c.MQGMO_SYNCPOINT | _HELD
+_FOREVER = c.MQWI_UNLIMITED
+#: The queue manager's time of the end of a receive that does not wait.
+_NOW = 0
 
 
 class MessageConsumer:
     """Receives the messages of one queue or subscription. Errors are JMSException.
 
-    Everything is got under syncpoint. In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE the consumer has
-    a connection of its own to the queue manager and commits before it hands a message out;
-    otherwise the session's unit of work holds what was received.
+    In AUTO_ACKNOWLEDGE and DUPS_OK_ACKNOWLEDGE a message is held as a delivery, and settled before
+    it is handed out; otherwise the session's unit of work holds what was received.
     """
 
     @classic
@@ -45,18 +46,16 @@ class MessageConsumer:
         self._feed = feed
         #: Whether the return of a receive, or of a listener, acknowledges the message.
         self.is_automatic = session.acknowledge_mode in (AUTO_ACKNOWLEDGE, DUPS_OK_ACKNOWLEDGE)
-        self._mq: EngineSession = session.connect() if self.is_automatic else session.mq
-        self._handle: Handle | None = None
+        self._mq = session.mq
+        self._handle: int | None = None
         #: A message whose body was not of the type asked for: it comes again.
-        self._held: tuple[QueueMessage, Message] | None = None
+        self._held: tuple[Delivery, Message] | None = None
         self._listener: Callable[[Message], object] | None = None
         self._is_open = True
         try:
             self.open_handle()
         except (MQError, JMSException):
-            self._feed.close()
-            if self.is_automatic:
-                self._mq.close(commit=False)
+            self._feed.close(self._mq)
             raise
 
     @property
@@ -123,7 +122,9 @@ class MessageConsumer:
         if self._session.listening.is_used:
             raise IllegalStateException("the session has message listeners: nothing is received")
         self._session.begin_work()
-        until_ms = None if wait_ms == _FOREVER else self._session.manager.now_ms() + wait_ms
+        until_ms = None if wait_ms == _FOREVER else _NOW
+        if wait_ms > 0:
+            until_ms = self._mq.now_ms() + wait_ms
         while True:
             if not self._session.connection.wait_for_start(until_ms, self._owner_is_open):
                 return None
@@ -166,47 +167,46 @@ class MessageConsumer:
             if not self._is_open:
                 return
             self._is_open = False
-            if self.is_automatic:
-                self._mq.close(commit=False)
-            else:
+            held = self.take_held()
+            if self._mq.is_open:
+                if held is not None:
+                    self._settle(held, is_done=False)
                 self._close_handle()
-                self._feed.close()
+                self._feed.close(self._mq)
         self._session.connection.wake()
         self._session.forget(self)
 
-    @property
-    def is_unit_empty(self) -> bool:
-        """Whether nothing else is in the unit of work of what it receives."""
-        return self._mq.unit_of_work.is_empty
-
-    def take_held(self) -> QueueMessage | None:
+    def take_held(self) -> Delivery | None:
         """Take the message that was of another type than a receive has asked for, if any."""
         held, self._held = self._held, None
         return None if held is None else held[0]
 
-    def accept(self, message: QueueMessage) -> Message | None:
+    def accept(self, delivery: Delivery) -> Message | None:
         """Make a message taken for the listener its message; None when it has been moved away.
 
         Raises MQRC_BACKOUT_THRESHOLD_REACHED and others when that fails.
         """
+        message = delivery.result.message
         with self._session.lock:
+            if not self.is_automatic:
+                self._session.has_work = True
             handle = self.open_handle()
-            if is_poisonous(handle, message):
-                self._move_away(handle, message)
+            if is_poisonous(self._mq, handle, message):
+                self._move_away(handle, delivery)
                 return None
-            return incoming(message, self._session.manager.name, self._session.acknowledge)
+            return incoming(message, self._mq.name, self._session.acknowledge)
 
-    def settle(self, *, is_done: bool) -> None:
+    def settle(self, delivery: Delivery, *, is_done: bool) -> None:
         """Acknowledge the message of a listener that has returned, or let it come again.
 
         What the application acknowledges or commits itself is left to it.
         """
-        if not self.is_automatic:
-            return
-        if is_done:
-            self._mq.commit()
-        else:
-            self._mq.backout()
+        if self.is_automatic:
+            self._settle(delivery, is_done=is_done)
+
+    def _settle(self, delivery: Delivery, *, is_done: bool) -> None:
+        settlement = Settlement.TAKEN if is_done else Settlement.BACKED_OUT
+        self._mq.asynchronous.settle([delivery.number], settlement)
 
     def _check_open(self) -> None:
         self._session.check_open()
@@ -224,47 +224,58 @@ class MessageConsumer:
                 return True, self._hand_out(*self._held, body_type)
             handle = self.open_handle()
         try:
-            message = handle.get(self._request(until_ms), _GET_OPTIONS).message
+            delivery = self._get(handle, until_ms)
         except MQError as error:
             if error.reason not in _CLOSED_MEANWHILE:
                 raise
             with self._session.lock:
-                if self._handle is handle:
+                if self._handle == handle:
                     self._handle = None
             return False, None
         with self._session.lock:
-            is_lost = not (self._owner_is_open() if self.is_automatic else self._session.is_open)
-            if is_lost:
+            if not self._session.is_open:
                 # The close has given it back.
                 return True, None
-            if is_poisonous(handle, message):
-                self._move_away(handle, message)
+            if self.is_automatic and not self._is_open:
+                self._settle(delivery, is_done=False)
+                return True, None
+            message = delivery.result.message
+            if is_poisonous(self._mq, handle, message):
+                self._move_away(handle, delivery)
                 return False, None
-            received = incoming(message, self._session.manager.name, self._session.acknowledge)
-            return True, self._hand_out(message, received, body_type)
+            received = incoming(message, self._mq.name, self._session.acknowledge)
+            return True, self._hand_out(delivery, received, body_type)
 
-    def _request(self, until_ms: int | None) -> GetRequest:
-        if until_ms is None:
-            return GetRequest(wait_ms=_FOREVER)
-        return GetRequest(wait_ms=max(until_ms - self._session.manager.now_ms(), 0))
+    def _get(self, handle: int, until_ms: int | None) -> Delivery:
+        wait_ms = _FOREVER
+        if until_ms is not None:
+            wait_ms = 0 if until_ms == _NOW else max(until_ms - self._mq.now_ms(), 0)
+        if self.is_automatic:
+            return self._mq.held.get(handle, _HELD, wait_ms=wait_ms)
+        result = self._mq.get(handle, _IN_UNIT, wait_ms=wait_ms)
+        self._session.has_work = True
+        return Delivery(0, result, handle)
 
-    def _hand_out(
-        self, message: QueueMessage, received: Message, body_type: type | None
-    ) -> Message:
+    def _hand_out(self, delivery: Delivery, received: Message, body_type: type | None) -> Message:
         if body_type is not None and not has_body(received, body_type):
             if self.is_automatic:
-                self._held = message, received
+                self._held = delivery, received
             raise MessageFormatException(
                 f"the body of a {type(received).__name__} is no {body_type.__name__}"
             )
         self._held = None
         if self.is_automatic:
-            self._mq.commit()
+            self._settle(delivery, is_done=True)
         return received
 
-    def _move_away(self, handle: Handle, message: QueueMessage) -> None:
+    def _move_away(self, handle: int, delivery: Delivery) -> None:
+        mq = self._mq
+        if self.is_automatic:
+            # The unit of work has nothing else in it.
+            numbers = [delivery.number]
+            mq.asynchronous.settle(numbers, Settlement.TAKEN, within=mq.number)
         try:
-            move_away(self._session.manager, self._mq, handle, message)
+            move_away(mq, handle, delivery.result.message)
         except MQError as error:
             if self.is_automatic:
                 self._mq.backout()
@@ -275,7 +286,7 @@ class MessageConsumer:
         if self.is_automatic:
             self._mq.commit()
 
-    def open_handle(self) -> Handle:
+    def open_handle(self) -> int:
         """Return the handle on its queue, open."""
         if self._handle is None:
             self._handle = self._feed.open(self._mq)
@@ -283,8 +294,8 @@ class MessageConsumer:
 
     def _close_handle(self) -> None:
         handle, self._handle = self._handle, None
-        if handle is not None and handle.is_open:
-            handle.close()
+        if handle is not None and self._mq.objects.is_open(handle):
+            self._mq.close_object(handle)
 
     def _owner_is_open(self) -> bool:
         return self._is_open and self._session.is_open

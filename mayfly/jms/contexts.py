@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn, Self
@@ -32,7 +31,7 @@ class Shared:
     def __init__(self, connection: Connection) -> None:
         """Begin with no context."""
         self.connection = connection
-        self._lock = threading.Lock()
+        self._lock = connection.mq.runtime.lock("shared connection")
         self._count = 0
 
     def join(self) -> None:
@@ -63,7 +62,7 @@ class JMSContext:
         self._connection = shared.connection
         self._session = shared.connection.open_session(session_mode)
         self._auto_start = True
-        self._lock = threading.Lock()
+        self._lock = self._connection.mq.runtime.lock("jms context")
         self._is_open = True
         shared.join()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote
 
-from mayfly.engine import check_name, check_topic_string
+from mayfly.connection.values import check_name, check_topic_string
 from mayfly.jms.constants import (
     AS_APPLICATION,
     AS_QUEUE_DEFINITION,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
 from mayfly.jms.errors import JMSException
 from mayfly.mqi import reasons as rc
+from mayfly.runtime import Runtime
 
 _LOG = logging.getLogger("mayfly.jms")
 _ENDED = (rc.MQRC_CONNECTION_BROKEN, rc.MQRC_Q_MGR_STOPPING, rc.MQRC_Q_MGR_QUIESCING)
@@ -20,10 +20,10 @@ class ExceptionReports:
     many sessions find out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         """Begin without a listener."""
         self.listener: Callable[[JMSException], object] | None = None
-        self._changed = threading.Condition()
+        self._changed = runtime.condition()
         self._is_telling = False
         self._is_open = True
         self._has_told_end = False
@@ -41,7 +41,7 @@ class ExceptionReports:
         finally:
             with self._changed:
                 self._is_telling = False
-                self._changed.notify()
+                self._changed.notify_all()
 
     def close(self) -> None:
         """Tell nothing any more; the exception listener itself may close its connection."""

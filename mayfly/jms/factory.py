@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from mayfly.connection.connectors import LocalConnector
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.contexts import JMSContext, Shared
 from mayfly.jms.errors import classic, simplified
 from mayfly.lifetime.transactions import timeout_ms
 from mayfly.queue_manager import QueueManager
+
+_PROGRAM = "jms"
 
 
 class ConnectionFactory:
@@ -27,12 +32,7 @@ class ConnectionFactory:
         receive on; from that moment its commit is refused and rolls back. 0 is for ever. Raises
         ValueError, TypeError.
         """
-        if not isinstance(manager, QueueManager):
-            raise TypeError(
-                f"a connection factory takes a queue manager of this process, not {manager!r}: "
-                "of one that another process serves, use session() (docs/SERVING.md)"
-            )
-        self._manager = manager.engine
+        self._connector = LocalConnector(manager)
         self._client_id = client_id
         self._lifetime_ms = timeout_ms(
             "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s
@@ -48,7 +48,8 @@ class ConnectionFactory:
         with MQRC_CONNECTION_BROKEN when the queue manager has ended, InvalidClientIDException when
         another connection has the client id of the factory.
         """
-        return Connection(self._manager, user_name, self._client_id, self._lifetime_ms)
+        connect = partial(self._connector, user_name, password, program=_PROGRAM)
+        return Connection(connect, self._client_id, self._lifetime_ms)
 
     @simplified
     def create_context(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Handle
-from mayfly.engine import Session as EngineSession
-from mayfly.engine.face.jms import OpenSubscription
+from mayfly.connection import Connection as QueueConnection
+from mayfly.connection import Subscribed
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, refuse
 from mayfly.jms.roles import OwningSession
-from mayfly.jms.sending import queue_name_in, queue_to_use
-from mayfly.jms.subscriptions import Wanted, full_name, open_subscription
+from mayfly.jms.sending import queue_to_use
+from mayfly.jms.subscriptions import Wanted, full_name
 from mayfly.jms.temporary_topics import is_temporary
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
@@ -29,28 +28,28 @@ class QueueFeed:
         """Check the destination, which must be a queue here; raises InvalidDestinationException."""
         self.message_selector = selector_text(selector)
         self.destination: Queue = queue_to_use(destination)
-        self._name = queue_name_in(session, self.destination)
         self._connection = session.connection
 
-    def open(self, mq: EngineSession) -> Handle:
-        """Open the queue.
+    def open(self, mq: QueueConnection) -> int:
+        """Open the queue, and return its handle.
 
         Raises InvalidDestinationException for a temporary queue of another connection, and the
         reasons of MQOPEN.
         """
-        handle = mq.open(self._name, _INPUT, selector=self.message_selector)
-        definition = handle.queue.definition
-        if definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC and (
-            not self._connection.has_temporary_queue(definition.name)
-        ):
-            handle.close()
+        queue = self.destination
+        opened = mq.open(
+            queue.queue_name, _INPUT, manager=queue.queue_manager, selector=self.message_selector
+        )
+        is_temporary = opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
+        if is_temporary and not self._connection.has_temporary_queue(opened.queue):
+            mq.close_object(opened.handle)
             raise InvalidDestinationException(
-                f"{definition.name} is the temporary queue of another connection",
+                f"{opened.queue} is the temporary queue of another connection",
                 rc.MQRC_OPTION_NOT_VALID_FOR_TYPE,
             )
-        return handle
+        return opened.handle
 
-    def close(self) -> None:
+    def close(self, mq: QueueConnection) -> None:
         """A queue is left as it is."""
 
 
@@ -74,27 +73,34 @@ class TopicFeed:
         if wanted.is_durable or wanted.is_shared:
             self._name = full_name(connection, wanted.name, is_durable=wanted.is_durable)
         self._wanted = wanted._replace(selector=self.message_selector)
-        self._subscription: OpenSubscription | None = None
+        self._subscription: Subscribed | None = None
 
-    def open(self, mq: EngineSession) -> Handle:
-        """Subscribe, or open the queue of the subscription again.
+    def open(self, mq: QueueConnection) -> int:
+        """Subscribe, or open the queue of the subscription again; returns the handle.
 
-        Raises what ``open_subscription`` does, MQRC_NO_SUBSCRIPTION when it has ended meanwhile.
+        Raises what ``Topics.join`` does, MQRC_NO_SUBSCRIPTION when it has ended meanwhile.
         """
-        subscription = self._subscription
+        subscription, wanted = self._subscription, self._wanted
         if subscription is None:
-            subscription = open_subscription(mq, self._name, self._wanted)
-            self._subscription = subscription
-            if subscription.handle is not None:
+            subscription = self._subscription = mq.topics.join(
+                wanted.topic.topic_name,
+                name=self._name,
+                is_durable=wanted.is_durable,
+                is_shared=wanted.is_shared,
+                no_local=wanted.no_local,
+                selector=wanted.selector or "",
+            )
+            if subscription.handle:
                 return subscription.handle
-        elif not subscription.is_open:
+        elif not mq.topics.is_open(subscription.number):
             raise mq_error(rc.MQRC_NO_SUBSCRIPTION, f"{self.destination}: it has ended")
-        return mq.open(subscription.queue, _INPUT)
+        return mq.open(subscription.facts.queue, _INPUT).handle
 
-    def close(self) -> None:
+    def close(self, mq: QueueConnection) -> None:
         """Close the subscription; one that is not durable ends with the last who has it open."""
-        if self._subscription is not None:
-            self._subscription.close()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and mq.is_open:
+            mq.topics.close(subscription.number)
 
 
 Feed = QueueFeed | TopicFeed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mayfly.engine import Manager
-from mayfly.engine.face.jms import has_lives_from_release
+from mayfly.connection import Connection as QueueConnection
 from mayfly.jms.constants import NON_PERSISTENT, PERSISTENT
 from mayfly.jms.errors import refuse
 from mayfly.lifetime.window import LATEST_DUE_MS, LONGEST_LIFE_MS
@@ -16,7 +15,7 @@ from mayfly.store.keys import MAX_PRIORITY
 DELAY_COMMAND_LEVEL = 800
 
 
-def check_delay(manager: Manager, delay_ms: object) -> int:
+def check_delay(mq: QueueConnection, delay_ms: object) -> int:
     """Return a delivery delay in ms.
 
     Raises MQRC_FUNCTION_NOT_SUPPORTED for one other than 0 on a queue manager that knows none (D5),
@@ -24,13 +23,14 @@ def check_delay(manager: Manager, delay_ms: object) -> int:
     """
     if type(delay_ms) is not int:
         refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms!r} is no number of ms")
-    if delay_ms and manager.command_level < DELAY_COMMAND_LEVEL:
+    command_level = mq.objects.command_level() if delay_ms else DELAY_COMMAND_LEVEL
+    if command_level < DELAY_COMMAND_LEVEL:
         refuse(
             rc.MQRC_FUNCTION_NOT_SUPPORTED,
             f"delivery delay needs command level {DELAY_COMMAND_LEVEL}; "
-            f"{manager.name} has {manager.command_level}",
+            f"{mq.name} has {command_level}",
         )
-    if delay_ms < 0 or manager.now_ms() + delay_ms > LATEST_DUE_MS:
+    if delay_ms < 0 or mq.now_ms() + delay_ms > LATEST_DUE_MS:
         refuse(rc.MQRC_OPTIONS_ERROR, f"delivery delay {delay_ms} is negative or too long")
     return delay_ms
 
@@ -57,13 +57,13 @@ def check_pair(time_to_live_ms: int, delay_ms: int, is_paired: Callable[[], bool
         )
 
 
-def begins_every_life_at_the_put(manager: Manager) -> bool:
+def begins_every_life_at_the_put(mq: QueueConnection) -> bool:
     """Return False if a queue has TTLFROM(RELEASE), where a life may be shorter than its delay.
 
     A producer that sends to any destination asks this of its settings; each send is checked for
     the destination that it names (D7).
     """
-    return not has_lives_from_release(manager)
+    return not mq.objects.lives_from_release()
 
 
 def check_priority(priority: object) -> int:

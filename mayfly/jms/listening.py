@@ -2,119 +2,73 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
-from mayfly.engine import Message as QueueMessage
-from mayfly.engine import Signal, definitions_version, wait_for
-from mayfly.engine.face.jms import LocalQueue, Source
+from mayfly.connection import Delivery
 from mayfly.jms.consumers import MessageConsumer
 from mayfly.jms.errors import IllegalStateException, JMSException, jms_error
 from mayfly.jms.messages import Message
 from mayfly.jms.roles import OwningSession
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError, StoreError
-from mayfly.runtime import Event
+from mayfly.runtime import Thread
 
 
 class Listener:
     """A message listener, and what stands in the way of the next message for it."""
 
-    def __init__(
-        self,
-        consumer: MessageConsumer,
-        call: Callable[[Message], object],
-        source: Source,
-        queue: LocalQueue,
-    ) -> None:
-        """Listen to a source, whose messages come to a queue."""
+    def __init__(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
+        """Listen to what a consumer receives from."""
         self.consumer = consumer
         self.call = call
-        self.source = source
-        self.queue = queue
+        self.handle = consumer.open_handle()
         #: Whether nothing was in the unit of work before the last message.
         self.begins_unit = False
         #: Whether its message is to come again, as recover() inside of it has asked.
         self.must_recover = False
         #: Whether it has closed its own consumer.
         self.must_close = False
-        self._failure = rc.MQRC_NONE
-        self._held_at_version: int | None = None
-        #: The version of the definitions at which nothing was found last.
-        self._idle_at_version: int | None = None
-
-    def take(self, version: int, *, in_parts: bool) -> Found | None:
-        """Take a message as the engine asks; an error that stays the same is found once."""
-        if version == self._held_at_version:
-            return None
-        held = self.consumer.take_held()
-        if held is None and version == self._idle_at_version and not self.queue.depth:
-            # The one message that has come was for another session: hundreds may be told of it.
-            return None
-        self.begins_unit = self.consumer.is_unit_empty
-        try:
-            message = held or self.source.take(in_parts=in_parts)
-        except MQError as error:
-            is_known, self._failure = error.reason == self._failure, error.reason
-            return None if is_known else Found(self, error=error)
-        self._failure = rc.MQRC_NONE
-        if message is None and not self.source.is_cut:
-            self._idle_at_version = version
-            return None
-        return Found(self, message)
-
-    def hold(self, version: int) -> None:
-        """Take nothing more until the definitions have another version."""
-        self._held_at_version = version
-
-    def resume(self) -> None:
-        """Take again."""
-        self._held_at_version = None
-
-
-class Found(NamedTuple):
-    """What a listener is to have: a message, or an error instead; neither: the search goes on."""
-
-    listener: Listener
-    message: QueueMessage | None = None
-    error: MQError | None = None
+        #: Whether it gets nothing before definitions change or the connection is started again.
+        self.is_held = False
 
 
 class _LookAgain:
-    """Found in the place of a message when listeners have come or gone."""
+    """Comes in the place of a message when listeners have come or gone."""
 
 
 _LOOK_AGAIN = _LookAgain()
+_Outcome = Delivery | MQError | _LookAgain
 
 
 class Listening:
     """The listeners of a session and the thread they run on, which waits without using time.
 
-    A message is taken for a listener as for a waiting get: by the thread that brings it, at its
-    moment, if no other listener of the session is at work. A close or stop waits until the listener
-    at work has returned.
+    While no listener is at work one get stands on the queues of all of them. A message that comes
+    is the session's from that moment. A close or stop cancels the get, or waits until the listener
+    of the message that was faster has returned.
     """
 
     def __init__(self, session: OwningSession) -> None:
         """Begin without a listener, and without a thread."""
         self._session = session
-        self._core = session.manager
-        #: Sent when there is something else to wait for.
-        self._signal = Signal(self._core)
-        #: Guards what follows. It is taken inside of the engine's lock, by :meth:`_take`: nothing
-        #: that takes the engine's lock is called with this one held, and no signal is sent.
-        self._lock = self._core.runtime.lock("jms listening")
+        self._runtime = session.mq.runtime
+        #: Guards what follows. No verb of the queue manager is called with it held.
+        self._changed = self._runtime.condition()
         #: The next to be asked first.
         self._listeners: list[Listener] = []
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
+        #: Whom the get that stands is for, and how it has ended.
+        self._waiting_for: list[Listener] = []
+        self._outcome: _Outcome | None = None
+        #: Queues that cannot be got from, to be reported.
+        self._refusals: deque[MQError] = deque()
         #: Who has a message that is not settled yet.
         self._current: Listener | None = None
         self._is_calling = False
         self._is_changed = False
         self._is_ending = False
-        #: Set when no listener has a message any more, one for each thread that waits for that.
-        self._settled: list[Event] = []
 
     @property
     def is_used(self) -> bool:
@@ -129,29 +83,26 @@ class Listening:
     def listen(self, consumer: MessageConsumer, call: Callable[[Message], object]) -> None:
         """Let a listener have the messages of a consumer, in the place of the one it has."""
         self.leave(consumer)
-        handle = consumer.open_handle()
-        listener = Listener(consumer, call, handle.source(), handle.queue)
-        with self._lock:
+        listener = Listener(consumer, call)
+        with self._changed:
             self._listeners.append(listener)
-            self._is_changed = True
             is_first = self._thread is None
             if is_first:
-                self._thread = threading.Thread(target=self._run, name="mayfly-jms", daemon=True)
-        self._signal.send()
-        if is_first and self._thread is not None:
-            self._thread.start()
+                self._thread = self._runtime.thread(self._run, "mayfly-jms")
+            thread = self._thread
+        self._look_again()
+        if is_first and thread is not None:
+            thread.start()
 
     def leave(self, consumer: MessageConsumer) -> None:
         """Let a consumer have no listener; one at work on another thread is waited for."""
-        with self._lock:
+        with self._changed:
             left = [one for one in self._listeners if one.consumer is not consumer]
             is_left = len(left) < len(self._listeners)
-            if is_left:
-                self._listeners = left
-                self._is_changed = True
+            self._listeners = left
         if is_left:
-            self._signal.send()
-        self._wait_while(lambda current: current.consumer is consumer)
+            self._look_again()
+        self._wait_while(lambda listener: listener.consumer is consumer)
 
     def leave_later(self, consumer: MessageConsumer) -> bool:
         """Let a consumer close that its own listener wants closed when that returns; else False."""
@@ -187,41 +138,48 @@ class Listening:
 
     def resume(self) -> None:
         """Look for messages: the connection was started."""
-        with self._lock:
+        with self._changed:
             for listener in self._listeners:
-                listener.resume()
-        self._signal.send()
-        self._core.committer.run_deferred()
+                listener.is_held = False
+        self._look_again()
 
     def wait_until_settled(self) -> None:
         """Wait until no listener has a message; new ones must be held back already."""
-        self._wait_while(lambda _current: True)
+        self._look_again()
+        self._wait_while(lambda _listener: True)
 
     def end(self) -> None:
         """Hand nothing out any more, and wait for the listener at work."""
-        with self._lock:
-            self._is_ending = self._is_changed = True
-        self._signal.send()
-        if self._thread is not None and not self._is_own_thread():
-            self._thread.join()
+        with self._changed:
+            self._is_ending = True
+            thread = self._thread
+        self._look_again()
+        if thread is not None and not self._is_own_thread():
+            thread.join()
+
+    def _look_again(self) -> None:
+        """Let the thread look at what there is to wait for; a message that was faster it has."""
+        with self._changed:
+            self._is_changed = True
+            self._changed.notify_all()
 
     def _wait_while(self, is_at_work: Callable[[Listener], bool]) -> None:
-        """Wait while a listener has a message; not on the thread that would hand it over."""
-        while not self._is_own_thread():
-            with self._lock:
-                if self._current is None or not is_at_work(self._current):
-                    return
-                settled = self._core.runtime.event()
-                self._settled.append(settled)
-            settled.wait()
+        """Wait while a listener has a message or may get one; not on their own thread."""
+        if self._is_own_thread():
+            return
+        with self._changed:
+            while any(map(is_at_work, self._waiting_for)) or (
+                self._current is not None and is_at_work(self._current)
+            ):
+                self._changed.wait()
 
     def _is_own_thread(self) -> bool:
-        return threading.current_thread() is self._thread
+        return self._thread is not None and self._thread.ident == self._runtime.thread_id()
 
     def _run(self) -> None:
         try:
-            while (found := self._next()) is not None:
-                self._deal_with(found)
+            while self._next():
+                pass
         except MQError as error:
             # The queue manager has ended.
             self._session.connection.reports.report(jms_error(error))
@@ -233,59 +191,101 @@ class Listening:
         finally:
             self._settle()
 
-    def _next(self) -> Found | None:
-        """Wait for what a listener is to have; None at the end."""
-        while True:
-            self._settle()
-            with self._lock:
-                if self._is_ending:
-                    return None
+    def _next(self) -> bool:
+        """Wait for a message and let its listener have it; False at the end."""
+        with self._changed:
+            while not (self._is_ending or self._may_get()):
                 self._is_changed = False
-                numbers = {self._signal.number}
-                numbers.update(listener.queue.number for listener in self._listeners)
-            found: Found | _LookAgain = wait_for(self._core, self._take, numbers)
-            if isinstance(found, _LookAgain):
-                continue
-            if found.message is not None or found.error is not None:
-                return found
-            found.listener.source.go_on()
+                self._changed.wait()
+            if self._is_ending:
+                return False
+            self._is_changed = False
+            waiting = self._waiting_for = [one for one in self._listeners if not one.is_held]
+            for listener in waiting:
+                held = listener.consumer.take_held()
+                if held is not None:
+                    self._take(listener, held)
+                    break
+        if self._current is not None and held is not None:
+            self._deal_with(self._current, held)
+            return True
+        outcome = self._get(waiting)
+        if isinstance(outcome, MQError):
+            if self._has_ended():
+                return False
+            raise outcome
+        if isinstance(outcome, Delivery) and self._current is not None:
+            self._deal_with(self._current, outcome)
+        return True
 
-    def _take(self) -> Found | _LookAgain | None:
-        """Take a message for one of the listeners; the engine asks, under its own lock.
+    def _has_ended(self) -> bool:
+        return self._is_ending
 
-        Under this lock as well from the look at what was changed or stopped until the message has
-        its listener: a leave or stop comes before and nothing is taken, or after and waits for it.
-        """
-        with self._lock:
-            if self._is_changed:
-                return _LOOK_AGAIN
-            if not self._session.connection.is_started:
-                return None
-            self._session.begin_work()
-            version, in_parts = definitions_version(self._core), self._is_own_thread()
-            for place, listener in enumerate(self._listeners):
-                found = listener.take(version, in_parts=in_parts)
-                if found is not None:
-                    self._current = listener
-                    self._listeners.append(self._listeners.pop(place))
-                    return found
-            return None
+    def _may_get(self) -> bool:
+        is_started = self._session.connection.is_started
+        return is_started and any(not listener.is_held for listener in self._listeners)
+
+    def _get(self, waiting: list[Listener]) -> _Outcome:
+        """Let a get stand until it has a message, has failed, or something has changed."""
+        options = c.MQGMO_WAIT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
+        if not waiting[0].consumer.is_automatic:
+            options |= c.MQGMO_SYNCPOINT
+        under_way = self._session.mq.asynchronous.get_any(
+            [listener.handle for listener in waiting],
+            options,
+            on_done=self._come,
+            on_refused=self._refuse,
+        )
+        while True:
+            with self._changed:
+                while not (self._outcome or self._refusals or self._is_changed):
+                    self._changed.wait()
+                refusals, self._refusals = self._refusals, deque()
+                is_changed, self._is_changed = self._is_changed, False
+                outcome = None if refusals or is_changed else self._outcome
+                if outcome is not None:
+                    self._outcome = None
+                    return outcome
+            for error in refusals:
+                self._session.connection.reports.report(jms_error(error))
+            if is_changed and under_way.cancel():
+                self._come(_LOOK_AGAIN)
+
+    def _come(self, outcome: _Outcome) -> None:
+        """Take note of how the get that stands has ended."""
+        with self._changed:
+            self._outcome = outcome
+            if isinstance(outcome, Delivery):
+                for listener in self._waiting_for:
+                    if listener.handle == outcome.handle:
+                        self._take(listener, outcome)
+                        break
+            self._waiting_for = []
+            self._changed.notify_all()
+
+    def _take(self, listener: Listener, delivery: Delivery) -> None:
+        """Let a listener have a message; the others are asked before it the next time."""
+        self._current, self._waiting_for = listener, []
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+            self._listeners.append(listener)
+        listener.begins_unit = not self._session.has_work
+        if not listener.consumer.is_automatic:
+            self._session.begin_work(delivery.result.message.seen_ms)
+
+    def _refuse(self, _handle: int, error: MQError) -> None:
+        with self._changed:
+            self._refusals.append(error)
+            self._changed.notify_all()
 
     def _settle(self) -> None:
-        with self._lock:
-            self._current = None
-            waiting, self._settled = self._settled, []
-        for settled in waiting:
-            settled.set()
+        with self._changed:
+            self._current, self._waiting_for = None, []
+            self._changed.notify_all()
 
-    def _deal_with(self, found: Found) -> None:
-        listener = found.listener
-        if found.message is None:
-            assert found.error is not None
-            self._session.connection.reports.report(jms_error(found.error))
-            return
+    def _deal_with(self, listener: Listener, delivery: Delivery) -> None:
         try:
-            message = listener.consumer.accept(found.message)
+            message = listener.consumer.accept(delivery)
         except MQError as error:
             if listener.begins_unit:
                 self._session.undo()
@@ -293,12 +293,14 @@ class Listening:
         else:
             # None was backed out too often and has been moved away.
             if message is not None:
-                self._hand_over(listener, message)
+                self._hand_over(listener, delivery, message)
+        self._settle()
 
-    def _hand_over(self, listener: Listener, message: Message) -> None:
+    def _hand_over(self, listener: Listener, delivery: Delivery, message: Message) -> None:
         failure = self._call(listener, message)
         try:
-            listener.consumer.settle(is_done=failure is None and not listener.must_recover)
+            is_done = failure is None and not listener.must_recover
+            listener.consumer.settle(delivery, is_done=is_done)
         except MQError as error:
             self._hold(listener, error)
         listener.must_recover = False
@@ -322,5 +324,11 @@ class Listening:
 
     def _hold(self, listener: Listener, error: MQError) -> None:
         # Its message is on the queue again and would come at once, for ever.
-        listener.hold(definitions_version(self._core))
+        listener.is_held = True
+
+        def release(_outcome: MQError | None) -> None:
+            listener.is_held = False
+            self._look_again()
+
+        self._session.mq.asynchronous.await_definitions(on_done=release)
         self._session.connection.reports.report(jms_error(error))

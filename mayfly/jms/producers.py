@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from mayfly.engine import Handle, check_topic_string
+from mayfly.connection import Opened
+from mayfly.connection.values import check_topic_string
 from mayfly.jms.async_sending import CompletionListener
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import IllegalStateException, InvalidDestinationException, classic, refuse
 from mayfly.jms.lifetimes import begins_every_life_at_the_put
 from mayfly.jms.roles import OwningSession
-from mayfly.jms.sending import destination_to_use, leads_to_topic, queue_name_in, send
+from mayfly.jms.sending import destination_to_use, send
 from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi import reasons as rc
-from mayfly.mqi.constants import MQOO_OUTPUT
+from mayfly.mqi.constants import MQOO_OUTPUT, MQOT_Q
 
 
 class MessageProducer(ShowsSettings):
@@ -31,14 +32,16 @@ class MessageProducer(ShowsSettings):
         self._session = session
         self._settings = Settings()
         self._destination: Queue | Topic | None = None
-        self._handle: Handle | None = None
+        self._opened: Opened | None = None
         self._is_open = True
         if destination is not None:
             self._destination = target = destination_to_use(destination)
             if isinstance(target, Topic):
                 check_topic_string(target.topic_name, wildcards=False)
-            elif not leads_to_topic(session, target):
-                self._handle = session.mq.open(queue_name_in(session, target), MQOO_OUTPUT)
+            else:
+                self._opened = session.mq.open(
+                    target.queue_name, MQOO_OUTPUT, manager=target.queue_manager
+                )
 
     @property
     def destination(self) -> Destination | None:
@@ -69,7 +72,7 @@ class MessageProducer(ShowsSettings):
         MQRC_EXPIRY_ERROR when it is longer than the life (D7), MQRC_OPTIONS_ERROR when absurd.
         """
         self._check_open()
-        self._settings.set_delay(self._session.manager, delay_ms, self._is_paired)
+        self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
 
     def set_disable_message_id(self, value: bool) -> None:
         """Ask that no message id be shown."""
@@ -94,7 +97,7 @@ class MessageProducer(ShowsSettings):
         """
         self._check_open()
         destination, message, settings = self._arguments(what, terms)
-        put = partial(send, self._session, destination, message, settings, self._handle)
+        put = partial(send, self._session, destination, message, settings, self._opened)
         if completion_listener is None:
             put()
         else:
@@ -110,8 +113,8 @@ class MessageProducer(ShowsSettings):
         completions.wait_until_told()
         if self._is_open:
             self._is_open = False
-            if self._handle is not None:
-                self._session.close_handle(self._handle)
+            if self._opened is not None:
+                self._session.close_handle(self._opened.handle)
 
     def _arguments(
         self, what: tuple[object, ...], terms: dict[str, int]
@@ -138,10 +141,11 @@ class MessageProducer(ShowsSettings):
 
     def _is_paired(self) -> bool:
         """Return False if the life may begin at the release, where it does not meet the delay."""
-        if self._handle is not None:
-            return not self._handle.path.ttl_from_release
+        mq, opened = self._session.mq, self._opened
+        if opened is not None and opened.kind == MQOT_Q:
+            return not mq.objects.lives_from_release(opened.handle)
         is_unnamed = self._destination is None
-        return not is_unnamed or begins_every_life_at_the_put(self._session.manager)
+        return not is_unnamed or begins_every_life_at_the_put(mq)
 
     def _check_open(self) -> None:
         self._session.check_open()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from mayfly.engine import Message as QueueMessage
+from mayfly.connection import Message as QueueMessage
 from mayfly.jms import constants as k
 from mayfly.jms import values as v
 from mayfly.jms.bodies import MapMessage, StreamMessage

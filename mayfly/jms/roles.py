@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from mayfly.engine import Handle, Manager
-from mayfly.engine import Session as EngineSession
+from mayfly.connection import Connection as QueueConnection
+from mayfly.connection import Opened
 from mayfly.jms.async_sending import Completions
-from mayfly.jms.destinations import TemporaryQueue, TemporaryTopic
+from mayfly.jms.destinations import Queue, TemporaryQueue, TemporaryTopic
 from mayfly.jms.exception_reports import ExceptionReports
 from mayfly.jms.temporary_topics import TemporaryTopics
 from mayfly.mqi.errors import MQError
@@ -21,7 +21,7 @@ from mayfly.runtime import Lock
 class OwningConnection(Protocol):
     """The connection that a session belongs to."""
 
-    manager: Manager
+    mq: QueueConnection
     lifetime_ms: int
     topics: TemporaryTopics
     reports: ExceptionReports
@@ -34,8 +34,8 @@ class OwningConnection(Protocol):
     def begin(self) -> None:
         """Let the client id stay as it is: the connection is being used."""
 
-    def connect(self) -> EngineSession:
-        """Return a new engine session of the connection's user."""
+    def connect(self) -> QueueConnection:
+        """Return a new conversation of the connection's user."""
 
     def create_temporary_queue(self) -> TemporaryQueue:
         """Make a temporary queue."""
@@ -82,8 +82,7 @@ class Listens(Protocol):
 class OwningSession(Protocol):
     """The session that a consumer, a producer or a browser belongs to."""
 
-    manager: Manager
-    mq: EngineSession
+    mq: QueueConnection
     lock: Lock
     acknowledge_mode: int
     transacted: bool
@@ -91,6 +90,8 @@ class OwningSession(Protocol):
     completions: Completions
     #: Why its unit of work cannot be committed, if it cannot.
     must_roll_back: MQError | None
+    #: Whether something was sent or received in its unit of work.
+    has_work: bool
 
     @property
     def connection(self) -> OwningConnection:
@@ -103,7 +104,7 @@ class OwningSession(Protocol):
     def check_open(self) -> None:
         """Raise IllegalStateException when it is closed."""
 
-    def begin_work(self) -> None:
+    def begin_work(self, now_ms: int | None = None) -> None:
         """Let the time of a transaction run from now, unless it does."""
 
     def undo(self) -> None:
@@ -112,17 +113,14 @@ class OwningSession(Protocol):
     def acknowledge(self) -> None:
         """Acknowledge all that was received in it."""
 
-    def connect(self) -> EngineSession:
-        """Return another engine session, for a consumer that commits on its own."""
+    def output(self, queue: Queue) -> Opened:
+        """Return what a queue's name leads to, open for one send."""
 
-    def output_handle(self, name: str) -> Handle:
-        """Return a handle on a queue, for one send to it."""
+    def release_output(self, queue: Queue, opened: Opened) -> None:
+        """Give back what was used for a send."""
 
-    def release_output(self, name: str, handle: Handle) -> None:
-        """Give back a handle that was used for a send."""
-
-    def close_handle(self, handle: Handle) -> None:
-        """Close a handle of its engine session."""
+    def close_handle(self, handle: int) -> None:
+        """Close a handle of its conversation, unless it is closed."""
 
     def forget(self, consumer: Any) -> None:
         """Forget a consumer that was closed."""

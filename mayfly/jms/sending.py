@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mayfly.engine import Handle, PutRequest, full_name
-from mayfly.engine.face.jms import PublishResult, PutResult
+from typing import NamedTuple
+
+from mayfly.connection import Opened, PutResult
 from mayfly.jms import constants as k
 from mayfly.jms.destinations import Destination, Queue, Topic
 from mayfly.jms.errors import InvalidDestinationException, MessageFormatException, refuse
@@ -13,6 +14,7 @@ from mayfly.jms.settings import Settings
 from mayfly.jms.writing import EncodedMessage, Special, Terms, outgoing, special_of
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 from mayfly.selectors.identifiers import id_text
 
 _PERSISTENCES = {
@@ -22,7 +24,9 @@ _PERSISTENCES = {
 }
 
 #: What became of a message, and the terms it was sent on.
-Sent = tuple[PutResult | PublishResult, Terms]
+Sent = tuple[PutResult, Terms]
+#: The terms for a temporary queue, which holds no persistent message.
+_VOLATILE = {"persistence": c.MQPER_NOT_PERSISTENT, "delivery_mode": k.NON_PERSISTENT}
 
 
 def send(
@@ -30,9 +34,9 @@ def send(
     destination: Queue | Topic,
     message: object,
     settings: Settings,
-    handle: Handle | None,
+    opened: Opened | None,
 ) -> None:
-    """Send a message and fill in its headers; a handle is that of a producer's own queue.
+    """Send a message and fill in its headers; ``opened`` is a producer's own queue.
 
     Raises MQError and JMSException; the message is as it was and nothing is sent then.
     """
@@ -46,20 +50,15 @@ def send(
         if session.transacted:
             session.listening.check_thread("send")
             session.begin_work()
-        sent: Sent
+        life_ms = _life_ms(destination, settings)
+        going = _Sending(session, destination, message, settings, special, life_ms)
         if isinstance(destination, Topic):
-            sent = _publish(session, destination, message, settings, special)
-        elif handle is not None:
-            sent = _put(session, destination, message, settings, special, handle)
-        elif leads_to_topic(session, destination):
-            sent = _publish(session, destination, message, settings, special)
+            sent = going.publish(destination)
+        elif opened is not None:
+            sent = going.put(opened)
         else:
-            name = queue_name_in(session, destination)
-            handle = session.output_handle(name)
-            try:
-                sent = _put(session, destination, message, settings, special, handle)
-            finally:
-                session.release_output(name, handle)
+            sent = going.put_by_name(destination)
+        session.has_work = session.has_work or session.transacted
     _fill_in(message, destination, settings, sent)
 
 
@@ -79,17 +78,6 @@ def queue_to_use(destination: object) -> Queue:
     return found
 
 
-def leads_to_topic(session: OwningSession, queue: Queue) -> bool:
-    """Tell whether a queue here is the alias of a topic: what is sent to it is published."""
-    name = queue_name_in(session, queue)
-    return session.mq.leads_to_topic(name)
-
-
-def queue_name_in(session: OwningSession, queue: Queue) -> str:
-    """Return the name of a queue, with its queue manager where that is another one (C2)."""
-    return full_name(queue.queue_name, queue.queue_manager, session.manager.name)
-
-
 def _check_delayed(special: Special) -> None:
     """Raise MQRC_OPTIONS_ERROR where a delay is forbidden: retained (D8), in a group (D9)."""
     if special.is_retained:
@@ -98,70 +86,125 @@ def _check_delayed(special: Special) -> None:
         refuse(rc.MQRC_OPTIONS_ERROR, f"{k.JMSX_GROUPID} with a delivery delay")
 
 
-def _put(
-    session: OwningSession,
-    queue: Queue,
-    message: Message,
-    settings: Settings,
-    special: Special,
-    handle: Handle,
-) -> Sent:
-    now_ms = session.manager.now_ms()
-    begin_ms = now_ms + settings.delay_ms if handle.path.ttl_from_release else now_ms
-    terms = _terms(queue, settings, now_ms, begin_ms)
-    if handle.queue.definition.definition_type == c.MQQDT_TEMPORARY_DYNAMIC:
-        # Such a queue holds none, and JMS sends persistent messages unless told otherwise.
-        volatile = {"persistence": c.MQPER_NOT_PERSISTENT, "delivery_mode": k.NON_PERSISTENT}
-        terms = terms._replace(**volatile)
-    going = outgoing(message, queue, terms, special)
-    options = c.MQPMO_SYNCPOINT if session.transacted else c.MQPMO_NO_SYNCPOINT
-    return handle.put(going.body, _request(queue, settings, going), options), terms
+class _Sending(NamedTuple):
+    """One message on its way to one destination."""
 
+    session: OwningSession
+    destination: Queue | Topic
+    message: Message
+    settings: Settings
+    special: Special
+    #: 0 is for ever.
+    life_ms: int
 
-def _publish(
-    session: OwningSession,
-    destination: Queue | Topic,
-    message: Message,
-    settings: Settings,
-    special: Special,
-) -> Sent:
-    now_ms = session.manager.now_ms()
-    terms = _terms(destination, settings, now_ms, now_ms)
-    going = outgoing(message, destination, terms, special)
-    result = session.mq.publish_as(
-        destination.topic_name if isinstance(destination, Topic) else "",
-        going.body,
-        _request(destination, settings, going),
-        syncpoint=session.transacted,
-        retain=special.is_retained,
-        alias="" if isinstance(destination, Topic) else destination.queue_name,
-    )
-    return result, terms
+    def publish(self, topic: Topic) -> Sent:
+        """Publish to a topic."""
+        going, terms = self._encoded(self.session.mq.now_ms())
+        sent = self.session.mq.put1(
+            "",
+            going.body,
+            going.descriptor,
+            self._options(is_topic=True),
+            kind=c.MQOT_TOPIC,
+            topic=topic.topic_name,
+            correl_id=going.correl_id,
+            time_to_live_ms=self.life_ms or None,
+            delay_ms=self.settings.delay_ms,
+        )
+        return sent, terms
+
+    def put_by_name(self, queue: Queue) -> Sent:
+        """Put to a queue that is open for this one message, or for the unit of work.
+
+        Outside of one MQPUT1 does it, unless more must be known of the queue before.
+        """
+        session = self.session
+        if not (session.transacted or self.special.is_retained or self._is_paired):
+            try:
+                return self._put1(queue)
+            except MQError as error:
+                if error.reason != rc.MQRC_PERSISTENT_NOT_ALLOWED:
+                    raise
+        opened = session.output(queue)
+        try:
+            return self.put(opened)
+        finally:
+            session.release_output(queue, opened)
+
+    def put(self, opened: Opened) -> Sent:
+        """Put to an open queue, or to the topic that it is the alias of."""
+        mq, is_topic = self.session.mq, opened.kind == c.MQOT_TOPIC
+        begin_ms = now_ms = mq.now_ms()
+        if self._is_paired and not is_topic and mq.objects.lives_from_release(opened.handle):
+            begin_ms += self.settings.delay_ms
+        is_temporary = opened.definition_type == c.MQQDT_TEMPORARY_DYNAMIC
+        going, terms = self._encoded(now_ms, begin_ms, is_temporary=is_temporary)
+        result = mq.put(
+            opened.handle,
+            going.body,
+            going.descriptor,
+            self._options(is_topic=is_topic),
+            correl_id=going.correl_id,
+            time_to_live_ms=self.life_ms or None,
+            delay_ms=self.settings.delay_ms,
+        )
+        # None is for asynchronous puts only.
+        assert result is not None
+        return result, terms
+
+    @property
+    def _is_paired(self) -> bool:
+        """Whether it has both a delay and a life, so that it matters from when the life runs."""
+        return bool(self.settings.delay_ms and self.life_ms)
+
+    def _put1(self, queue: Queue) -> Sent:
+        mq = self.session.mq
+        going, terms = self._encoded(mq.now_ms())
+        sent = mq.put1(
+            queue.queue_name,
+            going.body,
+            going.descriptor,
+            c.MQPMO_NO_SYNCPOINT,
+            manager=queue.queue_manager,
+            correl_id=going.correl_id,
+            time_to_live_ms=self.life_ms or None,
+            delay_ms=self.settings.delay_ms,
+        )
+        return sent, terms
+
+    def _encoded(
+        self, now_ms: int, begin_ms: int | None = None, *, is_temporary: bool = False
+    ) -> tuple[EncodedMessage, Terms]:
+        begin_ms = now_ms if begin_ms is None else begin_ms
+        terms = self._terms(now_ms, begin_ms)
+        if is_temporary:
+            # JMS sends persistent messages unless told otherwise.
+            terms = terms._replace(**_VOLATILE)
+        return outgoing(self.message, self.destination, terms, self.special), terms
+
+    def _terms(self, now_ms: int, begin_ms: int) -> Terms:
+        """Return the terms of the message, whose life begins at a moment."""
+        destination, settings = self.destination, self.settings
+        said = destination.persistence
+        mode = settings.delivery_mode if said < 0 else said
+        priority = settings.priority if destination.priority < 0 else destination.priority
+        as_defined = destination.priority == k.AS_QUEUE_DEFINITION
+        return Terms(
+            mode,
+            priority,
+            _PERSISTENCES[k.AS_QUEUE_DEFINITION if said == k.AS_QUEUE_DEFINITION else mode],
+            k.AS_QUEUE_DEFINITION if as_defined else priority,
+            0 if settings.disables_timestamp else now_ms,
+            begin_ms + self.life_ms if self.life_ms else 0,
+        )
+
+    def _options(self, *, is_topic: bool) -> int:
+        options = c.MQPMO_SYNCPOINT if self.session.transacted else c.MQPMO_NO_SYNCPOINT
+        return options | (c.MQPMO_RETAIN if is_topic and self.special.is_retained else 0)
 
 
 def _life_ms(destination: Destination, settings: Settings) -> int:
     return settings.time_to_live_ms if destination.expiry_ms < 0 else destination.expiry_ms
-
-
-def _request(destination: Destination, settings: Settings, going: EncodedMessage) -> PutRequest:
-    life_ms = _life_ms(destination, settings) or None
-    return PutRequest(going.descriptor, b"", going.correl_id, life_ms, settings.delay_ms)
-
-
-def _terms(destination: Destination, settings: Settings, now_ms: int, begin_ms: int) -> Terms:
-    """Return the terms of a message whose life begins at a moment."""
-    said, life_ms = destination.persistence, _life_ms(destination, settings)
-    mode = settings.delivery_mode if said < 0 else said
-    priority = settings.priority if destination.priority < 0 else destination.priority
-    as_defined = destination.priority == k.AS_QUEUE_DEFINITION
-    return Terms(
-        mode,
-        priority,
-        _PERSISTENCES[k.AS_QUEUE_DEFINITION if said == k.AS_QUEUE_DEFINITION else mode],
-        k.AS_QUEUE_DEFINITION if as_defined else priority,
-        0 if settings.disables_timestamp else now_ms,
-        begin_ms + life_ms if life_ms else 0,
-    )
 
 
 def _fill_in(message: Message, destination: Destination, settings: Settings, sent: Sent) -> None:

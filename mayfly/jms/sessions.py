@@ -5,9 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from mayfly.engine import Handle
-from mayfly.engine import Session as EngineSession
-from mayfly.engine.face.jms import remove_idle
+from mayfly.connection import Opened
 from mayfly.jms.async_sending import Completions
 from mayfly.jms.browsers import QueueBrowser
 from mayfly.jms.constants import ACKNOWLEDGE_MODES, CLIENT_ACKNOWLEDGE, SESSION_TRANSACTED
@@ -58,25 +56,26 @@ class Session(MakesMessages):
         if isinstance(session_mode, bool) or session_mode not in ACKNOWLEDGE_MODES:
             raise JMSException(f"session mode {session_mode!r}", rc.MQRC_OPTIONS_ERROR)
         self.connection = connection
-        self.manager = connection.manager
         self.acknowledge_mode = session_mode
         #: Whether a port has lent it to an on_message, which cannot end the port's transaction.
         self.is_lent = False
         self.transacted = session_mode == SESSION_TRANSACTED
-        self.mq: EngineSession = connection.connect()
+        self.mq = connection.connect()
         #: Held by each operation but the wait of a receive, so that a close comes between two.
-        self.lock: Lock = connection.manager.runtime.reentrant_lock("jms session")
+        self.lock: Lock = self.mq.runtime.reentrant_lock("jms session")
         self.is_open = True
         #: Why the unit of work cannot be committed: it holds a message that nobody would get.
         self.must_roll_back: MQError | None = None
+        #: Whether something was sent or received in the unit of work.
+        self.has_work = False
         #: How long a transaction may last, 0 for ever, and when the one under way began.
         self._lifetime_ms = connection.lifetime_ms if self.transacted else 0
         self._begun_ms = 0
         self.listening = Listening(self)
-        self.completions = Completions(connection.reports)
+        self.completions = Completions(connection.reports, self.mq.runtime)
         self._consumers: list[MessageConsumer] = []
         #: Queues that this unit of work sends to; they stay open until its end.
-        self._outputs: dict[str, Handle] = {}
+        self._outputs: dict[tuple[str, str], Opened] = {}
 
     def create_queue(self, name: str) -> Queue:
         """Return a queue by its name or URI; it need not exist."""
@@ -114,7 +113,7 @@ class Session(MakesMessages):
             self.check_open()
             self.connection.begin()
             full = full_name(self.connection, name, is_durable=True)
-            remove_idle(self.mq, full)
+            self.mq.topics.remove(full)
 
     def create_producer(self, destination: Destination | None = None) -> MessageProducer:
         """Return a producer for a queue or topic, or for those named with each send."""
@@ -240,13 +239,13 @@ class Session(MakesMessages):
             if not self.listening.recover():
                 self._back_out()
 
-    def begin_work(self) -> None:
+    def begin_work(self, now_ms: int | None = None) -> None:
         """Let the time of the transaction run from now when nothing is in it yet.
 
         Called before each send and receive: what a receive waits is part of it (L9).
         """
-        if self._lifetime_ms and self.mq.unit_of_work.is_empty:
-            self._begun_ms = self.manager.now_ms()
+        if self._lifetime_ms and not self.has_work:
+            self._begun_ms = self.mq.now_ms() if now_ms is None else now_ms
 
     def undo(self) -> None:
         """Back the unit of work out, for a listener that cannot have its message."""
@@ -291,33 +290,30 @@ class Session(MakesMessages):
         self.listening.check_not_called_back(call)
         self.completions.check_not_called_back(call)
 
-    def connect(self) -> EngineSession:
-        """Return another engine session, for a consumer that commits on its own."""
-        return self.connection.connect()
-
-    def close_handle(self, handle: Handle) -> None:
+    def close_handle(self, handle: int) -> None:
         """Close a handle of a producer or browser, which may have gone with the session."""
         with self.lock:
-            if handle.is_open and self.mq.is_open:
-                handle.close()
+            if self.mq.is_open and self.mq.objects.is_open(handle):
+                self.mq.close_object(handle)
 
-    def output_handle(self, name: str) -> Handle:
+    def output(self, queue: Queue) -> Opened:
         """Open a queue for the send of a producer without one; :meth:`release_output` closes it.
 
-        As MQPUT1, so that a queue to which nothing is being sent can be deleted; but a unit of
-        work, which holds on to its queues anyway, opens each only once.
+        A queue to which nothing is being sent can be deleted; but a unit of work, which holds on to
+        its queues anyway, opens each only once.
         """
-        handle = self._outputs.get(name)
-        if handle is None:
-            handle = self.mq.open(name, MQOO_OUTPUT)
+        key = queue.queue_name, queue.queue_manager
+        opened = self._outputs.get(key)
+        if opened is None:
+            opened = self.mq.open(queue.queue_name, MQOO_OUTPUT, manager=queue.queue_manager)
             if self.transacted and len(self._outputs) < _OUTPUT_LIMIT:
-                self._outputs[name] = handle
-        return handle
+                self._outputs[key] = opened
+        return opened
 
-    def release_output(self, name: str, handle: Handle) -> None:
-        """Close what :meth:`output_handle` has opened, unless the unit of work keeps it."""
-        if self._outputs.get(name) is not handle:
-            handle.close()
+    def release_output(self, queue: Queue, opened: Opened) -> None:
+        """Close what :meth:`output` has opened, unless the unit of work keeps it."""
+        if self._outputs.get((queue.queue_name, queue.queue_manager)) is not opened:
+            self.mq.close_object(opened.handle)
 
     def interrupt(self) -> None:
         """End the waits of receives, which then see that the connection is stopped."""
@@ -349,6 +345,7 @@ class Session(MakesMessages):
             self._back_out()
             raise TransactionRolledBackException(cause.detail, cause.reason) from cause
         self._close_outputs()
+        self.has_work = False
         try:
             self.mq.commit()
         except ConnectionBroken as error:
@@ -358,9 +355,9 @@ class Session(MakesMessages):
 
     def _lateness(self) -> MQError | None:
         """Return why the transaction cannot be committed any more, when it has lasted too long."""
-        if not self._lifetime_ms or self.mq.unit_of_work.is_empty:
+        if not self._lifetime_ms or not self.has_work:
             return None
-        elapsed_ms = self.manager.now_ms() - self._begun_ms
+        elapsed_ms = self.mq.now_ms() - self._begun_ms
         if not is_timed_out(elapsed_ms, self._lifetime_ms):
             return None
         limit = f"the total transaction lifetime timeout is {self._lifetime_ms} ms"
@@ -369,12 +366,13 @@ class Session(MakesMessages):
     def _back_out(self) -> None:
         self.must_roll_back = None
         self._close_outputs()
+        self.has_work = False
         self.mq.backout()
 
     def _close_outputs(self) -> None:
         outputs, self._outputs = self._outputs, {}
-        for handle in outputs.values():
-            self.close_handle(handle)
+        for opened in outputs.values():
+            self.close_handle(opened.handle)
 
     def __enter__(self) -> Self:
         """Return the session."""

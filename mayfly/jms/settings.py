@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from mayfly.engine import Manager
+from mayfly.connection import Connection as QueueConnection
 from mayfly.jms import constants as k
 from mayfly.jms.lifetimes import (
     check_delay,
@@ -45,9 +45,11 @@ class Settings:
         check_pair(checked_ms, self.delay_ms, is_paired)
         self.time_to_live_ms = checked_ms
 
-    def set_delay(self, manager: Manager, delay_ms: object, is_paired: Callable[[], bool]) -> None:
+    def set_delay(
+        self, mq: QueueConnection, delay_ms: object, is_paired: Callable[[], bool]
+    ) -> None:
         """Set the delay; raises MQRC_FUNCTION_NOT_SUPPORTED (D5), MQRC_EXPIRY_ERROR (D7), 2046."""
-        checked_ms = check_delay(manager, delay_ms)
+        checked_ms = check_delay(mq, delay_ms)
         check_pair(self.time_to_live_ms, checked_ms, is_paired)
         self.delay_ms = checked_ms
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Self
 
-from mayfly.engine import Handle
+from mayfly.connection import Opened
 from mayfly.jms.async_sending import CompletionListener, check_completion_listener
 from mayfly.jms.bodies import MapMessage
 from mayfly.jms.bytes_message import BytesMessage
@@ -28,7 +28,7 @@ from mayfly.jms.settings import Settings, ShowsSettings
 from mayfly.mqi.errors import MQError
 from mayfly.mqi.properties import Typed
 
-_NO_HANDLE: Handle | None = None
+_NOT_OPENED: Opened | None = None
 
 
 class JMSProducer(ShowsSettings, PropertyAccess):
@@ -71,7 +71,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
         Raises MQRC_FUNCTION_NOT_SUPPORTED on a queue manager that knows no delay (D5),
         MQRC_EXPIRY_ERROR when it is longer than the life (D7), MQRC_OPTIONS_ERROR when absurd.
         """
-        self._settings.set_delay(self._session.manager, delay_ms, self._is_paired)
+        self._settings.set_delay(self._session.mq, delay_ms, self._is_paired)
         return self
 
     def set_disable_message_id(self, value: bool) -> Self:
@@ -166,7 +166,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
             if self._properties:
                 message.add_properties(self._properties)
             self._set_headers(message)
-            put = partial(send, self._session, target, message, self._settings, _NO_HANDLE)
+            put = partial(send, self._session, target, message, self._settings, _NOT_OPENED)
             if self._async_listener is None:
                 put()
             else:
@@ -183,7 +183,7 @@ class JMSProducer(ShowsSettings, PropertyAccess):
 
     def _is_paired(self) -> bool:
         """Return False if a life may begin at the release somewhere; each send is checked."""
-        return begins_every_life_at_the_put(self._session.manager)
+        return begins_every_life_at_the_put(self._session.mq)
 
     def _set_headers(self, message: Message) -> None:
         headers = self._headers

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mayfly.engine import Session as EngineSession
-from mayfly.engine.face.jms import OpenSubscription, open_durable
 from mayfly.jms.destinations import Topic
 from mayfly.jms.errors import refuse
 from mayfly.jms.roles import OwningConnection
@@ -39,16 +37,4 @@ def full_name(connection: OwningConnection, name: object, *, is_durable: bool) -
         refuse(rc.MQRC_SUB_NAME_ERROR, f"{name!r} cannot name a subscription")
     kind = "JMS" if is_durable else "JMS.ND"
     client = (connection.client_id or "").translate(_QUOTED)
-    return f"{kind}:{connection.manager.name}:{client}:{name}"
-
-
-def open_subscription(mq: EngineSession, name: str, wanted: Wanted) -> OpenSubscription:
-    """Make the subscription that is wanted, or open it again; ``name`` is the full one.
-
-    Raises as ``open_durable`` of the engine, for one that is not durable as Session.subscribe.
-    """
-    topic, selector = wanted.topic.topic_name, wanted.selector or ""
-    shared, no_local = wanted.is_shared, wanted.no_local
-    if wanted.is_durable:
-        return open_durable(mq, name, topic, selector=selector, shared=shared, no_local=no_local)
-    return mq.subscribe(topic, name=name, selector=selector, shared=shared, no_local=no_local)
+    return f"{kind}:{connection.mq.name}:{client}:{name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from mayfly.connection import Delivery, GetResult, LocalConnection
 from mayfly.engine import Message as QueueMessage
 from mayfly.engine.face.jms import LOOK_YOURSELF, Wait
 from mayfly.jms.errors import IllegalStateException
@@ -14,6 +15,7 @@ from mayfly.listener.conversations import Conversations
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.transactions import Transaction, TransactionRolledBack
+from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 
 _LOG = logging.getLogger("mayfly.listener")
@@ -40,7 +42,9 @@ class ServerSession:
         self._conversations, self._settings, self._tally = conversations, settings, tally
         self.session: Session
         self.session, self._consumer = conversations.open()
-        handle = self._consumer.open_handle()
+        number = self._consumer.open_handle()
+        assert isinstance(self.session.mq, LocalConnection)
+        handle = self.session.mq._objects.queue(number, rc.MQRC_HOBJ_ERROR)
         self._queue = handle.queue
         self._source = handle.source()
         #: Under which messages of its queue come.
@@ -89,7 +93,7 @@ class ServerSession:
         outcome of the commit is unknown.
         """
         try:
-            received = self._consumer.accept(message)
+            received = self._consumer.accept(Delivery(0, GetResult(message, 0, 0), 0))
         except MQError:
             transaction.rollback()
             raise

@@ -14,6 +14,7 @@ import pytest
 
 from mayfly import QueueManager, jms
 from mayfly.engine.finding.alive import REFUSALS
+from mayfly.engine.waiting import DEFINITIONS
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import StoreDamaged
@@ -783,7 +784,7 @@ def test_a_message_that_nobody_takes_is_told_once_and_held_until_somebody_can(
         context.set_exception_listener(errors)
         listen(context, inbox)
         assert errors.next().reason == rc.MQRC_BACKOUT_THRESHOLD_REACHED
-        wait_until_idle(manager)
+        assert manager.waits.is_waited_on(DEFINITIONS)
         assert (manager.counts("Q1").live, manager.counts("Q1").locked) == (1, 0)
         context.start()
         assert errors.next().reason == rc.MQRC_BACKOUT_THRESHOLD_REACHED

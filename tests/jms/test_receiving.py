@@ -203,10 +203,10 @@ def test_nothing_comes_while_stopped_and_the_wait_ends_in_its_time(
 ) -> None:
     receiver = waiting(manager, consumer, 5_000)
     context.stop()
-    receiver.wait_until_waiting(manager, stopped_number(context))
+    wait_until_stopped(context)
     context.create_producer().send(q1, "x")
     clock.advance(4_999)
-    receiver.wait_until_waiting(manager, stopped_number(context))
+    wait_until_stopped(context)
     clock.advance(1)
     assert receiver.result() is None
     assert consumer.receive_no_wait() is None
@@ -219,7 +219,7 @@ def test_a_receive_goes_on_when_started_again(
 ) -> None:
     receiver = waiting(manager, consumer)
     context.stop()
-    receiver.wait_until_waiting(manager, stopped_number(context))
+    wait_until_stopped(context)
     context.create_producer().send(q1, "x")
     context.start()
     assert text_in(receiver) == "x"
@@ -230,7 +230,7 @@ def test_a_close_ends_the_wait_of_a_stopped_connection(
 ) -> None:
     context.stop()
     receiver = Receiver(consumer.receive)
-    receiver.wait_until_waiting(manager, stopped_number(context))
+    wait_until_stopped(context)
     context.close()
     assert receiver.result() is None
 
@@ -246,9 +246,10 @@ def test_without_auto_start_a_context_begins_stopped(
     assert text_of(consumer) == "x"
 
 
-def stopped_number(context: jms.JMSContext) -> int:
-    """Return the number under which receives of a stopped connection wait."""
-    return context._connection._signal.number
+def wait_until_stopped(context: jms.JMSContext) -> None:
+    """Return when a receive of a stopped connection waits for its start."""
+    while not context._connection.waiting_count:
+        pass
 
 
 # Bodies

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import queue
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mayfly import jms
+from mayfly import QueueManager, jms
 from mayfly.mqi import reasons as rc
 from tests.jms.scene import received, refused
 
@@ -355,3 +356,21 @@ def test_there_are_no_object_messages(context: jms.JMSContext, session: jms.Sess
     for make, kind in makers:
         with refused(kind, rc.MQRC_FUNCTION_NOT_SUPPORTED):
             make()
+
+
+@pytest.mark.parametrize("control", ["NONE", "ALL", "FORCE", "COMPAT", "V6COMPAT"])
+def test_a_message_keeps_its_properties_whatever_the_queue_does_for_others(
+    context: jms.JMSContext, q1: jms.Queue, manager: QueueManager, control: str
+) -> None:
+    """PROPCTL is for programs that ask for nothing; JMS reads the MQRFH2 itself."""
+    assert manager.mqsc(f"ALTER QLOCAL(Q1) PROPCTL({control})").ok
+    producer = context.create_producer().set_property("colour", "red")
+    for _ in range(2):
+        producer.send(q1, "text")
+    shown = next(iter(context.create_browser(q1)))
+    received = context.create_consumer(q1).receive_no_wait()
+    assert received is not None
+    heard: queue.Queue[jms.Message] = queue.Queue()
+    context.create_consumer(q1).set_message_listener(heard.put)
+    for message in (shown, received, heard.get(timeout=60)):
+        assert message.get_property("colour") == "red"

@@ -1,0 +1,41 @@
+"""What makes connections to one queue manager, for facades that open several of them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mayfly.connection.interface import Connection
+from mayfly.connection.local import LocalConnection
+from mayfly.queue_manager import QueueManager
+
+
+class Connector(Protocol):
+    """Connects users to one queue manager, wherever it is."""
+
+    def __call__(
+        self, user: str | None = None, password: str | None = None, *, program: str
+    ) -> Connection:
+        """Return a new conversation of a user; ``program`` becomes PutApplName.
+
+        ``user`` None is whoever the queue manager takes the program for. Raises the reason codes of
+        MQCONN, MQRC_NOT_AUTHORIZED.
+        """
+
+
+class LocalConnector:
+    """Connects to a queue manager object of this process, and takes a user at its word."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        """Take the queue manager; raises TypeError for anything else."""
+        if not isinstance(manager, QueueManager):
+            raise TypeError(
+                f"{manager!r} is no queue manager of this process: one that another process "
+                "serves is connected to by its address (docs/SERVING.md)"
+            )
+        self._manager = manager
+
+    def __call__(
+        self, user: str | None = None, password: str | None = None, *, program: str
+    ) -> LocalConnection:
+        """Return a new conversation; the password is not looked at."""
+        return LocalConnection(self._manager.session(user, program=program), self._manager)
