@@ -133,7 +133,7 @@ class RemoteCalls:
         asked = [numbers, options, wait_ms, max_length, msg_id, correl_id, tells_refusals]
         return self._begin(Verb.GET_ANY, asked, delivery_of_row, on_done, on_met=on_refused)
 
-    def wait_until(self, moment_ms: int, *, on_done: OnDone[None]) -> UnderWay:
+    def wait_until(self, moment_ms: int | None, *, on_done: OnDone[None]) -> UnderWay:
         """Wait until the queue manager's time is a moment."""
         return self._begin(Verb.WAIT_UNTIL, [moment_ms], _nothing, on_done)
 

@@ -8,7 +8,7 @@ from operator import index
 from mayfly.connection.dropped import end_dropped
 from mayfly.connection.remote_conversation import Conversation
 from mayfly.connection.topics import Subscribed
-from mayfly.connection.values import Inquiry, Value
+from mayfly.connection.values import BackoutRule, Inquiry, Value
 from mayfly.connection.wire_values import subscribed_of_row
 from mayfly.contracts.wire_verbs import Verb
 from mayfly.mqi import constants as c
@@ -33,6 +33,15 @@ class RemoteObjects:
     def set(self, handle: int, values: Mapping[int, Value]) -> None:
         """MQSET."""
         self._call(Verb.SET, [index(handle), list(values.items())], is_doubtful=True)
+
+    def backout_rule(self, handle: int) -> BackoutRule:
+        """Return BOTHRESH and BOQNAME."""
+        return BackoutRule(*self._call(Verb.BACKOUT_RULE, [index(handle)]))
+
+    def command_level(self) -> int:
+        """Return which verbs and options the queue manager knows."""
+        level: int = self._call(Verb.COMMAND_LEVEL, [])
+        return level
 
     def lives_from_release(self, handle: int = c.MQHO_NONE) -> bool:
         """Tell of TTLFROM(RELEASE)."""

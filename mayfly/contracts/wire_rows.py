@@ -126,6 +126,7 @@ STATUS: Final = Row(
     queue=text,
     manager=text,
 )
+BACKOUT_RULE: Final = Row("backout_rule", threshold=whole, queue_name=text)
 INQUIRY: Final = Row("inquiry", values=many(scalar), warning=whole)
 FACTS: Final = Row(
     "facts",

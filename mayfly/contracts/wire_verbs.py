@@ -26,6 +26,7 @@ from mayfly.contracts.wire_fields import (
 )
 from mayfly.contracts.wire_rows import (
     AUDIT_ENTRY,
+    BACKOUT_RULE,
     CONSUMER,
     COUNTS,
     DELIVERY,
@@ -76,12 +77,15 @@ class Verb(IntEnum):
     #: Moments, and changes of definitions, that are told when they come.
     WAIT_UNTIL = 22
     AWAIT_DEFINITIONS = 23
+    COMMAND_LEVEL = 24
     #: What becomes of a message that the unit of work has got.
     FORWARD = 25
     DEAD_LETTER = 26
     REPORT_EXCEPTION = 27
     #: Of the message under a browse cursor.
     MOVE = 28
+    #: What the queue of a handle says of a message that was backed out too often.
+    BACKOUT_RULE = 29
     #: The schedule of delayed messages.
     SCHEDULE_LIST = 30
     SCHEDULE_SHOW = 31
@@ -242,6 +246,8 @@ FORMS: Final[dict[int, Form]] = {
     Verb.INQUIRE: Form(Row("inquire", handle=whole, selectors=many(whole)), INQUIRY),
     Verb.SET: Form(Row("set", handle=whole, values=many(_ATTRIBUTE)), _nothing),
     Verb.LIVES_FROM_RELEASE: Form(Row("lives_from_release", handle=whole), flag),
+    Verb.BACKOUT_RULE: Form(Row("backout_rule", handle=whole), BACKOUT_RULE),
+    Verb.COMMAND_LEVEL: Form(_none(Verb.COMMAND_LEVEL), whole),
     Verb.SUBSCRIBE: Form(
         Row(
             "subscribe",
@@ -280,7 +286,7 @@ FORMS: Final[dict[int, Form]] = {
         ),
         DELIVERY,
     ),
-    Verb.WAIT_UNTIL: Form(Row("wait_until", moment_ms=whole), _nothing),
+    Verb.WAIT_UNTIL: Form(Row("wait_until", moment_ms=maybe(whole)), _nothing),
     Verb.AWAIT_DEFINITIONS: Form(_none(Verb.AWAIT_DEFINITIONS), _nothing),
     Verb.FORWARD: Form(Row("forward", **_GOT, name=text), _nothing),
     Verb.DEAD_LETTER: Form(Row("dead_letter", **_GOT, reason=whole), _nothing),

@@ -13,7 +13,6 @@ from mayfly.engine.callbacks import Completion
 from mayfly.engine.context import PASSES, passed_on
 from mayfly.engine.core import Core
 from mayfly.engine.descriptors import Context
-from mayfly.engine.finding.search import ANY
 from mayfly.engine.finding.selector_progress import SelectorProgress, place_for
 from mayfly.engine.get import GetRequest, GetResult, Getter, Prepared, get, obtained
 from mayfly.engine.groups.handle_gets import GroupGets
@@ -40,7 +39,6 @@ from mayfly.engine.verb_options import (
     told_of_closing,
     with_options,
 )
-from mayfly.engine.watch import Source
 from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import (
@@ -340,16 +338,6 @@ class Handle:
         unit_of_work = self._owner.unit_of_work if options & SYNCPOINT else None
         return self._cursor.get_under_cursor(request, unit_of_work)
 
-    def source(self) -> Source:
-        """Return the queue for a wait on several at once; it is got from under syncpoint."""
-        self._check_open()
-        match = ANY if self._selector is None else ANY.narrowed(self._selector)
-        path, requester, unit_of_work = self.path, self.opened.requester, self._owner.unit_of_work
-        self._place = place = place_for(self._place, self._core, path.queue, match)
-        request = GetRequest(match, c.MQWI_UNLIMITED)
-        getter = Getter(self._core, path, request, unit_of_work, requester, place=place)
-        return Source(self._core, getter, requester, place)
-
     def getter(self, request: GetRequest, options: int, unit_of_work: UnitOfWork | None) -> Getter:
         """Return a get that a callback ends: into a unit of work, or a look from the beginning.
 
@@ -365,10 +353,9 @@ class Handle:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_BROWSE, "MQOO_BROWSE")
         if not looks and not self.options & INPUT:
             raise not_open(rc.MQRC_NOT_OPEN_FOR_INPUT, "MQOO_INPUT_*")
+        match, selector = request.match, self._selector
         request = request._replace(
-            match=request.match
-            if self._selector is None
-            else request.match.narrowed(self._selector),
+            match=match if selector is None else match.narrowed(selector),
             wait_ms=request.wait_ms if options & c.MQGMO_WAIT else 0,
             accept_truncated=bool(options & c.MQGMO_ACCEPT_TRUNCATED_MSG),
         )

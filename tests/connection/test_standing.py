@@ -308,6 +308,19 @@ def test_a_temporary_topic_ends_with_what_is_retained_there(
     other.close()
 
 
+def test_what_a_queue_says_of_messages_backed_out_too_often(
+    queue_manager: QueueManager, connection: Connection, queue: int
+) -> None:
+    assert connection.objects.backout_rule(queue) == (0, "")
+    queue_manager.mqsc("ALTER QLOCAL(Q1) BOTHRESH(3) BOQNAME(DEAD)\nDEFINE QALIAS(A1) TARGET(Q1)")
+    alias = connection.open("A1", c.MQOO_INPUT_SHARED).handle
+    for handle in (queue, alias):
+        assert connection.objects.backout_rule(handle) == (3, "DEAD")
+    with refused(rc.MQRC_HOBJ_ERROR):
+        connection.objects.backout_rule(99)
+    assert connection.objects.command_level() == queue_manager.command_level
+
+
 def test_lives_from_release_is_told_of_a_queue_and_of_all(
     queue_manager: QueueManager, connection: Connection, queue: int
 ) -> None:

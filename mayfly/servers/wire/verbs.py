@@ -55,6 +55,14 @@ def _lives_from_release(conversation: Caller, fields: list[Any]) -> Any:
     return conversation.connection.objects.lives_from_release(*fields)
 
 
+def _backout_rule(conversation: Caller, fields: list[Any]) -> Any:
+    return conversation.connection.objects.backout_rule(*fields)
+
+
+def _command_level(conversation: Caller, _fields: list[Any]) -> Any:
+    return conversation.connection.objects.command_level()
+
+
 def _now(conversation: Caller, _fields: list[Any]) -> Any:
     return conversation.connection.now_ms()
 
@@ -64,6 +72,8 @@ AT_ONCE: dict[int, Runs] = {
     Verb.STATUS: _status,
     Verb.INQUIRE: _inquire,
     Verb.LIVES_FROM_RELEASE: _lives_from_release,
+    Verb.BACKOUT_RULE: _backout_rule,
+    Verb.COMMAND_LEVEL: _command_level,
     Verb.NOW: _now,
 }
 
