@@ -16,7 +16,6 @@ from mayfly.engine.counting import Verification, volatile_count
 from mayfly.engine.delay.schedule import AuditEntry, Receipt, Schedule, Scheduled, ScheduleFilter
 from mayfly.engine.delivery import Identifier, new_message_id, stored_id
 from mayfly.engine.engine import Engine
-from mayfly.engine.engine import Engine as Manager
 from mayfly.engine.expiry_scan import scan_every
 from mayfly.engine.finding.search import Match
 from mayfly.engine.forwarding import (
@@ -51,7 +50,6 @@ __all__ = [
     # An open queue manager: what it is made with, where it lives, what it says of itself.
     "Configuration",
     "Engine",
-    "Manager",
     "OwnTime",
     "PLATFORMS",
     "SETTINGS",

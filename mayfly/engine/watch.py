@@ -8,10 +8,8 @@ from functools import partial
 from typing import Any
 
 from mayfly.engine.core import Core
-from mayfly.engine.finding.selector_progress import SelectorProgress
 from mayfly.engine.get import Getter
 from mayfly.engine.message import Message
-from mayfly.engine.requester import Requester
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
@@ -37,14 +35,10 @@ class Signal:
 class Source:
     """An open queue as one of those that a thread waits on; messages are got under syncpoint."""
 
-    def __init__(
-        self, core: Core, getter: Getter, requester: Requester, place: SelectorProgress | None
-    ) -> None:
-        """Take a get in a unit of work; Handle.source makes it."""
-        self._core = core
+    def __init__(self, getter: Getter) -> None:
+        """Take a get in a unit of work; Handle.getter makes it."""
         self._getter = getter
-        self._holder = requester
-        self._place = place
+        self._holder, self._place = getter.requester, getter.place
 
     @property
     def is_cut(self) -> bool:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from mayfly.engine import GetRequest, Message, forward, full_name, put_dead_letter_reply, put_reply
+from mayfly.engine.face.jms import Source
 from mayfly.ims_bridge.refusals import ImsNak, refuse
 from mayfly.ims_bridge.replies import reply_to
 from mayfly.ims_bridge.requests import Asked, Request, asked_by, feedback_of
@@ -34,7 +35,9 @@ class RequestHandler:
             self._session.close()
             raise
         self.queue_number = self._handle.queue.number
-        self.source = self._handle.source()
+        request = GetRequest(wait_ms=c.MQWI_UNLIMITED)
+        getter = self._handle.getter(request, c.MQGMO_WAIT, self._session.unit_of_work)
+        self.source = Source(getter)
 
     @property
     def backout_threshold(self) -> int:

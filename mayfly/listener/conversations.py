@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import cast
 
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import SESSION_TRANSACTED
@@ -23,7 +22,7 @@ class Conversations:
 
     def __init__(self, manager: QueueManager, settings: Settings) -> None:
         """Begin without a connection."""
-        self._factory = ConnectionFactory(cast(QueueManager, manager))
+        self._factory = ConnectionFactory(manager)
         self._settings = settings
         #: The sessions of a topic share one subscription, which ends with the last of them.
         self._subscription = f"mayfly.listener.{next(_subscriptions)}"

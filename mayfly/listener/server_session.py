@@ -6,8 +6,9 @@ import logging
 import threading
 
 from mayfly.connection import Delivery, GetResult, LocalConnection
+from mayfly.engine import GetRequest
 from mayfly.engine import Message as QueueMessage
-from mayfly.engine.face.jms import LOOK_YOURSELF, Wait
+from mayfly.engine.face.jms import LOOK_YOURSELF, Source, Wait
 from mayfly.jms.errors import IllegalStateException
 from mayfly.jms.messages import Message
 from mayfly.jms.sessions import Session
@@ -15,6 +16,7 @@ from mayfly.listener.conversations import Conversations
 from mayfly.listener.settings import Settings
 from mayfly.listener.statistics import Tally
 from mayfly.listener.transactions import Transaction, TransactionRolledBack
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 
@@ -46,7 +48,9 @@ class ServerSession:
         assert isinstance(self.session.mq, LocalConnection)
         handle = self.session.mq._objects.queue(number, rc.MQRC_HOBJ_ERROR)
         self._queue = handle.queue
-        self._source = handle.source()
+        request = GetRequest(wait_ms=c.MQWI_UNLIMITED)
+        unit_of_work = self.session.mq._session.unit_of_work
+        self._source = Source(handle.getter(request, c.MQGMO_WAIT, unit_of_work))
         #: Under which messages of its queue come.
         self.number = handle.queue.number
 

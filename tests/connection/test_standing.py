@@ -318,7 +318,7 @@ def test_what_a_queue_says_of_messages_backed_out_too_often(
         assert connection.objects.backout_rule(handle) == (3, "DEAD")
     with refused(rc.MQRC_HOBJ_ERROR):
         connection.objects.backout_rule(99)
-    assert connection.objects.command_level() == queue_manager.command_level
+    assert connection.objects.command_level() == queue_manager.engine.command_level
 
 
 def test_lives_from_release_is_told_of_a_queue_and_of_all(

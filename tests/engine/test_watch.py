@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mayfly import MQError, QueueManager
-from mayfly.engine import Message, Session, wait_for
+from mayfly.engine import GetRequest, Handle, Message, Session, wait_for
 from mayfly.engine.waiting import Waiter
 from mayfly.engine.watch import Source
 from mayfly.mqi import constants as c
@@ -18,13 +18,19 @@ from mayfly.testing import VirtualClock
 from tests.spec.scene import JOIN_SECONDS
 
 
+def source_of(session: Session, handle: Handle) -> Source:
+    """Return an open queue as something to wait on."""
+    request = GetRequest(wait_ms=c.MQWI_UNLIMITED)
+    return Source(handle.getter(request, c.MQGMO_WAIT, session.unit_of_work))
+
+
 class Watching:
     """A thread that waits for the first message of some queues."""
 
     def __init__(self, manager: QueueManager, session: Session, *names: str) -> None:
         """Begin to wait, and return when it does."""
         handles = [session.open(name, c.MQOO_INPUT_SHARED) for name in names]
-        self._sources: list[Source] = [handle.source() for handle in handles]
+        self._sources: list[Source] = [source_of(session, handle) for handle in handles]
         self._numbers = [handle.queue.number for handle in handles]
         self._manager = manager
         self.take_count = 0
@@ -142,11 +148,11 @@ def test_the_end_of_the_queue_manager_ends_the_wait(clock: VirtualClock) -> None
 
 def test_a_source_of_a_closed_handle_gives_nothing(manager: QueueManager, session: Session) -> None:
     handle = session.open("A", c.MQOO_INPUT_SHARED)
-    source = handle.source()
+    source = source_of(session, handle)
     handle.close()
     with pytest.raises(MQError) as caught:
         source.take(in_parts=True)
     assert caught.value.reason == rc.MQRC_HOBJ_ERROR
     with pytest.raises(MQError) as again:
-        handle.source()
+        source_of(session, handle)
     assert again.value.reason == rc.MQRC_HOBJ_ERROR

@@ -784,7 +784,7 @@ def test_a_message_that_nobody_takes_is_told_once_and_held_until_somebody_can(
         context.set_exception_listener(errors)
         listen(context, inbox)
         assert errors.next().reason == rc.MQRC_BACKOUT_THRESHOLD_REACHED
-        assert manager.waits.is_waited_on(DEFINITIONS)
+        assert manager.engine.waits.is_waited_on(DEFINITIONS)
         assert (manager.counts("Q1").live, manager.counts("Q1").locked) == (1, 0)
         context.start()
         assert errors.next().reason == rc.MQRC_BACKOUT_THRESHOLD_REACHED

@@ -1,6 +1,6 @@
-"""The face of the engine for listener ports: waits. Only ``mayfly.listener`` uses it."""
+"""The face of the engine for listener ports and the IMS bridge: waits on open queues."""
 
 from mayfly.engine.waiting import LOOK_YOURSELF
-from mayfly.engine.watch import Wait
+from mayfly.engine.watch import Source, Wait
 
-__all__ = ["LOOK_YOURSELF", "Wait"]
+__all__ = ["LOOK_YOURSELF", "Source", "Wait"]
