@@ -1,13 +1,17 @@
-"""The pytest plugin: fixtures ``clock`` and ``queue_manager``, in memory and in virtual time."""
+"""The pytest plugin: a queue manager in memory and in virtual time, in process or served."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from mayfly.testing.served import ServedQueueManager
 
 
 @pytest.fixture
@@ -24,3 +28,16 @@ def queue_manager(clock: VirtualClock) -> Iterator[QueueManager]:
     report = manager.verify()
     manager.close()
     assert report.ok, report.problems
+
+
+@pytest.fixture
+def served_queue_manager(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
+    """``queue_manager`` on a port of 127.0.0.1, for programs that are clients.
+
+    Needs the extra ``serve``. See ``mayfly.testing.served.ServedQueueManager``.
+    """
+    # Every pytest on this machine loads the plugin; a server takes half a second to import.
+    from mayfly.testing.served import served
+
+    with served(queue_manager) as it:
+        yield it

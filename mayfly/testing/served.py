@@ -1,0 +1,88 @@
+"""A queue manager of a test that is served on a real socket, in virtual time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mayfly.client import Client
+from mayfly.connection.endpoint import Address, Endpoint
+from mayfly.connection.remote import connect
+from mayfly.mqsc import MqscResult
+from mayfly.queue_manager import QueueManager
+from mayfly.security.admission import Admission
+from mayfly.security.developer import ADMIN, APP, DEFINITIONS, PASSWORD_VARIABLES, developer_users
+from mayfly.security.users import users_of
+from mayfly.servers.wire import WireServer
+
+HOST = "127.0.0.1"
+CHANNEL, ADMIN_CHANNEL = "DEV.APP.SVRCONN", "DEV.ADMIN.SVRCONN"
+#: The passwords of every test: the server is gone with it.
+PASSWORDS = {APP: "app-password", ADMIN: "admin-password"}
+
+
+@dataclass(frozen=True)
+class ServedQueueManager:
+    """A queue manager and the port on which clients reach it.
+
+    User ``app`` comes in by ``channel`` and may use the queues DEV.**; ``admin`` by
+    DEV.ADMIN.SVRCONN. ``queue_manager`` is the same one, without a network in between.
+    """
+
+    queue_manager: QueueManager
+    port: int
+    user: str = APP
+    password: str = PASSWORDS[APP]
+    channel: str = CHANNEL
+
+    @property
+    def name(self) -> str:
+        """The name of the queue manager."""
+        return self.queue_manager.name
+
+    @property
+    def conn_info(self) -> str:
+        """``host(port)``, as in CONNAME and for pymqi."""
+        return f"{HOST}({self.port})"
+
+    @property
+    def mqserver(self) -> str:
+        """The value of MQSERVER by which programs come here."""
+        return f"{self.channel}/TCP/{self.conn_info}"
+
+    @property
+    def url(self) -> str:
+        """The URL for ``mayfly.connect``."""
+        return f"mq://{HOST}:{self.port}/{self.name}?channel={self.channel}"
+
+    def connect(self, *, transacted: bool = False) -> Client:
+        """Connect user ``app`` over the socket."""
+        return self._connected(self.channel, APP, transacted=transacted)
+
+    def mqsc(self, script: str) -> MqscResult:
+        """Run MQSC as ``admin``, over the socket."""
+        with self._connected(ADMIN_CHANNEL, ADMIN, transacted=False) as admin:
+            return admin.mqsc(script)
+
+    def _connected(self, channel: str, user: str, *, transacted: bool) -> Client:
+        endpoint = Endpoint((Address(HOST, self.port),), channel, self.name)
+        made = connect(endpoint, user, PASSWORDS[user], application="pytest")
+        return Client(made, transacted=transacted)
+
+
+@contextlib.contextmanager
+def served(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
+    """Serve a queue manager, with what ``mayfly serve --dev`` defines, for a block."""
+    given = {PASSWORD_VARIABLES[user]: password for user, password in PASSWORDS.items()}
+    engine = queue_manager.engine
+    developer_users(users_of(engine), None, given)
+    defined = queue_manager.mqsc(DEFINITIONS)
+    assert defined.ok, defined.text
+    admission = Admission([engine])
+    server = WireServer([queue_manager], admission)
+    try:
+        yield ServedQueueManager(queue_manager, server.listen_tcp(HOST, 0))
+    finally:
+        server.close()
+        admission.close()
