@@ -45,7 +45,7 @@ def test_the_served_queue_manager_is_what_the_page_says(
     served_queue_manager: ServedQueueManager, queue_manager: QueueManager
 ) -> None:
     """MQSERVER leads there, app may use DEV.** alone, and what the page lists is there."""
-    assert len(SHOWN) == 3
+    assert len(SHOWN) == 4
     served = served_queue_manager
     [row] = [row for row in PAGE.splitlines() if "pymqi.connect`" in row]
     table = PAGE[PAGE.index(row) :].partition("\n\n")[0]
