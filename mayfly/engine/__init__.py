@@ -5,7 +5,7 @@ This module has what several neighbours use; what one kind of neighbour alone us
 of the face: ``face.programs``, ``face.jms``, ``face.administration``, ``face.transit``,
 ``face.bulk``, ``face.operating``.
 Everything else in this package is the engine's own and may change: its lock, its definitions in
-memory, its transactions. ``tests/engine_boundary.txt`` counts what is still taken from there.
+memory, its transactions. ``tests/test_tidy.py`` refuses whatever takes them from outside.
 """
 
 from mayfly.engine.arrival_order import arrival_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from mayfly.engine.core import Core
 from mayfly.engine.get import Getter
@@ -13,6 +13,8 @@ from mayfly.engine.message import Message
 from mayfly.engine.waiting import LOOK_YOURSELF, Waiter
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import NoMessage, mq_error
+
+_T = TypeVar("_T")
 
 #: Numbers of signals, which neither queues nor what else waits have.
 _signal_numbers = itertools.count(-(2**59))
@@ -27,9 +29,23 @@ class Signal:
         self.number = next(_signal_numbers)
 
     def send(self) -> None:
-        """Let those who wait under the number look again."""
-        with self._core.engine_lock:
-            self._core.waits.offer(self.number)
+        """Let those who wait under the number look again, and run what that leads to."""
+        between_takes(self._core, partial(self._core.waits.offer, self.number))
+
+
+def between_takes(core: Core, call: Callable[[], _T]) -> _T:
+    """Return what ``call`` returns, which runs while no wait asks for what it takes.
+
+    So a service changes, and reads, what its takes look at: takes run under the engine's lock, and
+    with a lock of its own the service would see a message taken and its own state from before. The
+    call is short, waits for nothing and uses no verb. Outside of a take and of another such call,
+    what it has led to is run before the return.
+    """
+    with core.engine_lock:
+        result = call()
+    if not core.engine_lock.is_held():
+        core.committer.run_deferred()
+    return result
 
 
 class Source:

@@ -7,6 +7,7 @@ time (the pool properties) or the port stops.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from mayfly.engine import Message as QueueMessage
@@ -29,7 +30,7 @@ class _Found(NamedTuple):
 
 
 class ASF(Run):
-    """A dispatcher and its workers; the lock guards their shared state."""
+    """A dispatcher and its workers; their shared state changes between takes."""
 
     def __init__(
         self, manager: QueueManager, settings: Settings, tally: Tally, pool: ThreadPool
@@ -58,12 +59,10 @@ class ASF(Run):
         self.begin()
         try:
             self._open_worker()
-            with self.manager.engine.engine_lock:
-                self.pool.add(self)
+            self.between_takes(partial(self.pool.add, self))
             self.spawn(self._dispatch, is_session=False)
         except BaseException:
-            with self.manager.engine.engine_lock:
-                self.pool.remove(self)
+            self.between_takes(partial(self.pool.remove, self))
             self.give_up([worker.session for worker in self._workers])
             raise
         self._wait.begun.wait()
@@ -88,24 +87,24 @@ class ASF(Run):
         One whose session was closed is forgotten: another is opened for the next message. Where
         another port waits for a thread of the pool it has this one: the session stays without.
         """
-        with self.manager.engine.engine_lock:
-            is_free = not self.is_over and worker.session.is_open
-            if is_free:
-                self._free.append(worker)
-                worker.has_thread = not self.pool.is_wanted_beside(self)
-                self._signal.send()
-            else:
-                self.forget(worker)
-            goes_on = is_free and worker.has_thread
-        self.manager.engine.committer.run_deferred()
-        return goes_on
+        return self.between_takes(partial(self._release, worker))
+
+    def _release(self, worker: _Worker) -> bool:
+        is_free = not self.is_over and worker.session.is_open
+        if is_free:
+            self._free.append(worker)
+            worker.has_thread = not self.pool.is_wanted_beside(self)
+            self._signal.send()
+        else:
+            self.forget(worker)
+        return is_free and worker.has_thread
 
     def wake(self) -> None:
-        """Let the dispatcher look for a message again, under the lock."""
+        """Let the dispatcher look for a message again."""
         self._signal.send()
 
     def give_up_idle(self) -> bool:
-        """Let the thread of a free worker end, under the lock; False when none has one."""
+        """Let the thread of a free worker end, between takes; False when none has one."""
         for worker in self._free:
             if worker.has_thread and not worker.is_unwanted:
                 worker.let_thread_end()
@@ -113,7 +112,7 @@ class ASF(Run):
         return False
 
     def leave(self, worker: _Worker) -> bool:
-        """Let the thread of an unused worker end, under the lock; False when it is to work.
+        """Let the thread of an unused worker end, between takes; False when it is to work.
 
         Its session stays if there is no other for the next message to be found.
         """
@@ -127,7 +126,7 @@ class ASF(Run):
         return True
 
     def forget(self, worker: _Worker, failure: Exception | None = None) -> None:
-        """Forget a worker whose session closes, under the lock; after a failure all pause."""
+        """Forget a worker whose session closes, between takes; after a failure all pause."""
         for workers in (self._workers, self._free):
             if worker in workers:
                 workers.remove(worker)
@@ -137,8 +136,7 @@ class ASF(Run):
 
     def is_forgotten(self, worker: _Worker) -> bool:
         """Return True if the dispatcher has given a worker up."""
-        with self.manager.engine.engine_lock:
-            return worker not in self._workers
+        return self.between_takes(lambda: worker not in self._workers)
 
     def _dispatch(self) -> None:
         try:
@@ -153,9 +151,7 @@ class ASF(Run):
                     self._failure = None
         finally:
             self._wait.begun.set()
-            with self.manager.engine.engine_lock:
-                self.is_over = True
-                self.pool.remove(self)
+            self.between_takes(self._end)
             self._close_free()
 
     def _next(self) -> None:
@@ -195,20 +191,29 @@ class ASF(Run):
     def _open_worker(self) -> None:
         worker = _Worker(self, self.open_session())
         self._queue_number = worker.session.number
-        with self.manager.engine.engine_lock:
-            self._workers.append(worker)
-            self._free.append(worker)
+        self.between_takes(partial(self._enter_worker, worker))
+
+    def _enter_worker(self, worker: _Worker) -> None:
+        self._workers.append(worker)
+        self._free.append(worker)
 
     def _close_free(self) -> None:
         """Close the sessions without a message; after a failure they are opened anew."""
-        with self.manager.engine.engine_lock:
-            free = list(self._free)
-            without_thread = [worker for worker in free if not worker.has_thread]
-            for worker in free:
-                self.forget(worker)
-                worker.wait.interrupt()
-        for worker in without_thread:
+        for worker in self.between_takes(self._forget_free):
             worker.session.close()
+
+    def _forget_free(self) -> list[_Worker]:
+        """Forget the workers without a message; return those that have no thread to end them."""
+        free = list(self._free)
+        without_thread = [worker for worker in free if not worker.has_thread]
+        for worker in free:
+            self.forget(worker)
+            worker.wait.interrupt()
+        return without_thread
+
+    def _end(self) -> None:
+        self.is_over = True
+        self.pool.remove(self)
 
 
 class _Worker:
@@ -226,7 +231,7 @@ class _Worker:
         self.is_unwanted = False
 
     def let_thread_end(self) -> None:
-        """Let its thread end instead of waiting for a message, under the lock."""
+        """Let its thread end instead of waiting for a message, between takes."""
         self.is_unwanted = True
         self._signal.send()
 
@@ -237,21 +242,21 @@ class _Worker:
 
         Raises JMSException when there can be none; the message is on its queue again then.
         """
-        core = self._run.manager
-        with core.engine.engine_lock:
-            self._message = message
-            self._signal.send()
-            is_new = not self.has_thread
-            self.has_thread = True
-        if not is_new:
+        if self._run.between_takes(partial(self._has_thread_for, message)):
             return
         try:
             spawn(self._work)
         except BaseException:
-            with core.engine.engine_lock:
-                self._run.forget(self)
+            self._run.between_takes(partial(self._run.forget, self))
             self.session.close()
             raise
+
+    def _has_thread_for(self, message: QueueMessage | None) -> bool:
+        """Take a message; tell whether its thread was there before."""
+        self._message = message
+        self._signal.send()
+        had_thread, self.has_thread = self.has_thread, True
+        return had_thread
 
     def _work(self) -> None:
         try:
@@ -264,24 +269,26 @@ class _Worker:
                 if not self._run.release(self):
                     break
         except FAILURES as failure:
-            with self._run.manager.engine.engine_lock:
-                self._run.forget(self, failure)
-            self._run.manager.engine.committer.run_deferred()
+            self._run.between_takes(partial(self._run.forget, self, failure))
         finally:
             self._end()
 
     def _next(self) -> QueueMessage | None:
         """Wait for a message that is handed over; None when unused for too long, or at the end."""
-        core, run = self._run.manager, self._run
-        until_ms = run.settings.reap_ms(run.begun_ms, core.now_ms())
+        run = self._run
+        until_ms = run.settings.reap_ms(run.begun_ms, run.manager.now_ms())
         while True:
             self.wait.until(self._come, (self._signal.number,), until_ms)
-            with core.engine.engine_lock:
-                message, self._message = self._message, None
-                self.is_unwanted = False
-                if message is not None or run.leave(self):
-                    return message
+            message, has_left = run.between_takes(self._take)
+            if message is not None or has_left:
+                return message
             until_ms = None
+
+    def _take(self) -> tuple[QueueMessage | None, bool]:
+        """Return what has been handed over, and whether its thread is to end without anything."""
+        message, self._message = self._message, None
+        self.is_unwanted = False
+        return message, message is None and self._run.leave(self)
 
     def _come(self, _is_own_thread: bool) -> object:
         return self._message or self.is_unwanted or None

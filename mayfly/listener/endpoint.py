@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from mayfly.engine.face.jms import between_takes
 from mayfly.jms.errors import IllegalStateException
 from mayfly.listener.asf import ASF
 from mayfly.listener.non_asf import NonASF
@@ -81,11 +82,13 @@ class Endpoint:
 
     def statistics(self) -> Statistics:
         """Return how it stands and what it has done."""
-        # Under one lock: nobody is handed a message between the numbers.
-        with self._manager.engine.engine_lock:
-            run = self._run
-            return self._tally.statistics(
-                threads=0 if run is None else run.thread_count,
-                connections=0 if run is None else run.connection_count,
-                receiving=0 if run is None else run.receiving_count,
-            )
+        # At once: nobody is handed a message between the numbers.
+        return between_takes(self._manager.engine, self._statistics)
+
+    def _statistics(self) -> Statistics:
+        run = self._run
+        return self._tally.statistics(
+            threads=0 if run is None else run.thread_count,
+            connections=0 if run is None else run.connection_count,
+            receiving=0 if run is None else run.receiving_count,
+        )

@@ -6,8 +6,9 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
-from mayfly.engine.face.jms import Wait
+from mayfly.engine.face.jms import Wait, between_takes
 from mayfly.jms.errors import JMSException
 from mayfly.listener.conversations import Conversations
 from mayfly.listener.server_session import ServerSession
@@ -21,6 +22,7 @@ from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Thread
 
 _LOG = logging.getLogger("mayfly.listener")
+_T = TypeVar("_T")
 #: Errors of the queue manager and its sessions.
 FAILURES = (MQError, JMSException, StoreError)
 
@@ -38,8 +40,8 @@ class Run(ABC):
         self._conversations = Conversations(manager, settings)
         self.transactions: TransactionService
         self.is_stopping = False
-        #: Those that have not ended, as of the last start of one; under the lock like all that
-        #: follows. Each change makes a new list, so that it can be read without the lock.
+        #: Those that have not ended, as of the last start of one. All that follows changes between
+        #: takes. Each change makes a new list, so that it can be read at any time.
         self._threads: list[Thread] = []
         self._running_count = 0
         #: Threads taken from the pool that are not started yet.
@@ -60,12 +62,12 @@ class Run(ABC):
     @property
     @abstractmethod
     def thread_count(self) -> int:
-        """How many sessions have a thread; under the lock, together with the next."""
+        """How many sessions have a thread; read between takes, together with the next."""
 
     @property
     @abstractmethod
     def receiving_count(self) -> int:
-        """How many sessions wait for a message; under the lock."""
+        """How many sessions wait for a message."""
 
     @abstractmethod
     def start(self) -> None:
@@ -92,15 +94,12 @@ class Run(ABC):
 
         Raises JMSException with MQRC_RESOURCE_PROBLEM when it has fewer left.
         """
-        with self.manager.engine.engine_lock:
-            if not self.pool.has_room(count):
-                said = (
-                    f"{self.settings.title} needs {count} threads for its sessions; "
-                    f"{self.pool.free_count} of {self.pool.max_threads} are free"
-                )
-                raise JMSException(said, rc.MQRC_RESOURCE_PROBLEM)
-            self.pool.take(count)
-            self._reserved_count += count
+        if not self.between_takes(partial(self._reserve, count)):
+            said = (
+                f"{self.settings.title} needs {count} threads for its sessions; "
+                f"{self.pool.free_count} of {self.pool.max_threads} are free"
+            )
+            raise JMSException(said, rc.MQRC_RESOURCE_PROBLEM)
 
     def spawn(self, work: Callable[[], None], *, is_session: bool = True) -> None:
         """Start a thread, for a session one that is reserved; the run ends when all have ended.
@@ -109,19 +108,11 @@ class Run(ABC):
         """
         work_of_run = partial(self._run, work, is_session)
         thread = self.manager.engine.runtime.thread(work_of_run, "mayfly-listener")
-        with self.manager.engine.engine_lock:
-            if is_session:
-                self._reserved_count -= 1
-            alive = [one for one in self._threads if one.is_alive() or not one.ident]
-            self._threads = [*alive, thread]
-            self._running_count += 1
+        self.between_takes(partial(self._enter, thread, is_session=is_session))
         try:
             thread.start()
         except RuntimeError as error:
-            with self.manager.engine.engine_lock:
-                self._threads = [one for one in self._threads if one is not thread]
-                self._running_count -= 1
-                self._give_back(1 if is_session else 0)
+            self.between_takes(partial(self._remove, thread, is_session=is_session))
             reason = rc.MQRC_RESOURCE_PROBLEM
             raise JMSException(f"a session has no thread: {error}", reason) from error
 
@@ -131,9 +122,7 @@ class Run(ABC):
         self.join()
         for session in sessions:
             session.close()
-        with self.manager.engine.engine_lock:
-            count, self._reserved_count = self._reserved_count, 0
-            self._give_back(count)
+        self.between_takes(self._give_reserved_back)
         self.transactions.close()
 
     def request_stop(self) -> None:
@@ -148,8 +137,37 @@ class Run(ABC):
             for thread in alive:
                 thread.join()
 
-    def _give_back(self, count: int) -> None:
-        """Give threads back to the pool, under the lock."""
+    def between_takes(self, call: Callable[[], _T]) -> _T:
+        """Change or read what the run and its pool keep, while no take looks at it."""
+        return between_takes(self.manager.engine, call)
+
+    def _reserve(self, count: int) -> bool:
+        has_room = self.pool.has_room(count)
+        if has_room:
+            self.pool.take(count)
+            self._reserved_count += count
+        return has_room
+
+    def _enter(self, thread: Thread, *, is_session: bool) -> None:
+        if is_session:
+            self._reserved_count -= 1
+        alive = [one for one in self._threads if one.is_alive() or not one.ident]
+        self._threads = [*alive, thread]
+        self._running_count += 1
+
+    def _remove(self, thread: Thread, *, is_session: bool) -> None:
+        self._threads = [one for one in self._threads if one is not thread]
+        self._leave(is_session=is_session)
+
+    def _leave(self, *, is_session: bool) -> bool:
+        """Count a thread that has ended; tell whether it was the last."""
+        self._running_count -= 1
+        if is_session:
+            self.pool.give_back(1)
+        return not self._running_count
+
+    def _give_reserved_back(self) -> None:
+        count, self._reserved_count = self._reserved_count, 0
         if count:
             self.pool.give_back(count)
 
@@ -157,12 +175,7 @@ class Run(ABC):
         try:
             work()
         finally:
-            with self.manager.engine.engine_lock:
-                self._running_count -= 1
-                is_last = not self._running_count
-                self._give_back(1 if is_session else 0)
-            self.manager.engine.committer.run_deferred()
-            if is_last:
+            if self.between_takes(partial(self._leave, is_session=is_session)):
                 self.is_stopping = True
                 self.transactions.close()
 

@@ -61,7 +61,7 @@ class ServerSession:
 
     @property
     def may_find(self) -> bool:
-        """Whether its queue holds messages at all, suitable or not; under the lock."""
+        """Whether its queue holds messages at all, suitable or not; asked in a take."""
         return self._queue.depth > 0
 
     def receive(self, wait: Wait, until_ms: int) -> QueueMessage | None:

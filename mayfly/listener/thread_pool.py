@@ -1,8 +1,9 @@
 """The threads that the sessions of several ports have together: no more than a limit at a time.
 
-All of it changes under the lock of the queue manager: a message is taken off its queue only when a
-session has a thread for it, and a thread that becomes free goes to the port that has waited
-longest. With a lock of its own another port could take the thread between the two.
+All of it changes in takes and between them (``between_takes`` of the engine): a message is taken
+off its queue only when a session has a thread for it, and a thread that becomes free goes to the
+port that has waited longest. With a lock of its own another port could take the thread between the
+two.
 """
 
 from __future__ import annotations
