@@ -261,6 +261,6 @@ def _saying_how_to_share(name: str) -> Iterator[None]:
     except FolderInUse as error:
         raise FolderInUse(
             f"{error.message}; programs share {name} through the command `mayfly serve {name}`,"
-            " to which they connect by mayfly.served.ServedQueueManager (docs/SERVING.md)",
+            " to which they connect as clients (docs/SERVING.md)",
             error.path,
         ) from None

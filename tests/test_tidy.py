@@ -33,7 +33,6 @@ ROWS: tuple[frozenset[str], ...] = (
     | frozenset(
         {"aio", "connection", "client", "pcf", "ims_bridge", "dead_letter", "trigger_monitor"}
     ),
-    frozenset({"served"}),
     frozenset({"servers"}),
     frozenset({"cli", "demo", "__main__"}),
 )
@@ -53,7 +52,6 @@ JOINS = {
     "mayfly.servers.flight": {"bulk"},  # where it listens, and the token
     "mayfly.servers.flight_service": {"bulk"},  # the one place where queues and columns meet
     "mayfly.servers.flight_ledger": {"bulk"},  # the ledger is columns already
-    "mayfly.served": {"bulk"},  # the client of that server
     # The two ends of a channel over the network.
     "mayfly.servers.flight_channels": {"bulk"},
     "mayfly.channel.network": {"bulk"},

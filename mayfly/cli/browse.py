@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.put import Queue
+from mayfly.cli.queues import browsed
 from mayfly.cli.show import LINE_HEAD, as_line, print_json
 from mayfly.cli.show import as_json as message_as_json
 from mayfly.cli.values import CorrelIdOption, MsgIdOption
@@ -29,8 +30,8 @@ def browse(
       mayfly browse QM1 Q1 --json
     """
     count = 0
-    with operated(name, path) as queue_manager, queue_manager.session() as session:
-        for message in session.browse(queue, msg_id=msg_id, correl_id=correl_id):
+    with connected(name, path, program="mayfly browse") as connection:
+        for message in browsed(connection, queue, msg_id=msg_id, correl_id=correl_id):
             if as_json:
                 print_json(message_as_json(message), indent=None)
             else:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mayfly.bulk.batch_log import COMMITS, OFFSETS, LocalFiles, WrittenClaims, written_claims
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import aligned, moment, print_json
+from mayfly.connection import ClaimVerbs
 from mayfly.contracts.claims import ConsumerState
-from mayfly.engine.face.bulk import ClaimError, Claims
-from mayfly.queue_manager import QueueManager
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError
 
-if TYPE_CHECKING:
-    from mayfly.served import ServedQueueManager
-
+#: The claims are others than the command is about; the detail says how.
+_REFUSALS = (rc.MQRC_UNKNOWN_OBJECT_NAME, rc.MQRC_OBJECT_CHANGED)
 _COLUMNS = ("consumer", "queue", "claims", "messages", "since (UTC)", "epoch")
 
 claims = typer.Typer(
@@ -94,7 +94,7 @@ def release(
         [held] = [s.message_count for s in found.standings() if s.consumer == consumer] or [0]
         ended = 0
         if checkpoint is not None:
-            written = _of_store(log, _instance_of(found), checkpoint, consumer)
+            written = _of_store(log, found.instance_id, checkpoint, consumer)
             if written.unfinished_batch is not None and not even_if_written:
                 raise CommandFailed(
                     ExitCode.PIPELINE,
@@ -102,8 +102,7 @@ def release(
                     "so it may be written in part: start the query once more, which finishes it, "
                     "or give it back with --even-if-written",
                 )
-            offset = written.offset
-            ended = found.end_written(consumer, offset.instance_id, offset.claim)
+            ended = found.end_written(consumer, written.offset.claim)
         elif held and not even_if_written:
             raise CommandFailed(
                 ExitCode.USAGE,
@@ -148,10 +147,6 @@ def _of_store(
     )
 
 
-def _instance_of(found: Claims | ServedQueueManager) -> str:
-    return found.instance_id if isinstance(found, Claims) else found.info().instance_id
-
-
 def _cells(standing: ConsumerState) -> tuple[str, ...]:
     since_ms = standing.oldest_claimed_ms
     return (
@@ -165,9 +160,11 @@ def _cells(standing: ConsumerState) -> tuple[str, ...]:
 
 
 @contextmanager
-def _claims(name: str, path: str | None) -> Iterator[Claims | ServedQueueManager]:
-    try:
-        with operated(name, path) as manager:
-            yield manager.claims if isinstance(manager, QueueManager) else manager
-    except ClaimError as error:
-        raise CommandFailed(ExitCode.PIPELINE, error.text) from error
+def _claims(name: str, path: str | None) -> Iterator[ClaimVerbs]:
+    with connected(name, path, program="mayfly claims") as connection:
+        try:
+            yield connection.claims
+        except MQError as error:
+            if error.reason not in _REFUSALS:
+                raise
+            raise CommandFailed(ExitCode.PIPELINE, error.detail) from error

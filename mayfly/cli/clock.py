@@ -8,15 +8,23 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import FolderOption, JsonOption, Name, PlaceOption, folder_of, operated
+from mayfly.cli.managers import (
+    FolderOption,
+    JsonOption,
+    Name,
+    PlaceOption,
+    bring_back,
+    connected,
+    folder_of,
+    is_here,
+)
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.reaching import operating
+from mayfly.cli.remote import operating
 from mayfly.cli.show import moment, print_json
 from mayfly.cli.values import duration_ms
-from mayfly.engine import OwnTime, come_back
+from mayfly.connection.values import OwnTime
 from mayfly.lifetime.spelling import spelled_duration
 from mayfly.lifetime.times import SLEW_MS
-from mayfly.queue_manager import QueueManager
 
 clock = typer.Typer(
     name="clock",
@@ -38,8 +46,8 @@ def show(name: Name, *, path: PlaceOption = None, as_json: JsonOption = False) -
     Example:
       mayfly clock show QM1
     """
-    with operated(name, path) as queue_manager:
-        found = queue_manager.own_time()
+    with connected(name, path, program="mayfly clock") as connection:
+        found = connection.admin.own_time()
     if as_json:
         print_json({**found._asdict(), "difference_ms": found.difference_ms})
     else:
@@ -86,22 +94,22 @@ def accept(
     Example:
       mayfly clock accept QM1 --yes
     """
-    with operated(name, path) as queue_manager:
-        found = queue_manager.own_time()
+    with connected(name, path, program="mayfly clock") as connection:
+        found = connection.admin.own_time()
         if abs(found.difference_ms) <= SLEW_MS:
             raise CommandFailed(ExitCode.NOTHING, f"nothing to accept: {_apart(name, found)}")
         is_back = found.difference_ms < 0
-        if is_back and not isinstance(queue_manager, QueueManager):
+        if is_back and not is_here(connection):
             raise CommandFailed(
                 ExitCode.USAGE,
                 f"{_apart(name, found)}; time goes back only while it is not served: "
                 "end mayfly serve, accept, serve again",
             )
         _ask(name, found, is_sure=is_sure)
-        if is_back and isinstance(queue_manager, QueueManager):
-            come_back(queue_manager.engine, queue_manager.close)
-        else:
-            queue_manager.follow_wall()
+        if not is_back:
+            connection.admin.follow_wall()
+    if is_back:
+        bring_back(name, path)
     if as_json:
         print_json({**found._asdict(), "difference_ms": found.difference_ms})
     else:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mayfly.cli.acting_user import acting_user
 from mayfly.cli.dlq_show import (
     HEAD,
     failed_with,
@@ -20,13 +19,16 @@ from mayfly.cli.dlq_show import (
     summary,
     summary_as_json,
 )
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected, is_here
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.queues import browsed
 from mayfly.cli.show import aligned, print_json
 from mayfly.cli.signals import stop_event
+from mayfly.connection import Administration, Connection
 from mayfly.dead_letter import (
     DeadLetterHandler,
     Outcome,
+    RuleTable,
     RuleTableError,
     dead_letter_of,
     parse_patterns,
@@ -35,15 +37,12 @@ from mayfly.dead_letter import (
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.constants import MQWI_UNLIMITED
 from mayfly.mqi.errors import mq_error
-from mayfly.queue_manager import QueueManager
-
-if TYPE_CHECKING:
-    from mayfly.cli.dlq_show import LetterHandler
-    from mayfly.cli.managers import Operated
 
 #: Interval of progress messages on a terminal.
 _TOLD_SECONDS = 1.0
 _PAGE_COUNT = 1_000
+#: So soon a handler on a server notices that it is to stop.
+_REMOTE_WAIT_MS = 1_000
 
 dlq = typer.Typer(
     name="dlq",
@@ -90,12 +89,14 @@ def run(
     """
     with _refusals(str(rules_file)):
         # Editors of Windows begin a file with a mark of its coding.
-        rules = rules_file.read_text("utf-8-sig", errors="replace")
-        table = parse_rules(rules)
+        table = parse_rules(rules_file.read_text("utf-8-sig", errors="replace"))
     manager_name = name or table.manager.strip()
     if not manager_name:
         raise CommandFailed(ExitCode.USAGE, f"name a queue manager: {rules_file} has no INPUTQM")
-    with operated(manager_name, path) as manager, _handling(manager, rules, queue) as handler:
+    with (
+        connected(manager_name, path, program="mayfly dlq") as connection,
+        _handling(connection, table, queue) as handler,
+    ):
         if table.wait_ms == MQWI_UNLIMITED:
             what = f"waits for letters on {handler.queue}; an interrupt ends it"
             typer.echo(f"mayfly: {what}", err=True)
@@ -118,20 +119,19 @@ def list_(
       mayfly dlq list QM1
     """
     count = 0
-    with operated(name, path) as manager:
-        dead_queue = queue or _dead_queue(manager, name)
-        with manager.session(acting_user(), program="mayfly dlq") as session:
-            rows: list[tuple[str, ...]] = [] if as_json else [HEAD]
-            for message in session.browse(dead_queue):
-                count += 1
-                letter = dead_letter_of(message)
-                if as_json:
-                    print_json(letter_as_json(message, letter), indent=None)
-                else:
-                    rows.append(letter_cells(message, letter))
-                if len(rows) > _PAGE_COUNT:
-                    print(*aligned(rows), sep="\n")
-                    rows = []
+    with connected(name, path, program="mayfly dlq") as connection:
+        dead_queue = queue or _dead_queue(connection.admin, name)
+        rows: list[tuple[str, ...]] = [] if as_json else [HEAD]
+        for message in browsed(connection, dead_queue):
+            count += 1
+            letter = dead_letter_of(message)
+            if as_json:
+                print_json(letter_as_json(message, letter), indent=None)
+            else:
+                rows.append(letter_cells(message, letter))
+            if len(rows) > _PAGE_COUNT:
+                print(*aligned(rows), sep="\n")
+                rows = []
     if not count:
         if as_json:
             print_json([])
@@ -159,9 +159,11 @@ def redrive(
     """
     with _refusals("--where"):
         parse_patterns(where)
-        rules = f"{where.rstrip()} ACTION(RETRY)"
-        parse_rules(rules)
-    with operated(name, path) as manager, _handling(manager, rules, queue) as handler:
+        table = parse_rules(f"{where.rstrip()} ACTION(RETRY)")
+    with (
+        connected(name, path, program="mayfly dlq") as connection,
+        _handling(connection, table, queue) as handler,
+    ):
         handler.run_once()
     _print(handler, as_json=as_json)
     failures = failed_with(handler)
@@ -178,8 +180,8 @@ def _refusals(source: str) -> Iterator[None]:
         raise CommandFailed(ExitCode.USAGE, f"{source}: {error}") from error
 
 
-def _dead_queue(manager: Operated, manager_name: str) -> str:
-    name = str(manager.mqsc("DISPLAY QMGR DEADQ").rows[0]["DEADQ"])
+def _dead_queue(admin: Administration, manager_name: str) -> str:
+    name = str(admin.mqsc("DISPLAY QMGR DEADQ").rows[0]["DEADQ"])
     if not name:
         detail = f"DEADQ of {manager_name} is blank; name a queue with --queue"
         raise mq_error(rc.MQRC_UNKNOWN_OBJECT_NAME, detail)
@@ -187,24 +189,21 @@ def _dead_queue(manager: Operated, manager_name: str) -> str:
 
 
 @contextmanager
-def _handling(manager: Operated, rules: str, queue: str) -> Iterator[LetterHandler]:
+def _handling(connection: Connection, table: RuleTable, queue: str) -> Iterator[DeadLetterHandler]:
     """Yield a handler that a signal stops."""
+    longest_wait_ms = None if is_here(connection) else _REMOTE_WAIT_MS
     with (
-        _handler(manager, rules, queue) as handler,
+        DeadLetterHandler(
+            connection, table, queue=queue, longest_wait_ms=longest_wait_ms
+        ) as handler,
         stop_event() as stopped,
         _watched(handler, stopped),
     ):
         yield handler
 
 
-def _handler(manager: Operated, rules: str, queue: str) -> AbstractContextManager[LetterHandler]:
-    if isinstance(manager, QueueManager):
-        return DeadLetterHandler(manager, parse_rules(rules), queue=queue, user=acting_user())
-    return manager.letter_handler(rules, queue=queue)
-
-
 @contextmanager
-def _watched(handler: LetterHandler, stopped: Event) -> Iterator[None]:
+def _watched(handler: DeadLetterHandler, stopped: Event) -> Iterator[None]:
     """Stop a handler when the event is set, and meanwhile tell a terminal how far it is."""
     watcher = Thread(target=_watch, args=(handler, stopped))
     watcher.start()
@@ -215,7 +214,7 @@ def _watched(handler: LetterHandler, stopped: Event) -> Iterator[None]:
         watcher.join()
 
 
-def _watch(handler: LetterHandler, stopped: Event) -> None:
+def _watch(handler: DeadLetterHandler, stopped: Event) -> None:
     told = nothing = summary({})
     while not stopped.wait(_TOLD_SECONDS):
         text = summary(handler.counts)
@@ -227,7 +226,7 @@ def _watch(handler: LetterHandler, stopped: Event) -> None:
     handler.stop()
 
 
-def _print(handler: LetterHandler, *, as_json: bool) -> None:
+def _print(handler: DeadLetterHandler, *, as_json: bool) -> None:
     """Print the counts of a run; failures go to stderr, with their reasons."""
     if as_json:
         print_json(summary_as_json(handler))

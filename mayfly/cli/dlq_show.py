@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from mayfly.cli.show import remaining
+from mayfly.connection import Message
 from mayfly.dead_letter import DeadLetter, DeadLetterHandler, Outcome
-from mayfly.engine import Message
 from mayfly.mqi.causes import cause_name
-
-if TYPE_CHECKING:
-    from mayfly.served.letters import ServedLetterHandler
-
-    LetterHandler = DeadLetterHandler | ServedLetterHandler
 
 HEAD = ("MsgId", "reason", "for queue", "age", "expires in", "bytes")
 
@@ -56,7 +50,7 @@ def summary(counts: Mapping[Outcome, int]) -> str:
     return ", ".join(happened) or "nothing to do"
 
 
-def failed_with(handler: LetterHandler) -> str:
+def failed_with(handler: DeadLetterHandler) -> str:
     """Return in one line what has failed and why, empty when nothing has."""
     return ", ".join(
         f"{count:,} failed with {cause_name(reason)}"
@@ -64,7 +58,7 @@ def failed_with(handler: LetterHandler) -> str:
     )
 
 
-def summary_as_json(handler: LetterHandler) -> dict[str, object]:
+def summary_as_json(handler: DeadLetterHandler) -> dict[str, object]:
     """Return what a handler did for JSON: counts by outcome, failed attempts by reason."""
     failures = {cause_name(reason): count for reason, count in sorted(handler.failures.items())}
     return {outcome.value: handler.counts[outcome] for outcome in Outcome} | {"failures": failures}

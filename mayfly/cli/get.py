@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.put import Queue
+from mayfly.cli.queues import opened_queue, whole_id
 from mayfly.cli.show import as_json as message_as_json
 from mayfly.cli.show import body_of, print_json, write_body
 from mayfly.cli.values import CorrelIdOption, MsgIdOption
 from mayfly.cli.values import wait_ms as read_wait
-from mayfly.engine import Message
+from mayfly.connection import Message
+from mayfly.mqi import constants as c
+from mayfly.mqi.errors import NoMessage
 
 WaitOption = Annotated[
     int | None,
@@ -22,6 +25,7 @@ WaitOption = Annotated[
         "--wait", parser=read_wait, metavar="TIME", help="How long to wait, as in 10s, or forever."
     ),
 ]
+_OPTIONS = c.MQGMO_WAIT | c.MQGMO_SYNCPOINT | c.MQGMO_PROPERTIES_FORCE_MQRFH2
 AllOption = Annotated[bool, typer.Option("--all", help="Take all that match, one after another.")]
 
 
@@ -48,18 +52,22 @@ def get(
     """
     wait_ms = 0 if wait_ms is None else wait_ms
     count = 0
-    with (
-        operated(name, path) as queue_manager,
-        queue_manager.session(transacted=True, program="mayfly get") as session,
-    ):
-        while (
-            message := session.get(queue, wait_ms=wait_ms, msg_id=msg_id, correl_id=correl_id)
-        ) is not None:
-            _print(message, as_json=as_json)
-            session.commit()
-            count += 1
-            if not is_all:
+    with connected(name, path, program="mayfly get") as connection:
+        handle = opened_queue(connection, queue, c.MQOO_INPUT_SHARED)
+        while is_all or not count:
+            try:
+                result = connection.get(
+                    handle,
+                    _OPTIONS,
+                    wait_ms=wait_ms,
+                    msg_id=whole_id(msg_id),
+                    correl_id=whole_id(correl_id),
+                )
+            except NoMessage:
                 break
+            _print(result.message, as_json=as_json)
+            connection.commit()
+            count += 1
     if not count:
         raise CommandFailed(ExitCode.NOTHING, f"no message on {queue}")
 

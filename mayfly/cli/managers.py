@@ -1,29 +1,25 @@
-"""Where queue managers live, and how a command opens one, or reaches who has it open."""
+"""Where queue managers live, and how a command opens one, or connects to the server that has."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mayfly.cli.acting_user import acting_user
 from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
-from mayfly.cli.served import Served, served_at
-from mayfly.engine import Configuration, check_manager_name, folder_in_home
+from mayfly.cli.remote import at_url, in_folder
+from mayfly.cli.served import served_at
+from mayfly.connection import Connection, LocalConnection
+from mayfly.engine import Configuration, check_manager_name, come_back, folder_in_home
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import FolderInUse, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.store.database import DATABASE_FILE
-
-if TYPE_CHECKING:
-    from mayfly.served import ServedQueueManager
-
-    #: A queue manager of this process or a served one: most commands work with either.
-    Operated = QueueManager | ServedQueueManager
 
 #: No values given: the folder's own stay.
 _NOTHING = Configuration()
@@ -44,8 +40,8 @@ PlaceOption = Annotated[
         "--path",
         "--url",
         metavar="FOLDER|URL",
-        help="Its folder, when it lives elsewhere; or its server, grpc://HOST:PORT or "
-        "grpc+tls://HOST:PORT, whose token is in MAYFLY_TOKEN.",
+        help="Its folder, when it lives elsewhere; or its server, mq://HOST:PORT?channel=CHANNEL, "
+        "mqs:// with TLS. The password is in MAYFLY_PASSWORD.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -99,30 +95,65 @@ def opened(
 
 
 @contextmanager
-def operated(
-    name: str, place: str | None, *, make: bool = False, given: Configuration = _NOTHING
-) -> Iterator[Operated]:
-    """Open a queue manager as :func:`opened`, or reach the server that has it open."""
+def connected(
+    name: str,
+    place: str | None,
+    *,
+    program: str,
+    make: bool = False,
+    given: Configuration = _NOTHING,
+) -> Iterator[Connection]:
+    """Connect to a queue manager for a block: by its folder, or to the server that has it open.
+
+    The end of the block commits, unless it fails. One that is not there is made with ``make``. The
+    configuration ``given`` is kept in its folder. Raises as :func:`opened`; CommandFailed for a
+    server that cannot be reached, lets nobody in, or ends meanwhile.
+    """
     with ExitStack() as stack:
-        if place is not None and "://" in place:
-            _check_not_given(name, given)
-            yield stack.enter_context(_reached(name, place, None))
-            return
-        path = None if place is None else Path(place)
+        connection = _connected(stack, name, place, program, make=make, given=given)
+        is_done = False
         try:
-            queue_manager: Operated = stack.enter_context(
-                opened(name, path, make=make, given=given)
-            )
-        except FolderInUse:
-            folder = folder_of(name, path)
-            served = served_at(folder)
-            if served is None:
-                # A server that was ending is gone by now. Anybody else has not been waited for.
-                queue_manager = stack.enter_context(opened(name, path, make=make, given=given))
-            else:
-                _check_not_given(name, given)
-                queue_manager = stack.enter_context(_in_folder(name, folder, served))
-        yield queue_manager
+            yield connection
+            is_done = True
+        finally:
+            connection.close(commit=is_done)
+
+
+def _connected(
+    stack: ExitStack,
+    name: str,
+    place: str | None,
+    program: str,
+    *,
+    make: bool,
+    given: Configuration,
+) -> Connection:
+    if place is not None and "://" in place:
+        _check_not_given(name, given)
+        return stack.enter_context(at_url(name, place, program))
+    path = None if place is None else Path(place)
+    try:
+        manager = stack.enter_context(opened(name, path, make=make, given=given))
+    except FolderInUse:
+        folder = folder_of(name, path)
+        served = served_at(folder)
+        if served is not None:
+            _check_not_given(name, given)
+            return stack.enter_context(in_folder(name, folder, served, program))
+        # A server that was ending is gone by now. Anybody else has not been waited for.
+        manager = stack.enter_context(opened(name, path, make=make, given=given))
+    return LocalConnection(manager.session(acting_user(), program=program), manager)
+
+
+def is_here(connection: Connection) -> bool:
+    """Tell whether this process has the queue manager open."""
+    return isinstance(connection, LocalConnection)
+
+
+def bring_back(name: str, place: str | None) -> None:
+    """Let the time of a queue manager that nobody has open go back to the wall clock's."""
+    with opened(name, None if place is None else Path(place)) as queue_manager:
+        come_back(queue_manager.engine, queue_manager.close)
 
 
 def _check_not_given(name: str, given: Configuration) -> None:
@@ -132,26 +163,3 @@ def _check_not_given(name: str, given: Configuration) -> None:
             ExitCode.USAGE,
             f"{name} is served: give --platform, --command-level and --setting to mayfly serve",
         )
-
-
-def _in_folder(
-    name: str, folder: Path, served: Served
-) -> AbstractContextManager[ServedQueueManager]:
-    """Reach a server by the socket in the folder: nobody else can listen there."""
-    from mayfly.bulk.folder_socket import folder_url
-
-    return _reached(name, folder_url(folder), served.token_file)
-
-
-@contextmanager
-def _reached(name: str, url: str, token_file: str | None) -> Iterator[ServedQueueManager]:
-    from mayfly.bulk.errors import BulkError
-    from mayfly.served import ServedQueueManager
-
-    try:
-        with wrong_values():
-            reached = ServedQueueManager(url, token_file=token_file, manager=name)
-        with reached:
-            yield reached
-    except BulkError as error:
-        raise CommandFailed(ExitCode.PIPELINE, error.text) from error

@@ -13,7 +13,7 @@ from mayfly.cli.configuration import (
     SettingOption,
     configuration_of,
 )
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 from mayfly.mqsc import MqscResult
@@ -45,14 +45,14 @@ def mqsc(
       mayfly mqsc QM1 -c "DEFINE QLOCAL(Q1) CAPEXPRY(600)"
       mayfly mqsc QM1 queues.mqsc --json
       mayfly mqsc QMI queues.mqsc --platform ibmi
-      mayfly mqsc QM1 -c "START CHANNEL(QM1.TO.QM2)" --url grpc://mq1.example:9414
+      mayfly mqsc QM1 -c "START CHANNEL(QM1.TO.QM2)" --url mqs://mq1.example:1414
     """
     if command and script is not None:
         raise CommandFailed(ExitCode.USAGE, "give a script or -c, not both")
     text = "\n".join(command) if command else _read(script)
     given = configuration_of(platform, command_level, setting)
-    with operated(name, path, make=True, given=given) as queue_manager:
-        result = queue_manager.mqsc(text)
+    with connected(name, path, program="mayfly mqsc", make=True, given=given) as connection:
+        result = connection.admin.mqsc(text)
     if as_json:
         print_json(_as_json(result))
     else:

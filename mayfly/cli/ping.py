@@ -12,7 +12,7 @@ import typer
 
 from mayfly.cli.managers import FolderOption, JsonOption, Name, folder_of
 from mayfly.cli.outcomes import CommandFailed, ExitCode
-from mayfly.cli.reaching import operating
+from mayfly.cli.remote import operating
 from mayfly.cli.served import SERVED_FILE, is_served
 from mayfly.cli.show import print_json
 from mayfly.contracts.folder_sockets import FolderSocket

@@ -11,19 +11,21 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from mayfly.cli.acting_user import acting_user
 from mayfly.cli.configuration import (
     LevelOption,
     PlatformOption,
     SettingOption,
     configuration_of,
 )
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.cli.queues import opened_queue, whole_id
 from mayfly.cli.show import print_json
 from mayfly.cli.values import duration_ms, message_id, report_option
 from mayfly.engine import LONGEST_MESSAGE_BYTES
+from mayfly.mqi import constants as c
 from mayfly.mqi import reasons as rc
+from mayfly.mqi.descriptor import Descriptor
 from mayfly.mqi.errors import MQError, mq_error
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
@@ -88,26 +90,34 @@ def put(
     """
     content = _content(body, file)
     given = configuration_of(platform, command_level, setting)
-    with (
-        operated(name, path, given=given) as queue_manager,
-        queue_manager.session(user=acting_user(), program="mayfly put") as session,
-    ):
-        new_id = session.put(
-            queue,
+    descriptor = _descriptor(priority, reduce(or_, report or [], c.MQRO_NONE), reply_to)
+    with connected(name, path, program="mayfly put", given=given) as connection:
+        put_result = connection.put(
+            opened_queue(connection, queue, c.MQOO_OUTPUT),
             content,
+            descriptor,
+            msg_id=whole_id(msg_id),
+            correl_id=whole_id(correl_id),
             time_to_live_ms=expiry_ms,
             delay_ms=0 if delay_ms is None else delay_ms,
-            priority=priority,
-            persistent=True,
-            msg_id=msg_id,
-            correl_id=correl_id,
-            report=reduce(or_, report or [], 0),
-            reply_to_q=reply_to,
         )
+    assert put_result is not None
+    new_id = put_result.msg_id.hex()
     if as_json:
-        print_json({"msg_id": new_id.hex(), "queue": queue, "bytes": len(content)})
+        print_json({"msg_id": new_id, "queue": queue, "bytes": len(content)})
     else:
-        print(new_id.hex())
+        print(new_id)
+
+
+def _descriptor(priority: int | None, report: int, reply_to: str) -> Descriptor:
+    reply_to_q, _, reply_to_q_mgr = reply_to.partition("@")
+    return Descriptor(
+        report=report,
+        priority=c.MQPRI_PRIORITY_AS_Q_DEF if priority is None else priority,
+        persistence=c.MQPER_PERSISTENT,
+        reply_to_q=reply_to_q,
+        reply_to_q_mgr=reply_to_q_mgr,
+    )
 
 
 def _content(body: str | None, file: Path | None) -> bytes:

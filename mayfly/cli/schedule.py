@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -46,10 +45,8 @@ from mayfly.cli.schedule_show import (
     entry_lines,
 )
 from mayfly.cli.show import print_json
-from mayfly.engine import Receipt, Scheduled, ScheduleFilter
-
-if TYPE_CHECKING:
-    from mayfly.cli.schedule_actions import AnySchedule
+from mayfly.connection import ScheduleVerbs
+from mayfly.connection.values import Receipt, Scheduled, ScheduleFilter
 
 _PAGE_COUNT = 1_000
 
@@ -300,18 +297,18 @@ def audit(
         print(*audit_lines(entries), sep="\n")
 
 
-def _reschedule(time: NewTime, waiting: AnySchedule, msg_id: bytes) -> Receipt:
+def _reschedule(time: NewTime, waiting: ScheduleVerbs, msg_id: bytes) -> Receipt:
     return waiting.reschedule(msg_id, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms)
 
 
-def _reschedule_all(time: NewTime, waiting: AnySchedule, wanted: ScheduleFilter) -> Iterator[int]:
+def _reschedule_all(time: NewTime, waiting: ScheduleVerbs, wanted: ScheduleFilter) -> Iterator[int]:
     return waiting.reschedule_all(
         wanted, delay_ms=time.delay_ms, deliver_at_ms=time.deliver_at_ms, by_ms=time.by_ms
     )
 
 
 def _pages(
-    waiting: AnySchedule, wanted: ScheduleFilter, limit: int, after: int | None
+    waiting: ScheduleVerbs, wanted: ScheduleFilter, limit: int, after: int | None
 ) -> Iterator[list[Scheduled]]:
     """Yield up to ``limit`` entries, a page of them in memory at a time; none is empty."""
     while limit:

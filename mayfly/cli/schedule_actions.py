@@ -7,22 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import typer
 
-from mayfly.cli.acting_user import acting_user
-from mayfly.cli.managers import operated
+from mayfly.cli.managers import connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.schedule_filters import Wanted
 from mayfly.cli.show import print_json
-from mayfly.engine import Receipt, Schedule, ScheduleFilter
-from mayfly.queue_manager import QueueManager
-
-if TYPE_CHECKING:
-    from mayfly.served.schedule import ServedSchedule
-
-    AnySchedule = Schedule | ServedSchedule
+from mayfly.connection import ScheduleVerbs
+from mayfly.connection.values import Receipt, ScheduleFilter
 
 #: A longer operation shows its progress on a terminal.
 _SILENT_SECONDS = 1.0
@@ -33,8 +27,8 @@ class Action(NamedTuple):
 
     verb: str
     wanted: tuple[Receipt, ...]
-    one: Callable[[AnySchedule, bytes], Receipt]
-    bulk: Callable[[AnySchedule, ScheduleFilter], Iterator[int]]
+    one: Callable[[ScheduleVerbs, bytes], Receipt]
+    bulk: Callable[[ScheduleVerbs, ScheduleFilter], Iterator[int]]
 
 
 class Request(NamedTuple):
@@ -52,19 +46,17 @@ class Request(NamedTuple):
 @contextmanager
 def opened_schedule(
     name: str, path: str | None, *, delivers: bool = False
-) -> Iterator[AnySchedule]:
+) -> Iterator[ScheduleVerbs]:
     """Open the schedule of a queue manager for a block, in the name of the command's user.
 
     With ``delivers`` due messages are put on their queues before the command ends: a message that
     it reported as released can be got then. Warns when the delay processor does not run.
     """
-    with operated(name, path) as queue_manager:
-        with queue_manager.session(user=acting_user(), program="mayfly schedule") as session:
-            yield session.schedule
-        # A server has done so when it answers.
-        if delivers and isinstance(queue_manager, QueueManager):
-            queue_manager.run_due()
-        status = queue_manager.delay_processor_status()
+    with connected(name, path, program="mayfly schedule") as connection:
+        yield connection.schedule
+        if delivers:
+            connection.admin.run_due()
+        status = connection.admin.delay_processor_status()
         if status != "running":
             what = f"nothing is delivered on {name}, delay processor {status}"
             typer.echo(f"mayfly: {what}", err=True)
@@ -103,7 +95,7 @@ def _check(action: Action, request: Request) -> None:
 
 
 def _one_by_one(
-    action: Action, waiting: AnySchedule, msg_ids: list[bytes], *, as_json: bool
+    action: Action, waiting: ScheduleVerbs, msg_ids: list[bytes], *, as_json: bool
 ) -> Counter[Receipt]:
     """Do each message on its own and return the counts of receipts that mean no success.
 
@@ -122,7 +114,7 @@ def _one_by_one(
     return missed
 
 
-def _all(action: Action, waiting: AnySchedule, request: Request) -> None:
+def _all(action: Action, waiting: ScheduleVerbs, request: Request) -> None:
     """All that match; that there is none is no mistake, so that it can be said twice."""
     if request.wanted.is_everything and not request.is_sure:
         question = f"{action.verb} all {waiting.count():,} messages that wait on {request.name}?"

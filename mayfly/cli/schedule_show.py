@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mayfly.cli.show import moment
-from mayfly.engine import AuditEntry, Scheduled
+from mayfly.connection.values import AuditEntry, Scheduled
 from mayfly.lifetime.times import SECOND_MS
 
 _LIST_HEAD = ("MsgId", "due (UTC)", "queue", "sender", "bytes")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mayfly.engine import Message
+from mayfly.connection import Message
 from mayfly.lifetime.spelling import spelled_duration
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

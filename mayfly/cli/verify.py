@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, existing_folder, operated
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected, existing_folder
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.show import print_json
 
@@ -38,8 +38,8 @@ def verify(
     """
     if accept_older:
         _accept_older(name, path)
-    with operated(name, path) as queue_manager:
-        report = queue_manager.verify()
+    with connected(name, path, program="mayfly verify") as connection:
+        report = connection.admin.verify()
     if as_json:
         print_json(report._asdict())
     else:

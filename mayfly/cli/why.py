@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mayfly.cli.managers import JsonOption, Name, PlaceOption, operated
+from mayfly.cli.managers import JsonOption, Name, PlaceOption, connected
 from mayfly.cli.outcomes import CommandFailed, ExitCode
 from mayfly.cli.progress import seconds_told
 from mayfly.cli.show import print_json
@@ -38,10 +38,10 @@ def why(
       mayfly why QM1 414d5120514d31202020202020202020a10eb26700000001
     """
     with (
-        operated(name, path) as queue_manager,
+        connected(name, path, program="mayfly why") as connection,
         seconds_told(sys.stderr, "the ledger is searched"),
     ):
-        found = queue_manager.why(identifier)
+        found = connection.admin.why(identifier)
     if as_json:
         print_json(_for_json(found))
     elif found.is_known:

@@ -13,7 +13,7 @@ from mayfly.engine.arrivals import Arrivals
 from mayfly.engine.attributes.attribute import LONGEST_MESSAGE_BYTES, Value
 from mayfly.engine.configuration import Configuration
 from mayfly.engine.counting import Verification, volatile_count
-from mayfly.engine.delay.schedule import AuditEntry, Receipt, Schedule, Scheduled, ScheduleFilter
+from mayfly.engine.delay.schedule import AuditEntry, Receipt, Scheduled, ScheduleFilter
 from mayfly.engine.delivery import Identifier, new_message_id, stored_id
 from mayfly.engine.engine import Engine
 from mayfly.engine.expiry_scan import scan_every
@@ -99,7 +99,6 @@ __all__ = [
     # Delayed messages.
     "AuditEntry",
     "Receipt",
-    "Schedule",
     "ScheduleFilter",
     "Scheduled",
     # Where a message is.

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
 
+from mayfly.engine import LONGEST_MESSAGE_BYTES
+
 #: What a connection has that names no channel.
 HEARTBEAT_S: Final = 300
 SHARED_CONVERSATIONS: Final = 10
-LONGEST_MESSAGE_BYTES: Final = 4_194_304
 NO_LIMIT: Final = 999_999_999
 
 

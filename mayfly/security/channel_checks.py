@@ -6,7 +6,7 @@ import logging
 from typing import Final, NamedTuple
 
 from mayfly.channel import channels_of
-from mayfly.engine import Engine, manager_definition
+from mayfly.engine import LONGEST_MESSAGE_BYTES, Engine, manager_definition
 from mayfly.engine.face.admission import (
     AUTHINFO,
     CHANNEL,
@@ -21,7 +21,7 @@ from mayfly.mqi import attribute_selectors as s
 from mayfly.mqi import command_constants as k
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.distinguished_names import is_matched
-from mayfly.security.applicant import LONGEST_MESSAGE_BYTES, Admitted, Applicant
+from mayfly.security.applicant import Admitted, Applicant
 from mayfly.security.refusals import Refusal, Refused
 from mayfly.security.rules import (
     ADMINISTRATORS_GROUP,

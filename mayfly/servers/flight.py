@@ -25,7 +25,6 @@ from mayfly.queue_manager import QueueManager
 from mayfly.servers.exposure import check_clients
 from mayfly.servers.flight_calls import ServedManager
 from mayfly.servers.flight_service import Service
-from mayfly.servers.flight_sessions import Sessions
 
 #: How long stop() waits for calls under way; a client that reads no more would hold it for ever.
 _STOP_SECONDS = 5.0
@@ -74,7 +73,7 @@ class FlightServer:
         self._tls_certificate = tls_certificate
         self._client_roots = client_roots
         self._folders = dict(folders or {})
-        self._sessions = Sessions()
+        self._stopping = threading.Event()
         #: The service of the port, then those of the folders.
         self._services: list[Service] = []
         self._sockets: list[FlightSocket] = []
@@ -112,7 +111,7 @@ class FlightServer:
         """Begin to listen; OSError when the port is taken, or a folder can have no socket."""
         if self._services:
             return
-        self._sessions = Sessions()
+        self._stopping = threading.Event()
         self._count(1)
         try:
             self._listen_on_port()
@@ -135,7 +134,7 @@ class FlightServer:
         self._count(-1)
         if not services:
             return
-        self._sessions.stopping.set()
+        self._stopping.set()
         closers = [
             threading.Thread(target=service.shutdown, name="mayfly-flight-stop", daemon=True)
             for service in services
@@ -198,7 +197,7 @@ class FlightServer:
             service = Service(
                 location,
                 managers=managers,
-                sessions=self._sessions,
+                stopping=self._stopping,
                 middleware={"token": _TokenCheck(self._token)},
                 **options,
             )

@@ -1,15 +1,15 @@
-"""The calls of a Flight server: tickets, actions, uploads and exchanges.
+"""The calls of a Flight server: tickets, actions and uploads.
 
 A ticket, and the descriptor of an upload, is JSON with one verb: ``{"ledger": {"after": 0,
 "until": 10, "manager": null, "instance_id": null, "max_bytes": 2097152}}``. An action has its verb
-as its type and such an object as its body; an exchange, with ``session``, is a session
-(``flight_sessions.py``). ``manager`` names the queue manager where several are served. The verbs
-stand in ``TICKETS``, ``ACTIONS`` and ``PUTS``; modules beside implement them.
+as its type and such an object as its body. ``manager`` names the queue manager where several are
+served. The verbs stand in ``TICKETS``, ``ACTIONS`` and ``PUTS``; modules beside implement them.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -26,7 +26,6 @@ from mayfly.bulk.stages import STAGED
 from mayfly.contracts import channels, claims, ledger, stages
 from mayfly.contracts.reasons import MQ_ERROR
 from mayfly.contracts.requests import PROTOCOL
-from mayfly.contracts.sessions import SESSION_VERB
 from mayfly.mqi.errors import MQError
 from mayfly.servers import flight_channels, flight_claims, flight_ledger, flight_stages
 from mayfly.servers.flight_calls import (
@@ -37,9 +36,7 @@ from mayfly.servers.flight_calls import (
     ServedManager,
     TicketVerb,
     fields_of,
-    with_queues,
 )
-from mayfly.servers.flight_sessions import Sessions
 
 _MAX_BYTES = "max_bytes"
 
@@ -52,11 +49,12 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         location: str,
         *,
         managers: Mapping[str, ServedManager],
-        sessions: Sessions,
+        stopping: threading.Event,
         **options: Any,
     ):
         self._managers = managers
-        self._sessions = sessions
+        #: Set when the server is to stop.
+        self._stopping = stopping
         #: The url of the server's port, for clients that came by a folder.
         self.url = ""
         super().__init__(location, **options)
@@ -97,15 +95,8 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
             if not reader.schema.equals(verb.schema):
                 raise BadRequest(f"{name}: the columns are not those of its schema")
             batches = (chunk.data for chunk in reader)
-            answer = verb.run(manager, request, batches, self._sessions.stopping)
+            answer = verb.run(manager, request, batches, self._stopping)
         writer.write(json.dumps(answer).encode())
-
-    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        with _in_terms_of_flight():
-            asked = _object(descriptor.command or b"")
-            _name, opening = _one_verb(asked, "descriptor", (SESSION_VERB,))
-            manager = with_queues(self._manager(opening.pop("manager", None)))
-            self._sessions.converse(manager, opening, (reader, writer))
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         known = [(name, verb.description) for name, verb in ACTIONS.items()]
@@ -127,7 +118,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ships n
         with _in_terms_of_flight():
             for page in rows:
                 yield from pages(verb.to_batch(page, manager), max_bytes)
-                if self._sessions.stopping.is_set():
+                if self._stopping.is_set():
                     return
 
 

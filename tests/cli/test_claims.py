@@ -12,8 +12,8 @@ from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import Served, Serving
 from mayfly.engine.face.bulk import ClaimLimit as Limit
-from mayfly.servers.flight import FlightServer
 from tests.cli.conftest import Invoke
+from tests.cli.folders import listening
 from tests.spec.scene import lives
 
 TOKEN = "correct horse"
@@ -159,16 +159,13 @@ def test_a_served_queue_manager_is_asked_by_its_server(claimed: Invoke, home: Pa
     folder = home / "QM1"
     token_file = folder / "token"
     token_file.write_text(TOKEN)
-    with (
-        QueueManager("QM1", folder) as manager,
-        FlightServer(manager, port=0, token=TOKEN, folders={"QM1": folder}) as server,
-    ):
+    with QueueManager("QM1", folder) as manager, listening(manager, folder, TOKEN):
         refused = claimed("claims", "list", "QM1")
         assert refused.exit_code == ExitCode.FILE
         assert "is in use by another queue manager" in refused.stderr
         with (
             closing(Serving(folder)) as serving,
-            serving.announced(Served(server.url, str(token_file))),
+            serving.announced(Served("", str(token_file))),
         ):
             assert "billing" in claimed("claims", "list", "QM1").stdout
             assert claimed("claims", "release", "QM1", "nobody").exit_code == ExitCode.PIPELINE

@@ -19,8 +19,11 @@ from mayfly.bulk.client import LedgerClient
 from mayfly.bulk.errors import ServerNotReachable, WrongToken
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE
+from mayfly.client import Client
+from mayfly.connection.endpoint import Endpoint
+from mayfly.connection.remote import connect
+from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
 from mayfly.lifetime.life import State
-from mayfly.served import ServedQueueManager
 from tests.bulk.books import START_MS, life
 from tests.cli.conftest import COMMAND, Invoke, environment, run_process
 from tests.servers.certificates import certificate
@@ -33,7 +36,7 @@ ANY_PORT = "127.0.0.1:0"
 def serving(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Serve in a process and yield it with the line it prints when it is ready."""
     process = subprocess.Popen(
-        [*COMMAND, "serve", *arguments, "--flight", ANY_PORT, "--json"],
+        [*COMMAND, "serve", *arguments, "--mq", ANY_PORT, "--flight", ANY_PORT, "--json"],
         env=environment(home),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -102,9 +105,9 @@ def test_serve_answers_and_ends_in_good_order(queue: Invoke, home: Path, number:
 def test_serve_says_how_many_messages_end_with_it(queue: Invoke, home: Path) -> None:
     """Those on the staging queue too; persistent ones are there at the next start."""
     with serving(home, "QM1") as (process, served):
-        url, token_file = served["flight"], served["token_file"]
-        reached = ServedQueueManager(url, token_file=token_file, manager="QM1")
-        with reached as qm, qm.session() as session:
+        there = Endpoint((home / "QM1" / MQ_SOCKET_FILE,), "", "QM1")
+        token = Path(served["token_file"]).read_text().strip()
+        with Client(connect(there, "anna", token)) as session:
             session.put("Q1", b"1")
             session.put("Q1", b"2", persistent=True)
             session.put("Q1", b"3", delay_ms=3_600_000)

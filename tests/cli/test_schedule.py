@@ -545,8 +545,7 @@ def test_a_folder_that_is_in_use_is_named(waiting: Invoke, home: Path) -> None:
     assert answer.exit_code == ExitCode.FILE
     assert one_line(answer.stderr) == (
         f"mayfly: {home / 'QM1'} is in use by another queue manager; programs share QM1 through "
-        "the command `mayfly serve QM1`, to which they connect by mayfly.served.ServedQueueManager "
-        "(docs/SERVING.md)"
+        "the command `mayfly serve QM1`, to which they connect as clients (docs/SERVING.md)"
     )
 
 

@@ -38,7 +38,8 @@ class Server(NamedTuple):
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("served")
     with serving(home, "QM1", "QM2") as (_process, served):
-        yield Server(home, served["flight"], Path(served["token_file"]).read_text().strip())
+        url = "mq://" + served["mq"]
+        yield Server(home, url, Path(served["token_file"]).read_text().strip())
 
 
 @pytest.fixture
@@ -224,20 +225,22 @@ def test_a_server_is_reached_by_its_url_from_anywhere(
     command = ("mqsc", "QM2", "-c", "DISPLAY QMGR QMNAME", "--url")
     for url, token, code, said in (
         (server.url, server.token, 0, ""),
-        (server.url, "guessed", ExitCode.PIPELINE, "the token is missing or wrong"),
-        (server.url, "", ExitCode.PIPELINE, "set MAYFLY_TOKEN"),
-        ("grpc://127.0.0.1:1", "x", ExitCode.PIPELINE, "no Mayfly server answers at grpc://127"),
-        ("http://127.0.0.1", "x", ExitCode.USAGE, "url 'http://127.0.0.1' is not grpc://HOST"),
+        (f"{server.url}/QM2", server.token, 0, ""),
+        (f"{server.url}/QM1", server.token, ExitCode.USAGE, "--url names the queue manager QM1"),
+        (server.url, "guessed", ExitCode.PIPELINE, "MQRC_NOT_AUTHORIZED (2035)"),
+        (server.url, "", ExitCode.PIPELINE, "MQRC_"),
+        ("mq://127.0.0.1:1", "x", ExitCode.PIPELINE, "MQRC_Q_MGR_NOT_AVAILABLE (2059)"),
+        ("grpc://127.0.0.1", "x", ExitCode.USAGE, "grpc:// is neither mq:// nor mqs://"),
     ):
         monkeypatch.setenv("MAYFLY_TOKEN", token)
         answer = mayfly(*command, url)
-        assert (answer.exit_code, answer.stderr.count("\n")) == (code, 1 if code else 0)
+        assert (answer.exit_code, answer.stderr.count("\n")) == (code, 1 if code else 0), url
         assert said in answer.stderr
         assert ("QMNAME(QM2)" in answer.stdout) is (code == 0)
     monkeypatch.setenv("MAYFLY_TOKEN", server.token)
     unknown = mayfly("put", "QM9", "Q1", "x", "--url", server.url)
     assert (unknown.exit_code, unknown.stdout) == (ExitCode.PIPELINE, "")
-    assert "no queue manager 'QM9' here; served: QM1, QM2" in unknown.stderr
+    assert "MQRC_Q_MGR_NAME_ERROR (2058)" in unknown.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -284,7 +287,8 @@ def test_serve_ends_though_a_session_is_silent(tmp_path: Path, number: signal.Si
             assert server.communicate()[1].count("Traceback") == 0
             _, stderr = client.communicate(timeout=WAIT_SECONDS)
             assert client.returncode == ExitCode.PIPELINE
-            assert b"whether the last call took effect is not known" in stderr
+            # Its commit was not sent any more: it is known to have had no effect.
+            assert b"MQRC_CONNECTION_BROKEN (2009)" in stderr
     got = json.loads(run_process(tmp_path, "get", "QM1", "Q1", "--json").stdout)
     assert got["backout_count"] == 1
 

@@ -14,8 +14,8 @@ from mayfly import QueueManager
 from mayfly.cli.outcomes import ExitCode
 from mayfly.cli.served import SERVED_FILE, Served, Serving
 from mayfly.mqi.errors import FolderInUse, StoreError
-from mayfly.servers.flight import FlightServer
 from tests.cli.conftest import COMMAND, Invoke, environment
+from tests.cli.folders import listening
 
 TOKEN = "secret"
 STALE = json.dumps({"url": "grpc://127.0.0.1:PORT", "token_file": "TOKEN_FILE"}).encode()
@@ -94,10 +94,8 @@ def test_a_command_waits_while_a_server_starts_and_says_so(folder: Path, is_serv
         line = command.stderr.readline()
         assert line == f"mayfly: the server of {folder} is starting or ending; wait\n"
         if is_served:
-            server = FlightServer(manager, port=0, token=TOKEN, folders={"QM1": folder})
-            stack.enter_context(server)
-            told = Served(server.url, str(folder / "token"))
-            stack.enter_context(serving.announced(told))
+            stack.enter_context(listening(manager, folder, TOKEN))
+            stack.enter_context(serving.announced(Served("", str(folder / "token"))))
         else:
             stack.close()
         stdout, stderr = command.communicate(timeout=60)

@@ -16,13 +16,13 @@ from mayfly.bulk import errors
 from mayfly.bulk import queue_client as bulk_claims
 from mayfly.bulk import stages as bulk_stages
 from mayfly.bulk.schema import LEDGER, MESSAGE, schema_of
-from mayfly.contracts import channels, claims, ledger, messages, reasons, sessions, stages
+from mayfly.contracts import channels, claims, ledger, messages, reasons, stages
 from mayfly.contracts.columns import Column, names_of
 from mayfly.contracts.outcomes import OUTCOME_CODES, pack_counts, unpack_counts
 from mayfly.contracts.requests import kinds_of
 from mayfly.mqi.descriptor import Descriptor
 
-CONTRACTS: tuple[ModuleType, ...] = (channels, claims, ledger, messages, sessions, stages)
+CONTRACTS: tuple[ModuleType, ...] = (channels, claims, ledger, messages, stages)
 TOLD = Path(__file__).parent / "told.json"
 SOURCE = Path(__file__).parents[2] / "mayfly"
 
@@ -70,7 +70,7 @@ def test_a_contract_that_has_changed_has_another_version(contract: ModuleType) -
 
 
 def test_each_row_that_travels_has_fields_that_a_server_can_check() -> None:
-    for contract in (claims, ledger, sessions, stages):
+    for contract in (claims, ledger, stages):
         for name in rows_of(contract):
             assert kinds_of(getattr(contract, name))
 

@@ -14,7 +14,8 @@ import apsw
 import pytest
 
 from mayfly import QueueManager
-from mayfly.engine import Receipt, Schedule
+from mayfly.connection import ScheduleVerbs
+from mayfly.engine import Receipt
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.errors import MQError
 from mayfly.testing import VirtualClock
@@ -28,6 +29,14 @@ from tests.spec.scene import (
     refused,
 )
 from tests.store.scene import failing_disk, gate, statement
+
+
+def cancel(schedule: ScheduleVerbs, msg_id: bytes) -> Receipt:
+    return schedule.cancel(msg_id)
+
+
+def release(schedule: ScheduleVerbs, msg_id: bytes) -> Receipt:
+    return schedule.release(msg_id)
 
 
 def all_at_once(*calls: Callable[[], object]) -> list[object]:
@@ -45,7 +54,7 @@ def all_at_once(*calls: Callable[[], object]) -> list[object]:
 
 
 def asked(
-    qm: QueueManager, ids: list[bytes], call: Callable[[Schedule, bytes], Receipt], seed: int
+    qm: QueueManager, ids: list[bytes], call: Callable[[ScheduleVerbs, bytes], Receipt], seed: int
 ) -> list[tuple[bytes, Receipt]]:
     """Ask something for every message in an order of one's own; return the receipts."""
     schedule, order = qm.session().schedule, Random(seed).sample(ids, len(ids))
@@ -66,10 +75,10 @@ def test_cancel_and_release_of_one_message_do_not_both_win(on_clock: QueueManage
     qm = on_clock
     ids = put_many(qm)
     calls = [
-        partial(asked, qm, ids, Schedule.cancel, 1),
-        partial(asked, qm, ids, Schedule.release, 2),
-        partial(asked, qm, ids, Schedule.cancel, 3),
-        partial(asked, qm, ids, Schedule.release, 4),
+        partial(asked, qm, ids, cancel, 1),
+        partial(asked, qm, ids, release, 2),
+        partial(asked, qm, ids, cancel, 3),
+        partial(asked, qm, ids, release, 4),
     ]
     told = receipts_of(all_at_once(*calls))
     arrived = delivered(qm)
@@ -96,8 +105,8 @@ def test_cancel_and_the_processor_do_not_both_win(on_clock: QueueManager) -> Non
         return []
 
     calls: list[Callable[[], object]] = [
-        partial(asked, qm, ids, Schedule.cancel, 1),
-        partial(asked, qm, ids, Schedule.cancel, 2),
+        partial(asked, qm, ids, cancel, 1),
+        partial(asked, qm, ids, cancel, 2),
         time_passes,
     ]
     told = receipts_of(all_at_once(*calls))
@@ -111,13 +120,13 @@ def test_reschedule_against_release_loses_and_doubles_nothing(on_clock: QueueMan
     qm = on_clock
     ids = put_many(qm)
 
-    def later(schedule: Schedule, msg_id: bytes) -> Receipt:
+    def later(schedule: ScheduleVerbs, msg_id: bytes) -> Receipt:
         return schedule.reschedule(msg_id, delay_ms=LONG_MS)
 
     told = receipts_of(
         all_at_once(
             partial(asked, qm, ids, later, 1),
-            partial(asked, qm, ids, Schedule.release, 2),
+            partial(asked, qm, ids, release, 2),
             partial(asked, qm, ids, later, 3),
         )
     )

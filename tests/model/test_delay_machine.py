@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from mayfly import QueueManager
-from mayfly.engine import Match, Receipt, Schedule, Scheduled, ScheduleFilter
+from mayfly.connection import ScheduleVerbs
+from mayfly.engine import Match, Receipt, Scheduled, ScheduleFilter
 from mayfly.engine.delay import delay_processor, schedule_query
 from mayfly.engine.delay.staging import shown
 from mayfly.engine.face.programs import ANY
@@ -245,7 +246,7 @@ class DelayMachine(QueueMachine):
         self,
         number: int,
         asked: tuple[Receipt, bytes, int | None],
-        call: Callable[[Schedule], Receipt],
+        call: Callable[[ScheduleVerbs], Receipt],
     ) -> None:
         receipt, msg_id, due_ms = asked
         schedule, given = self.session(number).schedule, [""]
@@ -259,7 +260,7 @@ class DelayMachine(QueueMachine):
             assert (entry.msg_id, entry.user, entry.receipt) == (msg_id, "user0", given[-1])
 
     def compare_bulk(
-        self, number: int, call: Callable[[Schedule], Iterator[int]], expected: tuple[int, int]
+        self, number: int, call: Callable[[ScheduleVerbs], Iterator[int]], expected: tuple[int, int]
     ) -> None:
         schedule, counts = self.session(number).schedule, [0]
         reason = reason_of(lambda: counts.extend(call(schedule)))

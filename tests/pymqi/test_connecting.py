@@ -94,8 +94,7 @@ def test_folder_that_cannot_be_opened_is_2059(
     [note] = error.__notes__
     assert note == (
         f"{tmp_path / 'BAD'} is in use by another queue manager; programs share BAD through the "
-        "command `mayfly serve BAD`, to which they connect by mayfly.served.ServedQueueManager "
-        "(docs/SERVING.md)"
+        "command `mayfly serve BAD`, to which they connect as clients (docs/SERVING.md)"
     )
 
 

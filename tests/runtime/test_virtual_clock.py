@@ -392,27 +392,33 @@ def test_a_wait_that_another_thread_can_end_is_none() -> None:
 SERVED = """
 import subprocess, sys
 import mayfly
-from mayfly.servers.flight import FlightServer
+from mayfly.security.admission import Admission
+from mayfly.servers.wire import WireServer
 from mayfly.testing import VirtualClock
 
 PUT = '''
 import sys
-from mayfly.served import ServedQueueManager
-with ServedQueueManager(sys.argv[1], token="t") as served, served.session() as session:
-    session.put("Q1", b"from another process")
+from pathlib import Path
+from mayfly.client import Client
+from mayfly.connection.endpoint import Endpoint
+from mayfly.connection.remote import connect
+with Client(connect(Endpoint((Path(sys.argv[1]),), "", "QM1"), "anna", "t")) as client:
+    client.put("Q1", b"from another process")
 '''
 with mayfly.QueueManager("QM1", clock=VirtualClock()) as qm, qm.session() as session:
     qm.mqsc("DEFINE QLOCAL(Q1)")
-    with FlightServer(qm, port=0, token="t") as server:
-        with subprocess.Popen([sys.executable, "-c", PUT, server.url]):
-            print(session.get("Q1", wait_ms=1_000).body)
+    server = WireServer([qm], Admission([qm.engine], token="t"))
+    server.listen_unix(sys.argv[1])
+    with subprocess.Popen([sys.executable, "-c", PUT, sys.argv[1]]):
+        print(session.get("Q1", wait_ms=1_000).body)
+    server.close()
 """
 
 
 @pytest.mark.slow
-def test_a_wait_that_another_process_can_end_is_none() -> None:
+def test_a_wait_that_another_process_can_end_is_none(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SERVED],
+        [sys.executable, "-c", SERVED, str(tmp_path / "mq.sock")],
         capture_output=True,
         text=True,
         check=False,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from mayfly import QueueManager
 from mayfly.bulk.client import LedgerClient
 from mayfly.bulk.errors import BulkError
 from mayfly.mqi.errors import MQError
-from mayfly.served import ServedQueueManager
 from mayfly.servers.flight import FlightServer
 from tests.bulk.books import TOKEN
 
@@ -29,20 +27,6 @@ def ask(url: str) -> None:
         client.info()
 
 
-def leave_a_server_that_stops(server: FlightServer) -> None:
-    """End sessions while the server ends them: many, for gRPC bears that only if it is in turn."""
-    with ServedQueueManager(server.url, token=TOKEN) as served, ExitStack() as stack:
-        sessions = [served.session() for _ in range(60)]
-        for session in sessions:
-            stack.callback(session.close)
-        server.stop()
-        for session in sessions[1:]:
-            with suppress(MQError):
-                session.commit()
-            session.close()
-        fail(sessions[0].commit)
-
-
 def main(folder: Path) -> None:
     pair = ((folder / "cert.pem").read_bytes(), (folder / "key.pem").read_bytes())
     with QueueManager("QM1") as manager:
@@ -51,7 +35,6 @@ def main(folder: Path) -> None:
             fail(lambda: ask(server.url.replace("grpc+tls", "grpc")))
         with FlightServer(manager, port=0, token=TOKEN) as server:
             fail(lambda: ask(server.url.replace("grpc", "grpc+tls")))
-            leave_a_server_that_stops(server)
         fail(FlightServer(manager, port=0, token=TOKEN, tls_certificate=(b"x", b"y")).start)
         with FlightServer(manager, port=0, token=TOKEN) as server:
             fail(FlightServer(manager, port=server.port, token=TOKEN).start)

@@ -1,6 +1,7 @@
 """What the tests of many delayed messages share: putting, paging, and telling delivery times."""
 
-from mayfly.engine import Schedule, Scheduled, ScheduleFilter, Session
+from mayfly.connection import ScheduleVerbs
+from mayfly.engine import Scheduled, ScheduleFilter, Session
 from mayfly.mqi.properties import pack_folder, pack_header
 from tests.spec.scene import (
     START_MS,
@@ -30,7 +31,9 @@ def put_many(session: Session, count: int = MANY, spread_ms: int = 1) -> None:
         session.put("Q1", b"%d" % n, delay_ms=10_000 + n % spread_ms, persistent=n % 5 == 0)
 
 
-def pages(schedule: Schedule, limit: int, where: ScheduleFilter = EVERYTHING) -> list[Scheduled]:
+def pages(
+    schedule: ScheduleVerbs, limit: int, where: ScheduleFilter = EVERYTHING
+) -> list[Scheduled]:
     """Return everything, page by page."""
     found: list[Scheduled] = []
     while page := schedule.list(where, limit=limit, after=found[-1].position if found else None):
@@ -39,11 +42,11 @@ def pages(schedule: Schedule, limit: int, where: ScheduleFilter = EVERYTHING) ->
     return found
 
 
-def due(schedule: Schedule) -> list[int]:
+def due(schedule: ScheduleVerbs) -> list[int]:
     """Return the delivery times of the first messages, from the start."""
     return [m.deliver_at_ms - START_MS for m in schedule.list(limit=10)]
 
 
-def order(schedule: Schedule) -> list[bytes]:
+def order(schedule: ScheduleVerbs) -> list[bytes]:
     """Return the MsgIds of all messages in due order."""
     return [m.msg_id for m in pages(schedule, 1_000)]
