@@ -3,11 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 CLASSES := .venv/spark-classes.jsa
-SOURCES := mayfly tests $(wildcard bench examples)
+SOURCES := mayfly tests $(wildcard bench examples interop)
 # Hundreds of processes import the same modules; each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test soak search lint bench clean
+.PHONY: setup demo test soak search interop lint bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -60,6 +60,10 @@ search: $(READY)
 	@for round in 1 2 3 4 5 6 7 8 9 10; do \
 	  $(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile search $(MODELS) || exit 1; \
 	done
+
+# Clients of AMQP in other languages; each is skipped where its toolchain is missing.
+interop: $(AMQP)
+	@$(BIN)/python interop/run.py
 
 lint: $(READY)
 	@$(BIN)/ruff format --check -q $(SOURCES)

@@ -33,10 +33,13 @@ from mayfly.runtime.files import Files
 from mayfly.runtime.virtual_clock import VirtualClock
 from mayfly.security.admission import Admission
 from mayfly.security.refreshing import refreshes_of
+from mayfly.servers.amqp.listener import AmqpListener
 from mayfly.servers.host import Host
 from mayfly.servers.listeners import FlightListener, FolderListener, Listener, MqListener
 from mayfly.servers.logs import log_to
 from mayfly.servers.settings import (
+    AMQP_CHANNEL,
+    DEVELOPMENT_AMQP_CHANNEL,
     ServedFolder,
     ServeSettings,
     check_settings,
@@ -261,6 +264,13 @@ def _listeners(
                 token=token,
                 tls=tls,
             )
+        )
+    if settings.listen.amqp is not None:
+        channel = settings.amqp_channel
+        if not channel:
+            channel = DEVELOPMENT_AMQP_CHANNEL if settings.development.is_on else AMQP_CHANNEL
+        listeners.append(
+            AmqpListener(held.managers, admission, settings.listen.amqp, channel=channel, tls=tls)
         )
     listeners.append(FolderListener(mq, list(held.folders.values())))
     return listeners

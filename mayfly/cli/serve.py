@@ -51,6 +51,14 @@ FlightOption = Annotated[
         help="Serve pipelines by Arrow Flight here; port 0 is any. [default: 127.0.0.1:9414]",
     ),
 ]
+AmqpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--amqp",
+        metavar="HOST:PORT",
+        help="Serve programs of AMQP 1.0 here; port 0 is any. Needs mayfly-mq\\[amqp].",
+    ),
+]
 TokenOption = Annotated[
     Path | None,
     typer.Option(
@@ -144,6 +152,7 @@ def serve(
     *,
     mq: MqOption = None,
     flight: FlightOption = None,
+    amqp: AmqpOption = None,
     token_file: TokenOption = None,
     tls_certificate: CertificateOption = None,
     tls_key: KeyOption = None,
@@ -177,7 +186,7 @@ def serve(
     scripts = tuple(mqsc or ())
     served = ServedFolder(names[0], path, configuration, scripts, expiry_interval_seconds)
     tls_files = TlsFiles(tls_certificate, tls_key, tls_client_roots, without_client_certificates)
-    listen = Listen(_address("--mq", mq), _address("--flight", flight))
+    listen = Listen(_address("--mq", mq), _address("--flight", flight), _address("--amqp", amqp))
     development = Development(dev, virtual_clock, tls)
     given = _Given(names, served, listen, tls_files, token_file, log, development)
     _run(given, check=check, as_json=as_json)

@@ -11,6 +11,8 @@ from mayfly.servers.logs import LogForm
 
 DEFAULT_MQ = ListenAddress("127.0.0.1", 1414)
 DEFAULT_FLIGHT = ListenAddress("127.0.0.1", 9414)
+#: The rules of these channels are for clients of AMQP; its default rules let nobody in.
+AMQP_CHANNEL, DEVELOPMENT_AMQP_CHANNEL = "SYSTEM.DEF.SVRCONN", "DEV.APP.SVRCONN"
 #: Clients have this long to end their work after SIGTERM.
 DRAIN_SECONDS = 10
 _NO_CONFIGURATION = Configuration()
@@ -63,6 +65,7 @@ class Listen(NamedTuple):
 
     mq: ListenAddress | None = None
     flight: ListenAddress | None = None
+    amqp: ListenAddress | None = None
 
 
 #: What listens where nothing is named.
@@ -92,6 +95,8 @@ class ServeSettings(NamedTuple):
     drain_seconds: int = DRAIN_SECONDS
     token_file: Path | None = None
     development: Development = Development()
+    #: The channel whose rules are for clients of AMQP; "" is AMQP_CHANNEL, or that of --dev.
+    amqp_channel: str = ""
 
 
 def check_settings(settings: ServeSettings) -> None:

@@ -37,14 +37,16 @@ def read_settings(path: Path) -> ServeSettings:
     queue_managers = tuple(_queue_manager(table) for table in top.tables("queue_manager"))
     if not queue_managers:
         top.fail("[[queue_manager]]", "is missing: a server has at least one queue manager")
+    listen = top.table("listen")
     settings = ServeSettings(
         queue_managers,
-        listen=_listen(top.table("listen")),
+        listen=_listen(listen),
         tls=_tls(top.table("tls")),
         limits=_limits(top.table("limits")),
         log=LogForm(top.one_of("log", LogForm, LogForm.PLAIN)),
         drain_seconds=_number(top, "drain_seconds", 0, _LONGEST_DRAIN_SECONDS, DRAIN_SECONDS),
         token_file=_place(top, "token_file"),
+        amqp_channel=listen.plain_text("amqp_channel") or "",
     )
     top.refuse_the_rest()
     try:
@@ -87,7 +89,7 @@ def _settings(table: Table) -> dict[str, SettingValue]:
 
 
 def _listen(table: Table) -> Listen:
-    listen = Listen(_address(table, "mq"), _address(table, "flight"))
+    listen = Listen(_address(table, "mq"), _address(table, "flight"), _address(table, "amqp"))
     table.refuse_the_rest()
     return listen if any(listen) else DEFAULT_LISTEN
 

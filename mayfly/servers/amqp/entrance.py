@@ -109,9 +109,8 @@ class Entrance:
     async def _ask(self, applicant: Applicant) -> None:
         service = self._service
         try:
-            admitted = await service.loop.run_in_executor(
-                service.executor, service.admission.admit, applicant
-            )
+            # The answer to a wrong password is kept back, which may hold no thread.
+            admitted = await asyncio.wrap_future(service.admission.submit(applicant))
         except MQError as error:
             self._refuse(str(error))
             return

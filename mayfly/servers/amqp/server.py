@@ -16,7 +16,8 @@ from mayfly.servers.amqp import sasl
 from mayfly.servers.amqp.budget import Budget
 from mayfly.servers.amqp.errors import FORCED
 from mayfly.servers.amqp.peer import Peer
-from mayfly.servers.amqp.service import AdmissionDesk, Limits, Service
+from mayfly.servers.amqp.service import Limits, Service
+from mayfly.servers.wire.exchange import Admits
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger("mayfly.amqp")
@@ -30,7 +31,7 @@ class AmqpServer:
     def __init__(
         self,
         queue_managers: Sequence[str],
-        admission: AdmissionDesk,
+        admission: Admits,
         connect: Callable[[str, Admitted, Applicant], Connection],
         *,
         channel: str = "",

@@ -5,18 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from mayfly.connection import Connection
 from mayfly.security.admission import Admitted, Applicant
 from mayfly.servers.amqp.budget import Budget
-
-
-class AdmissionDesk(Protocol):
-    """Lets programs in; see ``mayfly.security.admission``."""
-
-    def admit(self, applicant: Applicant) -> Admitted:
-        """Return the terms, or raise MQError; may block."""
+from mayfly.servers.wire.exchange import Admits
 
 
 class Limits(NamedTuple):
@@ -37,7 +31,7 @@ class Service(NamedTuple):
 
     loop: asyncio.AbstractEventLoop
     executor: Executor
-    admission: AdmissionDesk
+    admission: Admits
     #: Opens a conversation of a user: queue manager, terms, applicant.
     connect: Callable[[str, Admitted, Applicant], Connection]
     queue_managers: Sequence[str]

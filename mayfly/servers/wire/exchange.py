@@ -17,6 +17,7 @@ from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
 from mayfly.runtime import Runtime
 from mayfly.security.applicant import Admitted, Applicant
+from mayfly.servers.admitted import connection_of
 from mayfly.servers.wire.conversation import Conversation
 from mayfly.servers.wire.limits import Limits
 from mayfly.servers.wire.status import ConnectionStatus
@@ -195,17 +196,7 @@ class Exchange:
     ) -> tuple[LocalConnection, Admitted]:
         if self.is_draining:
             raise mq_error(rc.MQRC_Q_MGR_QUIESCING, "the server stops")
-        manager = self.managers.get(applicant.queue_manager)
-        if manager is None:
-            said = f"queue manager {applicant.queue_manager!r} is not served here"
-            raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
-        user = None if admitted.is_operator else admitted.user
-        program = applicant.application or "mayfly"
-        session = manager.session(user, program=program, groups=admitted.groups)
-        if admitted.is_operator and admitted.user:
-            # An operator has all authority; the name stands in the messages and in the audit.
-            session.context = session.context._replace(user_identifier=admitted.user)
-        return LocalConnection(session, manager), admitted
+        return connection_of(self.managers, applicant, admitted), admitted
 
     def _admitted(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 import pytest
 
@@ -29,12 +30,15 @@ ALTER QMGR DEADQ(DEAD)
 
 
 class OneUser:
-    """Lets in app with its password, as an operator, and anybody without a password as nobody."""
+    """Lets in app with its password, and anybody without a password."""
 
-    def admit(self, applicant: Applicant) -> Admitted:
+    def submit(self, applicant: Applicant) -> Future[Admitted]:
+        answer: Future[Admitted] = Future()
         if applicant.user == "app" and applicant.password != "secret":
-            raise mq_error(rc.MQRC_NOT_AUTHORIZED, "wrong password")
-        return Admitted(user=applicant.user, max_message_bytes=1_000_000)
+            answer.set_exception(mq_error(rc.MQRC_NOT_AUTHORIZED, "wrong password"))
+        else:
+            answer.set_result(Admitted(user=applicant.user, max_message_bytes=1_000_000))
+        return answer
 
 
 @pytest.fixture

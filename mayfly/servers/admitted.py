@@ -1,0 +1,28 @@
+"""The connection that a program gets when it is let in, whatever the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mayfly.connection import LocalConnection
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import mq_error
+from mayfly.queue_manager import QueueManager
+from mayfly.security.applicant import Admitted, Applicant
+
+
+def connection_of(
+    managers: Mapping[str, QueueManager], applicant: Applicant, admitted: Admitted
+) -> LocalConnection:
+    """Open a conversation on the terms of admission; raises MQRC_Q_MGR_NAME_ERROR."""
+    manager = managers.get(applicant.queue_manager)
+    if manager is None:
+        said = f"queue manager {applicant.queue_manager!r} is not served here"
+        raise mq_error(rc.MQRC_Q_MGR_NAME_ERROR, said)
+    user = None if admitted.is_operator else admitted.user
+    program = applicant.application or "mayfly"
+    session = manager.session(user, program=program, groups=admitted.groups)
+    if admitted.is_operator and admitted.user:
+        # An operator has all authority; the name stands in the messages and in the audit.
+        session.context = session.context._replace(user_identifier=admitted.user)
+    return LocalConnection(session, manager)

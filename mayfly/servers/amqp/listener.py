@@ -1,0 +1,86 @@
+"""The listener for AMQP 1.0 of a host; proton is imported when it starts."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mayfly.queue_manager import QueueManager
+from mayfly.servers.admitted import connection_of
+from mayfly.servers.exposure import ListenAddress
+from mayfly.servers.listeners import load_files, tls_context
+from mayfly.servers.settings import TlsFiles
+from mayfly.servers.wire.exchange import Admits
+
+if TYPE_CHECKING:
+    from mayfly.servers.amqp.server import AmqpServer
+
+
+class AmqpListener:
+    """AMQP 1.0 over TCP or TLS."""
+
+    name = "amqp"
+
+    def __init__(
+        self,
+        managers: Sequence[QueueManager],
+        admission: Admits,
+        address: ListenAddress,
+        *,
+        channel: str,
+        tls: TlsFiles,
+    ) -> None:
+        """Take what the server is made of; the rules of ``channel`` are for its clients."""
+        self._managers = {manager.name: manager for manager in managers}
+        self._admission, self._address = admission, address
+        self._channel, self._tls = channel, tls
+        self._context: ssl.SSLContext | None = None
+        self._server: AmqpServer | None = None
+
+    def start(self) -> str:
+        """Begin to listen.
+
+        Raises OSError for an address that is taken, for files of TLS that cannot be used, and where
+        python-qpid-proton is not installed.
+        """
+        try:
+            from mayfly.servers.amqp.server import AmqpServer
+        except ModuleNotFoundError as error:
+            said = "--amqp needs python-qpid-proton, which a C compiler builds: mayfly-mq[amqp]"
+            raise OSError(said) from error
+        if self._tls.certificate is not None:
+            self._context = tls_context(self._tls)
+        self._server = AmqpServer(
+            list(self._managers),
+            self._admission,
+            lambda _name, admitted, applicant: connection_of(self._managers, applicant, admitted),
+            channel=self._channel,
+        )
+        try:
+            port = self._server.listen_tcp(*self._address, self._context)
+        except OSError as error:
+            self._server.close()
+            self._server = None
+            said = f"cannot listen on {self._address}: {error.strerror or error}"
+            raise OSError(said) from error
+        return str(self._address._replace(port=port))
+
+    def reload(self) -> None:
+        """Load the certificate, its key and the authorities of clients into the context in use."""
+        if self._context is not None:
+            tls_context(self._tls)
+            load_files(self._context, self._tls)
+
+    def look(self) -> None:
+        """Nothing is due once a second: proton ends connections that are silent for too long."""
+
+    def drain(self, timeout_ms: int) -> None:
+        """Take no new connection; return when those there have gone, or after a time."""
+        if self._server is not None:
+            self._server.drain(timeout_ms)
+
+    def stop(self) -> None:
+        """End all connections with amqp:connection:forced."""
+        if self._server is not None:
+            self._server.close()
