@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from mayfly.channel import channels_of
 from mayfly.engine import LONGEST_MESSAGE_BYTES, Engine, manager_definition
 from mayfly.engine.face.admission import (
+    AUTHCHK_NONE,
     AUTHINFO,
     CHANNEL,
     AuthenticationDefinition,
@@ -126,8 +127,11 @@ def user_of(applicant: Applicant, terms: Terms, *, is_verified: bool) -> str:
 def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.Logger) -> bool:
     """Check that a channel does not keep a user out; tell whether it is an administrator.
 
-    Raises Refused.
+    The puts of a message channel without MCAUSER are not checked, as within a process. A user comes
+    in where authority is checked: else it could do everything. Raises Refused.
     """
+    if applicant.sending_manager and not user.name:
+        return True
     if not user.name or len(user.name) > _LONGEST_USER:
         said = f"user {user.name!r} is not 1 to {_LONGEST_USER} characters"
         raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9777E", said))
@@ -139,6 +143,10 @@ def check_user(manager: Engine, applicant: Applicant, user: User, log: logging.L
         if blocking is not None:
             said = f"user {user.name} is blocked by {spelled(blocking)}"
             _refuse_or_warn(blocking, Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ9776E", said), log)
+    is_unchecked = manager_definition(manager).authchk == AUTHCHK_NONE
+    if is_unchecked and not (is_admin or applicant.sending_manager):
+        said = f"AUTHCHK(NONE): no SET AUTHREC says yet what user {user.name} may do"
+        raise Refused(Refusal(rc.MQRC_NOT_AUTHORIZED, "AMQ8077E", said))
     return is_admin
 
 

@@ -25,6 +25,7 @@ SCRIPT = """
 DEFINE CHANNEL(APP) CHLTYPE(SVRCONN) HBINT(20) SHARECNV(3) MAXMSGL(1000) MAXINST(4) MAXINSTC(2)
 DEFINE CHANNEL(TLS) CHLTYPE(SVRCONN) SSLCIPH(ANY_TLS12_OR_HIGHER) SSLPEER('O=Example')
 ALTER AUTHINFO(SYSTEM.DEFAULT.AUTHINFO.IDPWOS) FAILDLAY(0)
+SET AUTHREC OBJTYPE(QMGR) GROUP('staff') AUTHADD(CONNECT)
 """
 
 Refuses = Callable[[Applicant], tuple[int, str, str]]
@@ -299,6 +300,19 @@ def test_a_fresh_queue_manager_lets_nobody_in(
         assert refused(applicant)[0] == 2035, user
 
 
+def test_nobody_but_administrators_comes_in_while_authority_is_not_checked(
+    qm: mayfly.QueueManager, admission: Admission, anna: Applicant, refused: Refuses
+) -> None:
+    assert admission.admit(anna).user == "anna"
+    mqsc(qm, "ALTER QMGR AUTHCHK(NONE)")
+    said = "AUTHCHK(NONE): no SET AUTHREC says yet what user anna may do"
+    assert refused(anna) == (2035, "AMQ8077E", said)
+    assert refused(replace(anna, channel="", address="")) == (2035, "AMQ8077E", said)
+    users_of(qm.engine).change("anna", groups=["mqm"])
+    mqsc(qm, "SET CHLAUTH(APP) TYPE(BLOCKUSER) USERLIST('nobody')")
+    assert admission.admit(anna).is_operator
+
+
 def test_wrong_and_missing_passwords_are_2035_with_their_own_numbers(
     anna: Applicant, refused: Refuses
 ) -> None:
@@ -484,6 +498,10 @@ def test_a_message_channel_shows_the_token_or_a_certificate_and_may_be_mapped(
     mqsc(qm, "SET CHLAUTH(IN) TYPE(QMGRMAP) QMNAME('QM*') USERSRC(NOACCESS)")
     assert refused(replace(shown, sending_manager="QM3"))[:2] == (2035, "AMQ9777E")
     assert refused(replace(shown, channel="APP"))[:2] == (2540, "AMQ9519E")
+    # Without MCAUSER its puts are not checked, as before.
+    mqsc(qm, "DEFINE CHANNEL(ANY) CHLTYPE(RCVR)", "ALTER QMGR AUTHCHK(NONE)")
+    admitted = admission.admit(replace(shown, channel="ANY"))
+    assert (admitted.user, admitted.is_operator) == ("", True)
 
 
 # Files of users

@@ -10,11 +10,13 @@ from mayfly.engine.attributes import (
     attributes_of,
 )
 from mayfly.engine.attributes.attribute import AUTHINFO, CHANNEL, CHLAUTH
+from mayfly.engine.attributes.of_manager import AUTHCHK_NONE
 from mayfly.engine.objects.channel_rules import channel_rules, entries_of
 from mayfly.engine.objects.lookup import opener_of
 from mayfly.engine.objects.views import view_named
 
 __all__ = [
+    "AUTHCHK_NONE",
     "AUTHINFO",
     "AuthenticationDefinition",
     "CHANNEL",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from mayfly.engine.attributes.attribute import AUTHINFO, CHANNEL, CHLAUTH, CLNTCONN
@@ -42,7 +43,9 @@ def set_up_client_objects(core: Core) -> None:
         core.registry.named.update({(one.kind, one.name): one for one in made})
 
 
-def _objects() -> list[Definition]:
+@cache
+def _objects() -> tuple[Definition, ...]:
+    """Return what is defined; no definition of these kinds is changed in its place."""
     models = [
         ChannelDefinition(
             CLNTCONN if channel_type == s.MQCHT_CLNTCONN else CHANNEL,
@@ -55,7 +58,7 @@ def _objects() -> list[Definition]:
     authentication = AuthenticationDefinition(
         AUTHINFO, DEFAULT_AUTHENTICATION, chckclnt=k.MQCHK_REQUIRED
     )
-    return [*models, authentication, *map(named_rule, _first_rules())]
+    return (*models, authentication, *map(named_rule, _first_rules()))
 
 
 def _first_rules() -> list[ChannelRuleDefinition]:
