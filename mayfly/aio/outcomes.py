@@ -63,8 +63,10 @@ class Outcomes:
         except asyncio.CancelledError:
             if future.cancelled():
                 # Whoever has won: with False the callback comes and finds nobody.
-                ending = self._loop.run_in_executor(self._thread, under_way.cancel)
-                await asyncio.wait((ending,), timeout=_CANCEL_SECONDS)
+                # The thread has ended where the client is closed, and all gets with it.
+                with suppress(RuntimeError):
+                    ending = self._loop.run_in_executor(self._thread, under_way.cancel)
+                    await asyncio.wait((ending,), timeout=_CANCEL_SECONDS)
             else:
                 self._give_back(future.result())
             raise

