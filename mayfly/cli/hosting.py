@@ -22,6 +22,7 @@ from mayfly.cli.outcomes import CommandFailed, ExitCode, wrong_values
 from mayfly.cli.ready_line import ReadyLine
 from mayfly.cli.served import Served, Serving
 from mayfly.cli.signals import arriving_signals
+from mayfly.contracts.folder_sockets import MQ_SOCKET_FILE
 from mayfly.contracts.tokens import TOKEN_VARIABLE, TokenMissing, read_token
 from mayfly.engine import manager_definition, scan_every, volatile_count
 from mayfly.lifetime.times import Clock
@@ -113,8 +114,9 @@ def run_server(
         served = Served(
             addresses.get("flight", ""), _absolute(token_file), _absolute(tls.certificate)
         )
-        for serving in held.servings:
-            stack.enter_context(serving.announced(served))
+        for serving, folder in zip(held.servings, held.folders.values(), strict=True):
+            socket_file = _absolute(folder / MQ_SOCKET_FILE)
+            stack.enter_context(serving.announced(served._replace(mq_socket=socket_file)))
         ReadyLine(list(held.folders), addresses, credentials, served).say(as_json=as_json)
         _serve(host, settings, read, arrived)
     if any(isinstance(each, FlightListener) and each.is_held for each in listeners):

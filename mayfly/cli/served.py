@@ -26,11 +26,15 @@ _LOCK = struct.Struct("hhqqi4x")
 
 
 class Served(NamedTuple):
-    """A server; no ``token_file``: it is in MAYFLY_TOKEN, no ``tls_certificate``: without TLS."""
+    """A server; no ``token_file``: it is in MAYFLY_TOKEN, no ``tls_certificate``: without TLS.
+
+    ``mq_socket`` is the socket in the folder; ``url`` is that of Flight, empty without it.
+    """
 
     url: str
     token_file: str | None
     tls_certificate: str | None = None
+    mq_socket: str | None = None
 
 
 class Serving:

@@ -53,7 +53,7 @@ class Listener(Protocol):
 
 
 class MqListener:
-    """The network protocol of Mayfly over TCP or TLS, and by :meth:`folder_sockets` of a machine.
+    """The network protocol of Mayfly over TCP or TLS, and by :meth:`listen_in` in folders.
 
     Administration of the queue managers knows its clients from the start to the stop.
     """

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mayfly.channel import clients_known
 from mayfly.client import Client
 from mayfly.connection.endpoint import Address, Endpoint
 from mayfly.connection.remote import connect
@@ -79,10 +80,10 @@ def served(queue_manager: QueueManager) -> Iterator[ServedQueueManager]:
     developer_users(users_of(engine), None, given)
     defined = queue_manager.mqsc(DEFINITIONS)
     assert defined.ok, defined.text
-    admission = Admission([engine])
-    server = WireServer([queue_manager], admission)
-    try:
+    with contextlib.ExitStack() as stack:
+        admission = Admission([engine])
+        stack.callback(admission.close)
+        server = WireServer([queue_manager], admission)
+        stack.callback(server.close)
+        stack.enter_context(clients_known(engine, server))
         yield ServedQueueManager(queue_manager, server.listen_tcp(HOST, 0))
-    finally:
-        server.close()
-        admission.close()

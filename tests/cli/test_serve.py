@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from mayfly.cli.outcomes import ExitCode
+from mayfly.cli.served import SERVED_FILE
 from mayfly.connection.endpoint import Address, Endpoint, Tls
 from mayfly.connection.remote import connect
 from mayfly.mqi import constants as c
@@ -94,6 +95,8 @@ def test_a_server_by_a_file_from_its_start_to_its_end(
             assert "QUEUE(Q1)" in listed.stdout
 
             token = Path(ready["token_file"]).read_text().strip()
+            announced = json.loads((tmp_path / "here" / SERVED_FILE).read_text())
+            assert announced["mq_socket"] == str(tmp_path / "here" / "mq.sock")
             host, port = ready["mq"].split(":")
             over_tls = Tls(authorities=tmp_path / "cert.pem", peer_name="CN=localhost")
             for name, place, tls in (

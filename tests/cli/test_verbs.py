@@ -91,6 +91,15 @@ def test_serve_listens_before_it_imports_what_its_first_calls_need(home: Path) -
     assert not {"pandas", "pyspark", "mayfly.cli.ledger", "mayfly.cli.demo"} & imported
 
 
+@pytest.mark.slow
+def test_serve_without_flight_imports_no_arrow(home: Path) -> None:
+    """Arrow alone takes as long as all the rest of a start."""
+    exit_code, imported = imports_of(home, ["serve", "QM1", "--mq", "192.0.2.1:1414"])
+    assert exit_code == ExitCode.PIPELINE
+    assert "mayfly.servers.wire.server" in imported
+    assert not {"pyarrow", "pandas", "cryptography", "mayfly.servers.flight"} & imported
+
+
 def imports_of(home: Path, words: list[str]) -> tuple[int, set[str]]:
     """Run a command in a process; return its exit code and the modules that it has imported."""
     code = (

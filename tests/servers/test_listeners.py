@@ -1,0 +1,148 @@
+"""What an operator sees of clients and does to them, and what a listener does by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mayfly import MQError, QueueManager
+from mayfly.cli.hosting import _next_signal
+from mayfly.cli.outcomes import CommandFailed, ExitCode
+from mayfly.client import Client
+from mayfly.connection.endpoint import Address, Endpoint
+from mayfly.connection.remote import RemoteConnection, connect
+from mayfly.mqi import reasons as rc
+from mayfly.security.admission import Admission
+from mayfly.security.developer import self_signed_certificate
+from mayfly.servers.exposure import ListenAddress
+from mayfly.servers.host import Host
+from mayfly.servers.listeners import MqListener
+from mayfly.servers.settings import ClientLimits, TlsFiles
+from mayfly.testing.served import ServedQueueManager
+from tests.facts import wait_until
+
+TOKEN = "t" * 43
+ANY_PORT = ListenAddress("127.0.0.1", 0)
+DAY_MS = 86_400_000
+NO_TLS, NO_LIMITS = TlsFiles(), ClientLimits()
+
+
+@contextlib.contextmanager
+def listening(
+    manager: QueueManager, tls: TlsFiles = NO_TLS, limits: ClientLimits = NO_LIMITS
+) -> Iterator[tuple[MqListener, int]]:
+    admission = Admission([manager.engine], token=TOKEN)
+    listener = MqListener([manager], admission, ANY_PORT, tls=tls, limits=limits)
+    try:
+        yield listener, int(listener.start().rpartition(":")[2])
+    finally:
+        listener.stop()
+        admission.close()
+
+
+def operator(port: int) -> RemoteConnection:
+    return connect(Endpoint((Address("127.0.0.1", port),), "", "QM1"), "root", TOKEN)
+
+
+def reason_of(program: Client) -> int:
+    with pytest.raises(MQError) as caught:
+        program.put("DEV.QUEUE.1", b"x")
+    return caught.value.reason
+
+
+def test_an_operator_sees_a_client_and_ends_it(served_queue_manager: ServedQueueManager) -> None:
+    served = served_queue_manager
+    qm = served.queue_manager
+    program, other = served.connect(transacted=True), served.connect()
+    program.put("DEV.QUEUE.1", b"not committed")
+    rows = qm.mqsc("DISPLAY CONN(*) WHERE(CHANNEL EQ DEV.APP.SVRCONN)").rows
+    assert [(row["USERID"], row["APPLTAG"], row["CONNAME"]) for row in rows] == [
+        ("app", "pytest", "127.0.0.1")
+    ] * 2
+    [busy] = [row for row in rows if row["UOWSTATE"] == "ACTIVE"]
+    [held] = qm.mqsc(f"DISPLAY CONN({busy['CONN']}) TYPE(HANDLE)").rows
+    assert held["OBJNAME"] == "DEV.QUEUE.1"
+    shown = qm.mqsc("DISPLAY CHSTATUS(DEV.APP.SVRCONN)").rows
+    assert [(row["STATUS"], row["MCAUSER"], row["CURSHCNV"]) for row in shown] == [
+        ("RUNNING", "app", 1)
+    ] * 2
+    assert qm.mqsc(f"STOP CONN({busy['CONN']})").ok
+    assert reason_of(program) == rc.MQRC_CONNECTION_BROKEN
+    wait_until(lambda: qm.curdepth("DEV.QUEUE.1") == 0)
+    other.put("DEV.QUEUE.1", b"the other goes on")
+    # By the other channel: the administrator is not ended by his own command.
+    assert served.mqsc("STOP CHANNEL(DEV.APP.SVRCONN)").ok
+    assert reason_of(other) == rc.MQRC_CONNECTION_BROKEN
+    with pytest.raises(MQError) as caught:
+        served.connect()
+    assert caught.value.reason == rc.MQRC_CHANNEL_NOT_AVAILABLE
+    assert served.mqsc("START CHANNEL(DEV.APP.SVRCONN)").ok
+    with served.connect() as program:
+        assert program.get("DEV.QUEUE.1") is not None
+
+
+def test_a_connection_without_requests_ends_after_idle_seconds(
+    queue_manager: QueueManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A look is a second: the first notes the requests, the third finds as many again."""
+    caplog.set_level(logging.INFO, "mayfly")
+    with listening(queue_manager, limits=ClientLimits(idle_seconds=2)) as (listener, port):
+        idle, busy = operator(port), operator(port)
+        for _ in range(2):
+            listener.look()
+            busy.now_ms()
+        assert not idle.is_broken
+        listener.look()
+        wait_until(lambda: idle.is_broken)
+        assert f"connection {idle.number} of root has asked for nothing for 2 s" in caplog.text
+        busy.now_ms()
+        busy.close()
+
+
+def test_reload_takes_a_new_certificate_and_keeps_the_old_one_when_it_is_wrong(
+    queue_manager: QueueManager, tmp_path: Path
+) -> None:
+    files = TlsFiles(*self_signed_certificate(tmp_path, ["localhost"], 0))
+    assert files.certificate is not None
+
+    def shown(port: int) -> bytes | None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with (
+            socket.create_connection(("127.0.0.1", port)) as plain,
+            context.wrap_socket(plain) as encrypted,
+        ):
+            return encrypted.getpeercert(binary_form=True)
+
+    with listening(queue_manager, files) as (listener, port):
+        first = shown(port)
+        files.certificate.write_text("damaged")
+        with pytest.raises(OSError, match=r"developer-cert\.pem"):
+            listener.reload()
+        assert shown(port) == first
+        self_signed_certificate(tmp_path, ["localhost"], 400 * DAY_MS)
+        listener.reload()
+        assert shown(port) not in (first, None)
+
+
+def test_a_server_ends_when_no_queue_manager_is_left_running(
+    queue_manager: QueueManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with QueueManager("QM2", tmp_path) as left:
+        admission = Admission([left.engine])
+        host = Host([queue_manager, left], [], admission)
+        left.crash()
+        assert host.stopped_managers() == host.stopped_managers() == ["QM2"]
+        assert caplog.text.count("QM2 has stopped") == 1
+        alone = Host([left], [], admission)
+        with pytest.raises(CommandFailed, match="QM2: stopped by an error of the disk") as caught:
+            _next_signal(alone, queue.SimpleQueue())
+        assert caught.value.code is ExitCode.FILE
+        admission.close()
