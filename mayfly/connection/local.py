@@ -19,7 +19,14 @@ from mayfly.connection.onward import Held, Onward
 from mayfly.connection.operating import Administration, ClaimVerbs, ScheduleVerbs
 from mayfly.connection.topics import Topics
 from mayfly.connection.values import GetResult, Property, PutResult, Status
-from mayfly.engine import GetRequest, Handle, Match, PutRequest, Session, full_name
+from mayfly.engine import (
+    GetRequest,
+    Handle,
+    Match,
+    PutRequest,
+    Session,
+    full_name,
+)
 from mayfly.engine.face.programs import (
     ANY,
     DEFINITION_KINDS,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from mayfly.connection.objects import OpenObjects
 from mayfly.connection.values import Message
-from mayfly.engine import Session, forward, move_under_cursor, put_dead_letter, report_exception
+from mayfly.engine import (
+    Session,
+    forward,
+    move_under_cursor,
+    new_message_id,
+    put_dead_letter,
+    report_exception,
+)
 from mayfly.engine.face.programs import got_in
 from mayfly.mqi import reasons as rc
 from mayfly.mqi.descriptor import Descriptor
@@ -17,6 +24,10 @@ class LocalOnward:
     def __init__(self, session: Session, objects: OpenObjects) -> None:
         """Take the session, and what it has open."""
         self._session, self._objects = session, objects
+
+    def new_ids(self, count: int) -> list[bytes]:
+        """Return MsgIds that the queue manager gives to no other message."""
+        return [new_message_id(self._session.core) for _ in range(count)]
 
     def found(self, queue: str, token: bytes) -> Message:
         """Return a message that the unit of work has got; MQRC_NO_MSG_AVAILABLE for any other."""

@@ -126,14 +126,13 @@ class RemoteConnection:
         """MQOPEN."""
         asked = [name, options, kind, manager, topic, dynamic_name, selector, alternate_user]
         opened = opened_of_row(self._call(Verb.OPEN, asked))
-        self._conversation.open_handles.add(opened.handle)
+        self._conversation.open_handles[opened.handle] = opened.kind
         return opened
 
     def close_object(self, handle: int, options: int = c.MQCO_NONE) -> int:
         """MQCLOSE."""
-        self._puts.wait()
         reason: int = self._call(Verb.CLOSE_OBJECT, [index(handle), options])
-        self._conversation.open_handles.discard(handle)
+        self._conversation.open_handles.pop(handle, None)
         return reason
 
     def put(
@@ -165,8 +164,9 @@ class RemoteConnection:
             rows_of_properties(properties) if properties else [],
             index(context),
         ]
-        if len(body) > self._puts.max_message_bytes:
-            raise self._puts.too_long(body)
+        self._puts.check_length(body)
+        if options & c.MQPMO_ASYNC_RESPONSE and self._puts.is_one(handle, descriptor, options):
+            return self._puts.send(asked, descriptor)
         is_doubtful = not options & c.MQPMO_SYNCPOINT
         return put_of_row(self._call(Verb.PUT, asked, is_doubtful=is_doubtful))
 
@@ -186,8 +186,7 @@ class RemoteConnection:
         delay_ms: int = 0,
     ) -> PutResult:
         """MQPUT1."""
-        if len(body) > self._puts.max_message_bytes:
-            raise self._puts.too_long(body)
+        self._puts.check_length(body)
         asked = [name, body, packed_descriptor(descriptor), options, kind, manager, topic]
         asked += [msg_id, correl_id, time_to_live_ms, delay_ms]
         is_doubtful = not options & c.MQPMO_SYNCPOINT
@@ -235,11 +234,15 @@ class RemoteConnection:
         return reason
 
     def status(self) -> Status:
-        """MQSTAT."""
+        """MQSTAT; raises what was wrong with an asynchronous put."""
+        failure = self._puts.end()
+        if failure is not None:
+            raise failure
         return Status(*self._call(Verb.STATUS, []))
 
     def commit(self) -> None:
         """MQCMIT."""
+        self._puts.check_before_commit()
         self._call(Verb.COMMIT, [], is_doubtful=True)
 
     def backout(self) -> None:
@@ -254,6 +257,8 @@ class RemoteConnection:
         self._finish.detach()
         try:
             if conversation.link.error is None:
+                if commit:
+                    self._puts.check_before_commit()
                 self._call(Verb.DISCONNECT, [commit], is_doubtful=commit)
         finally:
             conversation.close()

@@ -158,8 +158,10 @@ class RemoteCalls:
         context: int = c.MQHO_NONE,
     ) -> UnderWay:
         """MQPUT to a queue or a topic."""
-        if len(body) > self._puts.max_message_bytes:
-            return self._tell(on_done, self._puts.too_long(body))
+        try:
+            self._puts.check_length(body)
+        except MQError as error:
+            return self._tell(on_done, error)
         asked = [index(handle), body, packed_descriptor(descriptor), options, msg_id, correl_id]
         asked += [expiry_tenths, time_to_live_ms, delay_ms]
         asked += [rows_of_properties(properties), index(context)]

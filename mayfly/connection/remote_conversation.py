@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mayfly.connection.remote_link import Link
-from mayfly.connection.remote_requests import OnAnswer, OnMet, answer_of
+from mayfly.connection.remote_requests import OnAnswer, OnMet, Request, answer_of
 from mayfly.contracts.wire_fields import packed
 from mayfly.contracts.wire_verbs import FORMS, Verb
 from mayfly.mqi import reasons as rc
@@ -20,11 +20,11 @@ class Conversation:
     def __init__(self, link: Link) -> None:
         """Begin one; its first verb is CONNECT."""
         self.link = link
-        self.number = link.next_conversation()
+        self.number = next(link.conversation_numbers)
         link.conversation_count += 1
         self.is_closed = False
-        #: The numbers of the objects that are open.
-        self.open_handles: set[int] = set()
+        #: The objects that are open: MQOT_* by number.
+        self.open_handles: dict[int, int] = {}
         #: What ends objects that the program has dropped.
         self.dropped: deque[Callable[[], None]] = deque()
 
@@ -60,6 +60,12 @@ class Conversation:
         told: OnAnswer = tell
         payload = _packed(verb, fields)
         return self.link.begin(self.number, payload, told, is_doubtful=is_doubtful, on_met=on_met)
+
+    def post(self, verb: Verb, fields: list[Any]) -> Request:
+        """Send the request of a verb without waiting for the answer; raises MQError."""
+        if self.is_closed or self.dropped:
+            self._look_round()
+        return self.link.post(self.number, _packed(verb, fields))
 
     def close(self) -> None:
         """Forget it; its link ends with the last conversation."""

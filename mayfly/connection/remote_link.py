@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Any
@@ -55,7 +54,8 @@ class Link:
         self.tick_ms = 0
         self._preamble: bytes | None = OURS.packed()
         self._numbers = count(1)
-        self._conversation_numbers = count(1)
+        #: For those that begin a conversation.
+        self.conversation_numbers = count(1)
         self.conversation_count = 0
         self._slots: dict[int, Request] = {}
         self._sending = runtime.lock("wire-send")
@@ -75,10 +75,6 @@ class Link:
         _links.add(self)
 
     # Conversations.
-
-    def next_conversation(self) -> int:
-        """Return a number for a new conversation."""
-        return next(self._conversation_numbers)
 
     def let_in(self, heartbeat_ms: int) -> None:
         """Take longer frames, and show signs of life: a conversation was let in."""
@@ -137,11 +133,15 @@ class Link:
         if self._slots.pop(request, None) is not None:
             self._end_begun()
 
-    def pause_for_answers(self, is_enough: Callable[[], bool]) -> None:
-        """Read answers until it is enough."""
+    def post(self, conversation: int, payload: bytes) -> Request:
+        """Send a request without waiting; its answer comes with those of later ones."""
         slot = Request(is_doubtful=False)
-        while not is_enough():
-            self._await(slot, once=True)
+        self._send(conversation, payload, slot)
+        return slot
+
+    def read_until(self, request: Request) -> None:
+        """Wait until a request that was posted is answered, or the connection gone."""
+        self._await(request)
 
     @property
     def error(self) -> MQError | None:
@@ -197,7 +197,7 @@ class Link:
                 self._leave_role()
 
     def tick(self) -> None:
-        """Show a sign of life; break it off when the server has shown none for two heartbeats."""
+        """Show a sign of life; break it off when the server has shown none for long."""
         self.check()
         self._silent_ticks = 0 if self._has_received else self._silent_ticks + 1
         self._has_received = False

@@ -81,7 +81,7 @@ class RemoteTopics:
         wanted = [options, topic, topic_object, name, index(queue), selector, user_data, correl_id]
         asked = [*wanted, expiry_tenths, priority, altered, index(held)]
         subscribed = subscribed_of_row(self._call(Verb.SUBSCRIBE, asked, is_doubtful=True))
-        self._conversation.open_handles.add(subscribed.handle)
+        self._conversation.open_handles[subscribed.handle] = c.MQOT_Q
         return subscribed
 
     def close(self, number: int, *, remove: bool = False) -> None:
@@ -107,7 +107,7 @@ class RemoteTopics:
         asked = [topic, name, is_durable, is_shared, no_local, selector]
         subscribed = subscribed_of_row(self._call(Verb.TOPIC_JOIN, asked, is_doubtful=True))
         if subscribed.handle != c.MQHO_NONE:
-            self._conversation.open_handles.add(subscribed.handle)
+            self._conversation.open_handles[subscribed.handle] = c.MQOT_Q
         return subscribed
 
     def is_open(self, number: int) -> bool:

@@ -71,6 +71,8 @@ class Verb(IntEnum):
     CANCEL = 17
     PUT1 = 18
     LIVES_FROM_RELEASE = 19
+    #: MsgIds, one behind the other, for puts that do not wait for their answers.
+    NEW_IDS = 44
     #: Deliveries.
     GET_ANY = 20
     SETTLE = 21
@@ -245,6 +247,7 @@ FORMS: Final[dict[int, Form]] = {
     Verb.BACKOUT: Form(_none(Verb.BACKOUT), _nothing),
     Verb.INQUIRE: Form(Row("inquire", handle=whole, selectors=many(whole)), INQUIRY),
     Verb.SET: Form(Row("set", handle=whole, values=many(_ATTRIBUTE)), _nothing),
+    Verb.NEW_IDS: Form(Row("new_ids", count=whole), Row("new_ids", now_ms=whole, ids=raw)),
     Verb.LIVES_FROM_RELEASE: Form(Row("lives_from_release", handle=whole), flag),
     Verb.BACKOUT_RULE: Form(Row("backout_rule", handle=whole), BACKOUT_RULE),
     Verb.COMMAND_LEVEL: Form(_none(Verb.COMMAND_LEVEL), whole),

@@ -285,3 +285,53 @@ def test_what_is_no_client_gets_a_line_in_the_log_and_is_closed(
         lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1
     assert said in lines[0]
+
+
+def test_P13_puts_that_do_not_wait_keep_their_order_and_ids_and_are_told_by_mqstat(
+    queue_manager: QueueManager, remote: RemoteConnection, queue: int
+) -> None:
+    options = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNCPOINT
+    ids = [
+        put(remote, queue, b"%d" % number, descriptor=PERSISTENT, options=options)
+        for number in range(600)
+    ]
+    assert len(set(ids)) == 600
+    remote.commit()
+    with queue_manager.session() as session:
+        there = [(message.body, message.msg_id) for message in session.browse("Q1")]
+    assert there == [(b"%d" % number, ids[number]) for number in range(600)]
+    assert remote.status().success_count == 600
+    queue_manager.mqsc("ALTER QLOCAL(Q1) PUT(DISABLED)")
+    put(remote, queue, b"refused", descriptor=VOLATILE, options=c.MQPMO_ASYNC_RESPONSE)
+    status = remote.status()
+    assert (status.reason, status.failure_count) == (rc.MQRC_PUT_INHIBITED, 1)
+
+
+def test_a_wrong_call_among_puts_that_do_not_wait_fails_the_commit(
+    queue_manager: QueueManager, remote: RemoteConnection, queue: int
+) -> None:
+    options = c.MQPMO_ASYNC_RESPONSE | c.MQPMO_SYNCPOINT
+    put(remote, queue, b"good", descriptor=PERSISTENT, options=options)
+    put(remote, queue, b"bad", descriptor=Descriptor(priority=99, persistence=1), options=options)
+    put(remote, queue, b"worse", descriptor=PERSISTENT, options=options, expiry_tenths=0)
+    with pytest.raises(MQError) as failed:
+        remote.commit()
+    assert failed.value.reason == rc.MQRC_BACKED_OUT
+    assert "MQRC_EXPIRY_ERROR" in failed.value.detail
+    assert queue_manager.curdepth("Q1") == 0
+    remote.commit()
+    put(remote, queue, b"x", options=c.MQPMO_ASYNC_RESPONSE | 1 << 30, descriptor=VOLATILE)
+    with pytest.raises(MQError) as wrong:
+        remote.status()
+    assert wrong.value.reason == rc.MQRC_OPTIONS_ERROR
+    assert remote.status().failure_count == 0
+
+
+def test_a_message_that_is_longer_than_the_channel_takes_is_not_sent(
+    remote: RemoteConnection, queue: int
+) -> None:
+    with pytest.raises(MQError) as refused:
+        put(remote, queue, bytes(4_194_305))
+    assert refused.value.reason == rc.MQRC_MSG_TOO_BIG_FOR_CHANNEL
+    put(remote, queue, bytes(4_194_304))
+    assert len(remote.get(queue).message.body) == 4_194_304

@@ -36,6 +36,8 @@ class Tell(Protocol):
 
 Begins: TypeAlias = Callable[[Caller, list[Any], Tell], UnderWay]
 
+#: MsgIds for one request: they are made in the loop.
+_MOST_IDS = 256
 _SYNCPOINT_GETS = c.MQGMO_SYNCPOINT | c.MQGMO_SYNCPOINT_IF_PERSISTENT
 
 
@@ -63,6 +65,12 @@ def _command_level(conversation: Caller, _fields: list[Any]) -> Any:
     return conversation.connection.objects.command_level()
 
 
+def _new_ids(conversation: Caller, fields: list[Any]) -> Any:
+    count = min(max(fields[0], 1), _MOST_IDS)
+    connection = conversation.connection
+    return connection.now_ms(), b"".join(connection.got_messages.new_ids(count))
+
+
 def _now(conversation: Caller, _fields: list[Any]) -> Any:
     return conversation.connection.now_ms()
 
@@ -74,6 +82,7 @@ AT_ONCE: dict[int, Runs] = {
     Verb.LIVES_FROM_RELEASE: _lives_from_release,
     Verb.BACKOUT_RULE: _backout_rule,
     Verb.COMMAND_LEVEL: _command_level,
+    Verb.NEW_IDS: _new_ids,
     Verb.NOW: _now,
 }
 
