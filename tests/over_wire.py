@@ -1,6 +1,7 @@
 """Tests of rules over a socket: every connection by name goes through a server of its own process.
 
-``MAYFLY_TEST_OVER=wire pytest tests/pymqi`` runs the tests of a facade in this way.
+``MAYFLY_TEST_OVER=wire pytest tests/pymqi`` runs the tests of a facade in this way; those of
+``tests/jms`` likewise.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import mayfly.connection
 from mayfly import QueueManager
 from mayfly.connection import Connection, by_name
 from mayfly.connection.choose import NOTHING_WANTED, Wanted
+from mayfly.connection.connectors import LocalConnector
 from mayfly.connection.remote import connect
 from mayfly.queue_manager import managers_here
 from tests.connection.serving import Served, serving
@@ -69,4 +71,15 @@ def over_the_wire(patch: pytest.MonkeyPatch) -> Iterator[Servers]:
     with ExitStack() as stack:
         servers = Servers(stack)
         patch.setattr(mayfly.connection, "connect", servers.connect)
+
+        def connect_like(
+            connector: LocalConnector,
+            user: str | None = None,
+            _password: str | None = None,
+            *,
+            program: str,
+        ) -> Connection:
+            return servers.to(connector.manager, user, program)
+
+        patch.setattr(LocalConnector, "__call__", connect_like)
         yield servers

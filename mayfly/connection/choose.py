@@ -46,7 +46,8 @@ class Binding(Enum):
 class Wanted(NamedTuple):
     """What a program says beside the name: a channel, where its keys are, how it connects.
 
-    ``key_repository`` empty is that of MQSSLKEYR; ``reconnect`` None is what the channel says.
+    ``table_url`` names a channel table in the place of MQCCDTURL. ``key_repository`` empty is that
+    of MQSSLKEYR; ``reconnect`` None is what the channel says.
     """
 
     endpoint: Endpoint | None = None
@@ -54,6 +55,7 @@ class Wanted(NamedTuple):
     certificate_label: str = ""
     binding: Binding = Binding.ANY
     reconnect: Reconnect | None = None
+    table_url: str = ""
 
 
 NOTHING_WANTED = Wanted()
@@ -79,6 +81,8 @@ def routes(
     if wanted.endpoint is not None:
         endpoint = _named(wanted.endpoint, name)
         return iter([Route(_keyed(endpoint, keys, wanted.certificate_label))])
+    if wanted.table_url:
+        environment = {"MQCCDTURL": wanted.table_url}
     if server := environment.get("MQSERVER"):
         return iter([Route(_named(endpoint_of_mqserver(server), name))])
     path = _table_path(environment)

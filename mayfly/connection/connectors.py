@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from mayfly import connection
+from mayfly.connection.choose import NOTHING_WANTED, Wanted
 from mayfly.connection.interface import Connection
 from mayfly.connection.local import LocalConnection
 from mayfly.queue_manager import QueueManager
@@ -25,17 +27,33 @@ class Connector(Protocol):
 class LocalConnector:
     """Connects to a queue manager object of this process, and takes a user at its word."""
 
-    def __init__(self, manager: QueueManager) -> None:
+    def __init__(self, manager: object) -> None:
         """Take the queue manager; raises TypeError for anything else."""
         if not isinstance(manager, QueueManager):
             raise TypeError(
                 f"{manager!r} is no queue manager of this process: one that another process "
                 "serves is connected to by its address (docs/SERVING.md)"
             )
-        self._manager = manager
+        self.manager = manager
 
     def __call__(
         self, user: str | None = None, password: str | None = None, *, program: str
     ) -> LocalConnection:
         """Return a new conversation; the password is not looked at."""
-        return LocalConnection(self._manager.session(user, program=program), self._manager)
+        return LocalConnection(self.manager.session(user, program=program), self.manager)
+
+
+class NamedConnector:
+    """Connects to a queue manager by its name, over the way that is wanted (docs/CLIENTS.md)."""
+
+    def __init__(self, name: str, wanted: Wanted = NOTHING_WANTED) -> None:
+        """Take the name, and a channel or a channel table if the program gives one."""
+        self._name, self._wanted = name, wanted
+
+    def __call__(
+        self, user: str | None = None, password: str | None = None, *, program: str
+    ) -> Connection:
+        """Return a new conversation; raises as ``connection.connect``."""
+        return connection.connect(
+            self._name, user, password=password, program=program, wanted=self._wanted
+        )

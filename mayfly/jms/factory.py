@@ -2,53 +2,125 @@
 
 from __future__ import annotations
 
-from functools import partial
+from pathlib import Path
+from typing import Self
 
-from mayfly.connection.connectors import LocalConnector
+from mayfly.connection import Connection as QueueConnection
+from mayfly.connection.choose import Wanted
+from mayfly.connection.connectors import Connector, LocalConnector, NamedConnector
+from mayfly.connection.endpoint import DEFAULT_PORT, Address, Endpoint, Tls, addresses_of
+from mayfly.connection.url import DEFAULT_CHANNEL, endpoint_of_url
 from mayfly.jms.connections import Connection
 from mayfly.jms.constants import AUTO_ACKNOWLEDGE
 from mayfly.jms.contexts import JMSContext, Shared
 from mayfly.jms.errors import classic, simplified
 from mayfly.lifetime.transactions import timeout_ms
+from mayfly.mqi import reasons as rc
+from mayfly.mqi.errors import MQError, mq_error
 from mayfly.queue_manager import QueueManager
-
-_PROGRAM = "jms"
 
 
 class ConnectionFactory:
-    """Makes connections and contexts to one queue manager of this process."""
+    """Makes connections and contexts to one queue manager, in this process or over a network."""
 
     def __init__(
         self,
-        manager: QueueManager,
+        manager: QueueManager | None = None,
         *,
+        queue_manager: str = "",
+        host: str | None = None,
+        port: int = DEFAULT_PORT,
+        channel: str = DEFAULT_CHANNEL,
+        connection_name_list: str | None = None,
+        ccdt_url: str | None = None,
+        tls: Tls | Path | bool | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        application_name: str = "jms",
         client_id: str | None = None,
         total_tran_lifetime_timeout_s: int = 0,
     ) -> None:
-        """Take the queue manager, and the client id that all its connections have.
+        """Take a queue manager object, or say where the one of a name is.
 
-        Only one of them can be open at a time then. ``total_tran_lifetime_timeout_s`` is how long a
-        unit of work of their transacted sessions may last, from the call of its first send or
-        receive on; from that moment its commit is refused and rolls back. 0 is for ever. Raises
-        ValueError, TypeError.
+        ``host`` and ``port``, or ``connection_name_list`` (``host(1414),host(1415)``, tried in
+        order), name a server and ``channel`` its channel; ``ccdt_url`` names a table of channels.
+        Without any of them ``queue_manager`` is found as IBM MQ does it: by MQSERVER, MQCCDTURL, or
+        on this machine (docs/CLIENTS.md). ``tls`` True trusts whom the machine trusts, a path is a
+        PEM file of certificates to trust. ``user`` and ``password`` are for connections made
+        without; ``application_name`` becomes PutApplName.
+
+        Of connections with a ``client_id`` only one can be open at a time.
+        ``total_tran_lifetime_timeout_s`` is how long a unit of work of transacted sessions may
+        last, from the call of its first send or receive on; from that moment its commit is refused
+        and rolls back. 0 is for ever. Raises ValueError, TypeError, and JMSException with
+        MQRC_HOST_NOT_AVAILABLE for what is no connection name.
         """
-        self._connector = LocalConnector(manager)
+        endpoint = _endpoint(host, port, connection_name_list, channel, tls)
+        if endpoint is not None and ccdt_url:
+            raise ValueError("ccdt_url beside host or connection_name_list: one of them")
+        if tls and endpoint is None:
+            raise ValueError("tls is for host or connection_name_list; a table says it itself")
+        self._connector = _connector(manager, queue_manager, endpoint, ccdt_url or "")
+        self._user, self._password, self._application_name = user, password, application_name
         self._client_id = client_id
         self._lifetime_ms = timeout_ms(
             "total_tran_lifetime_timeout_s", total_tran_lifetime_timeout_s
+        )
+
+    @classmethod
+    @classic
+    def from_uri(
+        cls,
+        uri: str,
+        *,
+        tls: Tls | Path | bool | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        application_name: str = "jms",
+        client_id: str | None = None,
+        total_tran_lifetime_timeout_s: int = 0,
+    ) -> Self:
+        """Return a factory for ``mq://host:1414/QM1?channel=DEV.APP.SVRCONN``, ``mqs://`` with TLS.
+
+        Raises JMSException with MQRC_CLIENT_CONN_ERROR for a wrong URL.
+        """
+        endpoint = endpoint_of_url(uri, _tls(tls))
+        return cls(
+            queue_manager=endpoint.queue_manager,
+            connection_name_list=",".join(map(str, endpoint.addresses)),
+            channel=endpoint.channel,
+            tls=endpoint.tls,
+            user=user,
+            password=password,
+            application_name=application_name,
+            client_id=client_id,
+            total_tran_lifetime_timeout_s=total_tran_lifetime_timeout_s,
         )
 
     @classic
     def create_connection(
         self, user_name: str | None = None, password: str | None = None
     ) -> Connection:
-        """Return a stopped connection of a user, None for the one who opened the queue manager.
+        """Return a stopped connection of a user, None for that of the factory.
 
         In process a user is taken at its word: the password is not looked at. Raises JMSException
-        with MQRC_CONNECTION_BROKEN when the queue manager has ended, InvalidClientIDException when
-        another connection has the client id of the factory.
+        with the reason of MQCONN: MQRC_Q_MGR_NOT_AVAILABLE, MQRC_HOST_NOT_AVAILABLE,
+        MQRC_Q_MGR_NAME_ERROR, MQRC_CONNECTION_BROKEN, MQRC_JSSE_ERROR when TLS fails;
+        JMSSecurityException for MQRC_NOT_AUTHORIZED; InvalidClientIDException when another
+        connection has the client id of the factory.
         """
-        connect = partial(self._connector, user_name, password, program=_PROGRAM)
+        user = self._user if user_name is None else user_name
+        secret = self._password if user_name is None and password is None else password
+
+        def connect() -> QueueConnection:
+            try:
+                return self._connector(user, secret, program=self._application_name)
+            except MQError as error:
+                if error.reason != rc.MQRC_SSL_INITIALIZATION_ERROR:
+                    raise
+                # The classes for JMS of IBM MQ say it so.
+                raise mq_error(rc.MQRC_JSSE_ERROR, error.detail) from error
+
         return Connection(connect, self._client_id, self._lifetime_ms)
 
     @simplified
@@ -59,10 +131,43 @@ class ConnectionFactory:
         user_name: str | None = None,
         password: str | None = None,
     ) -> JMSContext:
-        """Return a context on a new connection of a user, which starts by itself."""
+        """Return a context on a new connection of a user, which starts by itself.
+
+        Raises as :meth:`create_connection`, JMSRuntimeException and its like.
+        """
         connection = self.create_connection(user_name, password)
         try:
             return JMSContext(Shared(connection), session_mode)
         except BaseException:
             connection.close()
             raise
+
+
+def _connector(
+    manager: QueueManager | None, name: str, endpoint: Endpoint | None, table_url: str
+) -> Connector:
+    if endpoint is None and not table_url and not name:
+        return LocalConnector(manager)
+    if manager is not None:
+        raise ValueError("a queue manager object is in this process: it has no host and name")
+    return NamedConnector(name, Wanted(endpoint, table_url=table_url))
+
+
+@classic
+def _endpoint(
+    host: str | None, port: int, names: str | None, channel: str, tls: Tls | Path | bool | None
+) -> Endpoint | None:
+    if host is None and names is None:
+        return None
+    if host is not None and names is not None:
+        raise ValueError("connection_name_list beside host: one of them")
+    addresses = (Address(host, port),) if host is not None else addresses_of(names or "")
+    return Endpoint(addresses, channel, tls=_tls(tls))
+
+
+def _tls(wanted: Tls | Path | bool | None) -> Tls | None:
+    if isinstance(wanted, Path):
+        return Tls(authorities=wanted)
+    if isinstance(wanted, bool):
+        return Tls() if wanted else None
+    return wanted
