@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 
 import apsw
-from apsw import sqlite_extra
 
 from mayfly.mqi.errors import StoreError
 from mayfly.runtime import Files
@@ -35,6 +34,9 @@ def is_available() -> bool:
 @cache
 def _kind_of(name: str) -> str | None:
     """Return what apsw says of one of its extras; apsw reads a file for each answer."""
+    # It imports much of the standard library, which a queue manager in memory does without.
+    from apsw import sqlite_extra
+
     return sqlite_extra.has(name)
 
 
@@ -75,6 +77,8 @@ def checksum_vfs(vfs: str | None, folder: Path) -> str:
 
 def _load_over(vfs: str) -> None:
     """Load the extension, which takes what is the default for what lies below it."""
+    from apsw import sqlite_extra
+
     apsw.set_default_vfs(vfs)
     loading = apsw.Connection(":memory:")
     try:

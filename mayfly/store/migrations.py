@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -83,7 +83,7 @@ _ROOM_BYTES = 2**20
 
 def schema() -> str:
     """Return the statements that make the present schema."""
-    return files("mayfly.store").joinpath("schema.sql").read_text("utf-8")
+    return Path(__file__).with_name("schema.sql").read_text("utf-8")
 
 
 def bytes_to_migrate(writer: apsw.Connection, version: int) -> int:
