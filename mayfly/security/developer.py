@@ -25,14 +25,12 @@ APP, ADMIN = "app", "admin"
 PASSWORD_VARIABLES: Final = {APP: "MAYFLY_APP_PASSWORD", ADMIN: "MAYFLY_ADMIN_PASSWORD"}
 PASSWORDS_FILE: Final = "developer.json"
 CERTIFICATE_FILE, KEY_FILE = "developer-cert.pem", "developer-key.pem"
-DEFINED_CHANNEL: Final = "DEV.APP.SVRCONN"
 _GROUP: Final = "developers"
 _GROUPS: Final = {APP: (_GROUP,), ADMIN: (ADMINISTRATORS_GROUP,)}
 _PASSWORD_BYTES: Final = 12
 _VALID_DAYS, _RENEWED_DAYS = 365, 30
 
-#: MQSC for a queue manager that has no DEFINED_CHANNEL yet. It may be run again, which sets back
-#: what a developer has altered.
+#: MQSC that is run at each start, as by IBM's image: it sets back what was altered of its objects.
 DEFINITIONS: Final = f"""\
 * Queues and topics
 DEFINE QLOCAL('DEV.QUEUE.1') REPLACE
@@ -52,11 +50,11 @@ ALTER QMGR CONNAUTH('DEV.AUTHINFO') CHLAUTH(ENABLED)
 REFRESH SECURITY TYPE(CONNAUTH)
 
 * Channels, and who comes in by them: nobody by any other
-DEFINE CHANNEL('{DEFINED_CHANNEL}') CHLTYPE(SVRCONN) MCAUSER('{APP}') REPLACE
+DEFINE CHANNEL('DEV.APP.SVRCONN') CHLTYPE(SVRCONN) MCAUSER('{APP}') REPLACE
 DEFINE CHANNEL('DEV.ADMIN.SVRCONN') CHLTYPE(SVRCONN) REPLACE
 SET CHLAUTH('*') TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(NOACCESS) +
   DESCR('All other channels are closed') ACTION(REPLACE)
-SET CHLAUTH('{DEFINED_CHANNEL}') TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(CHANNEL) +
+SET CHLAUTH('DEV.APP.SVRCONN') TYPE(ADDRESSMAP) ADDRESS('*') USERSRC(CHANNEL) +
   CHCKCLNT(REQUIRED) DESCR('Programs with a password') ACTION(REPLACE)
 SET CHLAUTH('DEV.ADMIN.SVRCONN') TYPE(BLOCKUSER) USERLIST('nobody') +
   DESCR('Administrators come in here') ACTION(REPLACE)

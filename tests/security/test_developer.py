@@ -18,7 +18,6 @@ from mayfly.mqi.errors import MQError, StoreDamaged
 from mayfly.runtime import SystemClock
 from mayfly.security.admission import Admission, Applicant
 from mayfly.security.developer import (
-    DEFINED_CHANNEL,
     DEFINITIONS,
     PASSWORDS_FILE,
     developer_users,
@@ -95,7 +94,6 @@ def test_app_uses_DEV_objects_and_no_others(qm: mayfly.QueueManager) -> None:
 
 def test_definitions_may_be_run_again(qm: mayfly.QueueManager) -> None:
     assert qm.mqsc("ALTER QLOCAL(DEV.QUEUE.1) MAXDEPTH(7)").ok
-    assert qm.mqsc(f"DISPLAY CHANNEL({DEFINED_CHANNEL})").ok
     result = qm.mqsc(DEFINITIONS)
     assert result.ok, result.text
     [row] = qm.mqsc("DISPLAY QLOCAL(DEV.QUEUE.1) MAXDEPTH").rows
